@@ -1,0 +1,80 @@
+"""Every error that Forewarn raises on purpose.
+
+    ForewarnError              something a person can act on; exit code 1
+    ├── UsageError             the call itself is wrong (a flag, a value, a config key); exit code 2
+    ├── SourceError            a source cannot be read at all (missing, empty, not its format); exit code 3
+    │   └── BadRowError        a row in it is wrong: file, line and field are named; exit code 4
+    ├── StoreError             the store cannot be opened, read or written; exit code 5
+    │   ├── StoreBusyError     another process is writing and did not finish in time; exit code 5
+    │   └── UnfitFileSystemError    the folder's file system cannot hold the store; exit code 5
+    └── MissingExtraError      an optional part is not installed; the message is the line to type; exit code 6
+
+An error says what was wrong, where, and what to do. The exit codes are one table for all
+commands, in `docs/exit-codes.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class ForewarnError(Exception):
+    """The root: whatever is below it is printed as one line, without a traceback."""
+
+    exit_code = 1
+
+
+class UsageError(ForewarnError):
+    """The call is wrong: a flag, a value or a config key."""
+
+    exit_code = 2
+
+
+class SourceError(ForewarnError):
+    """A source cannot be read at all: missing, empty, truncated, or not in its format."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row that cannot become a record: where it stands, which field, and why."""
+
+    file: str
+    line: int
+    field: str
+    reason: str
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.field}: {self.reason}"
+
+
+class BadRowError(SourceError):
+    """The first bad row of a source that is read without `--skip-bad`."""
+
+    exit_code = 4
+
+    def __init__(self, row: BadRow) -> None:
+        super().__init__(f"{row}\n(with --skip-bad such rows go to a rejects file and the rest is read)")
+        self.row = row
+
+
+class StoreError(ForewarnError):
+    """The store cannot be opened, read or written."""
+
+    exit_code = 5
+
+
+class StoreBusyError(StoreError):
+    """Another process is writing to the store and did not finish in time."""
+
+
+class UnfitFileSystemError(StoreError):
+    """The folder lies on a file system whose locks the store cannot rely on."""
+
+
+class MissingExtraError(ForewarnError):
+    """An optional part of Forewarn is not installed."""
+
+    exit_code = 6

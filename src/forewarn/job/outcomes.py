@@ -1,0 +1,180 @@
+"""How a job can end, what kind of failure that is, and which endings count as failure.
+
+The outcome comes from the scheduler's state, never from the exit code alone: an out-of-memory kill
+can carry 0:125, and a job that traps its signal can carry 0:0.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class Outcome(StrEnum):
+    """How a job ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    OUT_OF_MEMORY = "out_of_memory"
+    TIMEOUT = "timeout"
+    NODE_FAIL = "node_fail"
+    PREEMPTED = "preempted"
+    CANCELLED = "cancelled"
+    DEADLINE = "deadline"
+    BOOT_FAIL = "boot_fail"
+    UNKNOWN = "unknown"
+
+
+class Kind(StrEnum):
+    """Whose a failure is."""
+
+    USER = "user"
+    SYSTEM = "system"
+    LIMIT = "limit"
+
+
+# Slurm's base states (slurm.h, enum job_states) that end a job.
+OUTCOME_OF_STATE: Mapping[str, Outcome] = MappingProxyType(
+    {
+        "COMPLETED": Outcome.COMPLETED,
+        "FAILED": Outcome.FAILED,
+        "OUT_OF_MEMORY": Outcome.OUT_OF_MEMORY,
+        "TIMEOUT": Outcome.TIMEOUT,
+        "NODE_FAIL": Outcome.NODE_FAIL,
+        "PREEMPTED": Outcome.PREEMPTED,
+        "CANCELLED": Outcome.CANCELLED,
+        "DEADLINE": Outcome.DEADLINE,
+        "BOOT_FAIL": Outcome.BOOT_FAIL,
+        "LAUNCH_FAILED": Outcome.BOOT_FAIL,
+        "REVOKED": Outcome.CANCELLED,  # a federated sibling that another cluster took
+    }
+)
+
+# Base states and flags of a job that has not ended.
+LIVE_STATES = frozenset(
+    {"PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "POWER_UP_NODE", "RECONFIG_FAIL"}
+    | {"REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESIZING", "RESV_DEL_HOLD", "SIGNALING", "STOPPED"}
+    | {"SPECIAL_EXIT", "STAGE_OUT", "UPDATE_DB", "EXPEDITING"}
+)
+
+
+class UnknownStateWarning(UserWarning):
+    """A state that this version of Forewarn has never heard of; its jobs end as `unknown`."""
+
+
+_warned: set[str] = set()
+
+
+def outcome_of_state(state: str | None) -> Outcome | None:
+    """The outcome of a scheduler's state, or None for a job that has not ended.
+
+    >>> outcome_of_state("OUT_OF_MEMORY"), outcome_of_state("RUNNING")
+    (<Outcome.OUT_OF_MEMORY: 'out_of_memory'>, None)
+    """
+    if state is None or state in LIVE_STATES:
+        return None
+    found = OUTCOME_OF_STATE.get(state)
+    if found is None:
+        if state not in _warned:
+            _warned.add(state)
+            warnings.warn(
+                f"unknown job state {state!r}: its jobs are kept with outcome `unknown`",
+                UnknownStateWarning,
+                stacklevel=2,
+            )
+        return Outcome.UNKNOWN
+    return found
+
+
+# Exit codes that are errno values of a lost file system or network: the job did not break itself.
+# 107 (transport endpoint is not connected) is a third of the system failures in papers/003.
+SYSTEM_EXIT_CODES = frozenset({5, 100, 101, 102, 103, 104, 107, 108, 110, 112, 113, 116, 121})
+LIMIT_EXIT_CODES = frozenset({125})  # Slurm's own code for an out-of-memory step
+# Signals by which a limit ends a program: SIGXCPU, SIGXFSZ, and SIGKILL as the memory killer sends it.
+LIMIT_SIGNALS = frozenset({9, 24, 25})
+SYSTEM_SIGNALS = frozenset({7, 30})  # SIGBUS (a page of a lost file system), SIGPWR
+_KIND_OF_OUTCOME: Mapping[Outcome, Kind | None] = MappingProxyType(
+    {
+        Outcome.COMPLETED: None,
+        Outcome.UNKNOWN: None,
+        Outcome.OUT_OF_MEMORY: Kind.LIMIT,
+        Outcome.TIMEOUT: Kind.LIMIT,
+        Outcome.DEADLINE: Kind.LIMIT,
+        Outcome.NODE_FAIL: Kind.SYSTEM,
+        Outcome.BOOT_FAIL: Kind.SYSTEM,
+        Outcome.PREEMPTED: Kind.SYSTEM,
+    }
+)
+
+
+def kind_of(
+    outcome: Outcome | None,
+    exit_code: int | None = None,
+    exit_signal: int | None = None,
+    *,
+    ran_to_limit: bool = False,
+) -> Kind | None:
+    """Whose failure it is: the user's, the system's, or a limit's. None for no failure.
+
+    `ran_to_limit` is for logs without a time-out state (SWF): a job that ended at or after its time
+    limit was ended by it.
+
+    >>> [kind_of(Outcome.FAILED, *end).value for end in [(107, 0), (0, 9), (1, 0)]]
+    ['system', 'limit', 'user']
+    """
+    if outcome is None:
+        return None
+    if outcome in _KIND_OF_OUTCOME:
+        return _KIND_OF_OUTCOME[outcome]
+    if ran_to_limit:
+        return Kind.LIMIT
+    if exit_code is not None and 128 < exit_code < 192 and not exit_signal:
+        exit_signal = exit_code - 128  # a shell reports a child killed by signal n as 128 + n
+    if exit_signal in LIMIT_SIGNALS or exit_code in LIMIT_EXIT_CODES:
+        return Kind.LIMIT
+    if exit_signal in SYSTEM_SIGNALS or exit_code in SYSTEM_EXIT_CODES:
+        return Kind.SYSTEM
+    return Kind.USER
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Which outcomes count as failure, and which do not belong to the population at all."""
+
+    name: str
+    failures: frozenset[Outcome]
+    left_out: frozenset[Outcome] = frozenset({Outcome.UNKNOWN})
+    # A cancelled job that had reached its limit was not cancelled by its user (SWF has no time-out state).
+    cancelled_at_limit_fails: bool = False
+
+    def fails(self, outcome: Outcome | None, *, ran_to_limit: bool = False) -> bool | None:
+        """True, False, or None where the job does not belong to the population.
+
+        >>> POLICIES["wasted"].fails(Outcome.CANCELLED), POLICIES["papers"].fails(Outcome.CANCELLED)
+        (None, True)
+        """
+        if outcome is None:
+            return None
+        if outcome is Outcome.CANCELLED and ran_to_limit and self.cancelled_at_limit_fails:
+            return True
+        if outcome in self.left_out:
+            return None
+        return outcome in self.failures
+
+
+POLICIES: Mapping[str, Policy] = MappingProxyType(
+    {
+        # Everything but completed: what the published tables count.
+        "papers": Policy("papers", frozenset(Outcome) - {Outcome.COMPLETED, Outcome.UNKNOWN}),
+        # Without preempted and user-cancelled jobs, which are noise to operators.
+        "wasted": Policy(
+            "wasted",
+            frozenset(Outcome) - {Outcome.COMPLETED, Outcome.UNKNOWN, Outcome.PREEMPTED, Outcome.CANCELLED},
+            left_out=frozenset({Outcome.UNKNOWN, Outcome.PREEMPTED, Outcome.CANCELLED}),
+            cancelled_at_limit_fails=True,
+        ),
+    }
+)

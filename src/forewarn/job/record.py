@@ -1,0 +1,182 @@
+"""The records that travel: a job, a node, a partition, a usage sample, and how each was seen.
+
+One dataclass per record is the only place where a field is named; the columnar schema that sources
+yield and the store keeps (`columns.py`) is derived from it.
+
+Missing is ``None``, never 0 or -1. Times are Unix seconds (UTC), durations seconds, memory and I/O
+bytes, energy joules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One job, whatever it came from. Key: cluster, job id, submit (ids wrap and requeue).
+
+    >>> Job(cluster="c", job_id="7_1", submit=0, array_job_id=7, array_task_id=1).run_time is None
+    True
+    """
+
+    # identity
+    cluster: str
+    job_id: str  # as people write it: 123, 123_4 (array task), 123+1 (het component)
+    submit: int
+    raw_id: int | None = None  # Slurm's own number of an array task or het component
+    # who
+    user: str | None = None
+    group: str | None = None
+    account: str | None = None
+    # what
+    name: str | None = None
+    work_dir: str | None = None
+    submit_line: str | None = None
+    application: str | None = None  # the program: SWF's executable number, later XALT's
+    script_hash: str | None = None
+    script_language: str | None = None
+    script_modules: str | None = None  # comma separated
+    array_job_id: int | None = None
+    array_task_id: int | None = None
+    array_tasks: str | None = None  # of an array not yet split into tasks: 0-9%2
+    het_job_id: int | None = None
+    het_offset: int | None = None
+    dependency: str | None = None
+    # where
+    partition: str | None = None  # while pending it may name several: a,b
+    qos: str | None = None
+    reservation: str | None = None
+    constraint: str | None = None
+    nodes: str | None = None  # as allocated, in Slurm's form: n[01-03,7]
+    # asked
+    nodes_asked: int | None = None
+    tasks_asked: int | None = None
+    cpus_asked: int | None = None
+    memory_asked: int | None = None  # bytes; 0 is Slurm's `--mem=0`
+    memory_per: str | None = None  # what memory_asked is counted by: node, cpu or gpu
+    time_limit: int | None = None  # seconds; units.UNLIMITED
+    gpus_asked: int | None = None
+    tres_asked: str | None = None  # in Slurm's form, sorted: cpu=2,gres/gpu=1,mem=200M,node=1
+    defaulted: str | None = None  # comma separated fields above that the user left to the site
+    priority: int | None = None
+    # given
+    nodes_given: int | None = None
+    cpus_given: int | None = None
+    memory_given: int | None = None
+    gpus_given: int | None = None
+    tres_given: str | None = None
+    # when
+    eligible: int | None = None
+    start: int | None = None
+    end: int | None = None
+    suspended: int | None = None  # seconds spent suspended between start and end
+    restarts: int | None = None
+    # result
+    state: str | None = None  # the scheduler's word, one: COMPLETED, OUT_OF_MEMORY …
+    outcome: str | None = None  # outcomes.Outcome; None while the job has not ended
+    reason: str | None = None
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    derived_exit_code: int | None = None
+    cancelled_by: str | None = None
+    # used
+    cpu_time: float | None = None
+    max_memory: int | None = None  # of the largest task of any step
+    io_read: int | None = None
+    io_written: int | None = None
+    energy: int | None = None
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What makes it this job and no other."""
+        return (self.cluster, self.job_id, self.submit)
+
+    @property
+    def run_time(self) -> int | None:
+        """Seconds between start and end, without suspension."""
+        if self.start is None or self.end is None:
+            return None
+        return self.end - self.start - (self.suspended or 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One compute node as seen at one time."""
+
+    cluster: str
+    name: str
+    state: str | None = None  # Slurm's words joined by +: IDLE+DRAIN
+    reason: str | None = None
+    reason_at: int | None = None
+    boot: int | None = None
+    slurmd_start: int | None = None
+    last_busy: int | None = None
+    cpus: int | None = None
+    cpus_given: int | None = None
+    memory: int | None = None
+    memory_given: int | None = None
+    memory_free: int | None = None
+    cpu_load: float | None = None
+    gpus: int | None = None
+    gres: str | None = None
+    features: str | None = None
+    partitions: str | None = None  # comma separated
+    architecture: str | None = None
+    version: str | None = None  # of its slurmd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """One partition as seen at one time."""
+
+    cluster: str
+    name: str
+    state: str | None = None
+    is_default: bool | None = None
+    nodes: str | None = None
+    nodes_total: int | None = None
+    cpus_total: int | None = None
+    time_max: int | None = None
+    time_default: int | None = None
+    nodes_max: int | None = None
+    memory_max: int | None = None
+    memory_max_per: str | None = None
+    memory_default: int | None = None
+    memory_default_per: str | None = None
+    qos: str | None = None
+    priority_tier: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageSample:
+    """What a running job had used by one moment."""
+
+    cluster: str
+    job_id: str
+    submit: int
+    at: int
+    cpu_time: float | None = None
+    memory: int | None = None
+    io_read: int | None = None
+    io_written: int | None = None
+    network_received: int | None = None
+    network_sent: int | None = None
+    energy: int | None = None
+
+
+Record = Job | Node | Partition | UsageSample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """A record with when it was seen and where.
+
+    `seen_at` is the clock of whoever saw it live. A record read from a file was seen by nobody at a
+    known time: it is `reconstructed`, and `seen_at` is the last moment that the record itself proves.
+    """
+
+    seen_at: int
+    source: str
+    reconstructed: bool
+    record: Record

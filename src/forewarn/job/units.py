@@ -1,0 +1,306 @@
+"""Slurm's units, both ways: durations, memory, TRES strings, node lists, job ids.
+
+Each reader raises ``ValueError`` with the text it could not read; each writer writes what Slurm
+itself would show, so that reading what was written gives the same value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+UNLIMITED = 0xFFFFFFFF  # seconds; Slurm's INFINITE, larger than any real limit
+_NO_LIMIT = frozenset({"UNLIMITED", "INFINITE", "PARTITION_LIMIT"})
+_ABSENT = frozenset({"", "N/A", "NONE", "(NULL)", "UNKNOWN", "INVALID", "NOT_SET"})
+
+
+# --- durations ---------------------------------------------------------------------------------
+
+_DURATION = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.\d+)?")
+
+
+def parse_duration(text: str, *, bare: int = 60) -> int | None:
+    """Seconds of a Slurm duration, or None where it is not set.
+
+    Slurm's forms: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes,
+    days-hours:minutes:seconds. `bare` is the unit of a lone number: minutes when a user writes it.
+
+    >>> parse_duration("1-02:03:04"), parse_duration("30"), parse_duration("02:30"), parse_duration("1-02")
+    (93784, 1800, 150, 93600)
+    >>> parse_duration("UNLIMITED") == UNLIMITED
+    True
+    """
+    text = text.strip()
+    if text.upper() in _ABSENT:
+        return None
+    if text.upper() in _NO_LIMIT:
+        return UNLIMITED
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError(f"not a Slurm duration: {text!r}")
+    days, a, b, c = match.groups()
+    if days is not None:
+        return int(days) * 86400 + int(a) * 3600 + int(b or 0) * 60 + int(c or 0)
+    if c is not None:
+        return int(a) * 3600 + int(b) * 60 + int(c)
+    if b is not None:
+        return int(a) * 60 + int(b)
+    return int(a) * bare
+
+
+def format_duration(seconds: int) -> str:
+    """A duration as Slurm shows it.
+
+    >>> format_duration(93784), format_duration(1800), format_duration(UNLIMITED)
+    ('1-02:03:04', '00:30:00', 'UNLIMITED')
+    """
+    if seconds < 0:
+        raise ValueError(f"a duration cannot be negative: {seconds}")
+    if seconds >= UNLIMITED:
+        return "UNLIMITED"
+    days, rest = divmod(seconds, 86400)
+    clock = f"{rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"
+    return f"{days}-{clock}" if days else clock
+
+
+# --- memory ------------------------------------------------------------------------------------
+
+_SCALE = {"": 1 << 20, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([BKMGTP]?)(?:I?B)?([cn]?)", re.IGNORECASE)
+_PER = {"c": "cpu", "n": "node", "": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """An amount of memory, and what it is counted by where the text says so."""
+
+    bytes: int
+    per: str | None = None
+
+
+def parse_memory(text: str, *, bare: str = "M") -> Memory | None:
+    """Memory as Slurm writes it, or None where it is not set. A bare number is in `bare` units.
+
+    Before 21.08, sacct marked requests with what they were counted by: ``4000Mc``, ``4Gn``.
+
+    >>> parse_memory("4000Mc"), parse_memory("0n"), parse_memory("2.5G")
+    (Memory(bytes=4194304000, per='cpu'), Memory(bytes=0, per='node'), Memory(bytes=2684354560, per=None))
+    """
+    text = text.strip()
+    if text.upper() in _ABSENT:
+        return None
+    if text.upper() in _NO_LIMIT:
+        return Memory(UNLIMITED << 20)
+    match = _MEMORY.fullmatch(text)
+    if match is None:
+        raise ValueError(f"not a Slurm memory size: {text!r}")
+    amount, unit, per = match.groups()
+    return Memory(round(float(amount) * _SCALE[unit.upper() or bare]), _PER[per.lower()])
+
+
+def format_memory(amount: int, per: str | None = None) -> str:
+    """Memory as Slurm shows it: the largest unit that keeps it exact.
+
+    >>> format_memory(4194304000, "cpu"), format_memory(0, "node"), format_memory(2 << 30)
+    ('4000Mc', '0n', '2G')
+    """
+    if amount < 0:
+        raise ValueError(f"memory cannot be negative: {amount}")
+    suffix = {"cpu": "c", "node": "n", None: ""}[per]
+    if amount == 0:
+        return "0" + suffix
+    for unit in "PTGMK":
+        if amount % _SCALE[unit] == 0:
+            return f"{amount // _SCALE[unit]}{unit}{suffix}"
+    return f"{amount}B{suffix}"
+
+
+# --- TRES --------------------------------------------------------------------------------------
+
+# Slurm writes memory with a unit and the others as plain counts.
+_TRES_MEMORY = frozenset({"mem", "vmem", "bb/cray", "fs/disk"})
+
+
+def parse_tres(text: str) -> dict[str, int]:
+    """Trackable resources by name, memory in bytes.
+
+    >>> parse_tres("cpu=2,mem=200M,node=1,gres/gpu:v100=1")
+    {'cpu': 2, 'mem': 209715200, 'node': 1, 'gres/gpu:v100': 1}
+    """
+    found: dict[str, int] = {}
+    if text.strip().upper() in _ABSENT:
+        return found
+    for part in text.split(","):
+        name, equals, value = part.strip().partition("=")
+        if not equals or not name:
+            raise ValueError(f"not a TRES string: {text!r}")
+        if value.isdigit() and name not in {"mem", "vmem"}:
+            found[name] = int(value)
+        else:
+            amount = parse_memory(value)
+            if amount is None:
+                raise ValueError(f"not a TRES string: {text!r}")
+            found[name] = amount.bytes
+    return found
+
+
+def format_tres(resources: Mapping[str, int]) -> str:
+    """Trackable resources as Slurm shows them, sorted by name so that equal requests are equal text.
+
+    >>> format_tres({"node": 1, "mem": 209715200, "cpu": 2})
+    'cpu=2,mem=200M,node=1'
+    """
+    return ",".join(
+        f"{name}={format_memory(count) if name in _TRES_MEMORY else count}"
+        for name, count in sorted(resources.items())
+    )
+
+
+def gpus_in_tres(resources: Mapping[str, int]) -> int | None:
+    """How many GPUs a TRES mapping holds: the untyped count, else the typed ones added up.
+
+    >>> gpus_in_tres({"gres/gpu": 4, "gres/gpu:v100": 4}), gpus_in_tres({"gres/gpu:a": 1, "gres/gpu:b": 2})
+    (4, 3)
+    """
+    if "gres/gpu" in resources:
+        return resources["gres/gpu"]
+    typed = [count for name, count in resources.items() if name.startswith("gres/gpu:")]
+    return sum(typed) if typed else None
+
+
+# --- node lists --------------------------------------------------------------------------------
+
+
+def expand_nodes(text: str) -> list[str]:
+    """The nodes of a Slurm node list, in its order.
+
+    >>> expand_nodes("n[01-03,7],login"), expand_nodes("r[1-2]c[0-1]")
+    (['n01', 'n02', 'n03', 'n7', 'login'], ['r1c0', 'r1c1', 'r2c0', 'r2c1'])
+    """
+    if text.strip().upper() in _ABSENT or text.strip() == "None assigned":
+        return []
+    return [node for part in _split_outside_brackets(text) for node in _expand_one(part.strip())]
+
+
+def _split_outside_brackets(text: str) -> Iterator[str]:
+    depth, begin = 0, 0
+    for place, char in enumerate(text):
+        depth += (char == "[") - (char == "]")
+        if depth not in (0, 1):
+            raise ValueError(f"not a node list: {text!r}")
+        if char == "," and depth == 0:
+            yield text[begin:place]
+            begin = place + 1
+    if depth:
+        raise ValueError(f"not a node list: {text!r}")
+    yield text[begin:]
+
+
+def _expand_one(part: str) -> Iterator[str]:
+    head, bracket, rest = part.partition("[")
+    if not bracket:
+        if not part:
+            raise ValueError("an empty name in a node list")
+        yield part
+        return
+    ranges, _, tail = rest.partition("]")
+    tails = list(_expand_one(tail)) if tail else [""]
+    for piece in ranges.split(","):
+        low, dash, high = piece.partition("-")
+        if not low.isdigit() or (dash and not high.isdigit()):
+            raise ValueError(f"not a node list: {part!r}")
+        for number in range(int(low), int(high or low) + 1):
+            for end in tails:
+                yield f"{head}{number:0{len(low)}}{end}"
+
+
+_NUMBERED = re.compile(r"([^\[\],]*?)(\d+)", re.ASCII)
+
+
+def compress_nodes(nodes: Iterable[str]) -> str:
+    """Nodes as Slurm would list them: sorted, ranges folded, numbers of one width together.
+
+    >>> compress_nodes(["n02", "n01", "n03", "n7", "login"])
+    'login,n[7,01-03]'
+    """
+    plain: set[str] = set()
+    numbered: dict[str, set[tuple[int, int]]] = {}
+    for node in nodes:
+        match = _NUMBERED.fullmatch(node)
+        if match is None:
+            plain.add(node)
+        else:
+            prefix, digits = match.groups()
+            numbered.setdefault(prefix, set()).add((len(digits), int(digits)))
+    folded = {prefix: _fold(numbers) for prefix, numbers in numbered.items()}
+    return ",".join(
+        [
+            *sorted(plain),
+            *(
+                f"{prefix}[{','.join(ranges)}]" if len(ranges) > 1 or "-" in ranges[0] else prefix + ranges[0]
+                for prefix, ranges in sorted(folded.items())
+            ),
+        ]
+    )
+
+
+def _fold(numbers: set[tuple[int, int]]) -> list[str]:
+    """Ranges of numbers; 9 and 10 differ in width and stay apart, 09 and 10 do not."""
+    ranges: list[tuple[int, int, int]] = []
+    for width, n in sorted(numbers):
+        if ranges and ranges[-1][0] == width and ranges[-1][2] == n - 1:
+            ranges[-1] = (width, ranges[-1][1], n)
+        else:
+            ranges.append((width, n, n))
+    return [f"{low:0{w}}" if low == high else f"{low:0{w}}-{high:0{w}}" for w, low, high in ranges]
+
+
+# --- job ids -----------------------------------------------------------------------------------
+
+_JOB_ID = re.compile(r"(\d+)(?:_(\d+)|_\[([^\]]+)\]|\+(\d+))?(?:\.(.+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class JobId:
+    """A job id as people and sacct write it, taken apart."""
+
+    number: int
+    task: int | None = None  # 123_4
+    tasks: str | None = None  # 123_[0-9%2]: an array whose tasks have not been split off
+    offset: int | None = None  # 123+1: a component of a het job
+    step: str | None = None  # 123.batch
+
+    def __str__(self) -> str:
+        step = f".{self.step}" if self.step is not None else ""
+        return self.job + step
+
+    @property
+    def job(self) -> str:
+        """The id of the job it belongs to, as records carry it: without step, pending tasks folded."""
+        if self.task is not None:
+            return f"{self.number}_{self.task}"
+        if self.tasks is not None:
+            return f"{self.number}_[{self.tasks}]"
+        if self.offset is not None:
+            return f"{self.number}+{self.offset}"
+        return str(self.number)
+
+
+def parse_job_id(text: str) -> JobId:
+    """Take a job id apart.
+
+    >>> parse_job_id("123_4.batch")
+    JobId(number=123, task=4, tasks=None, offset=None, step='batch')
+    >>> str(parse_job_id("7_[0-9%2]")), str(parse_job_id("12+1.0"))
+    ('7_[0-9%2]', '12+1.0')
+    """
+    match = _JOB_ID.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"not a Slurm job id: {text!r}")
+    number, task, tasks, offset, step = match.groups()
+    return JobId(int(number), _integer(task), tasks, _integer(offset), step)
+
+
+def _integer(text: str | None) -> int | None:
+    return None if text is None else int(text)

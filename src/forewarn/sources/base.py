@@ -1,0 +1,178 @@
+"""The contract of a source.
+
+A source reads one file (later: one service) and yields its records in batches, in the file's order,
+in constant memory: nothing is kept from one batch to the next but counters. It knows nothing of the
+store. What every source keeps, checked by one contract suite (`tests/sources/contract.py`):
+
+- a batch's frame has exactly the columns of `forewarn.job.columns.SCHEMAS[kind]`, then `line`, the
+  number of the line (or, in JSON, of the record) that the row came from;
+- missing is null; times are Unix seconds; times that lie ahead of the record (a pending job's
+  estimated start, a running job's planned end) are left out;
+- a row that cannot become a record is a `BadRow` in the same batch, never an exception and never a
+  silent loss: rows plus bad rows is what the file held;
+- a file that cannot be read at all (missing, empty, truncated, not of its format) is a `SourceError`
+  that names it;
+- what a person should know about the data (labels that look inverted) is in `notes` once it is read.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import io
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, ClassVar
+
+import polars as pl
+
+from forewarn.errors import BadRow, SourceError, UsageError
+from forewarn.job.columns import complete, proven_moment
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some records of one kind as a frame, and the rows beside them that were no records."""
+
+    kind: str
+    frame: pl.DataFrame
+    bad: tuple[BadRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the site says about a file where the file does not say it itself."""
+
+    cluster: str | None = None  # the name to give records that carry none; else one made from the file's name
+    timezone: str | None = None  # of times written without a zone; else the file's own, else UTC
+    fields: tuple[str, ...] | None = None  # column names of a text without header
+    status: str | None = None  # how to read SWF's status field: see `swf.py`
+    batch_rows: int = 100_000
+
+
+class Source(ABC):
+    """One file of records. Iterate `batches()` once."""
+
+    name: ClassVar[str]
+
+    def __init__(self, path: Path, options: Options | None = None) -> None:
+        self.path = path
+        self.options = options or Options()
+        self.notes: list[str] = []
+
+    @abstractmethod
+    def batches(self) -> Iterator[Batch]:
+        """The records, in the file's order."""
+
+    @property
+    def timezone(self) -> str:
+        """The zone of the cluster's clock as far as it is known: asked by features, not by times."""
+        return self.options.timezone or "UTC"
+
+    @property
+    def cluster(self) -> str:
+        """The cluster of records that name none: the option, else the file's name without endings."""
+        return self.options.cluster or self.path.name.split(".")[0]
+
+    def bad(self, line: int, field: str, reason: str, text: str = "") -> BadRow:
+        """A bad row of this file."""
+        return BadRow(str(self.path), line, field, reason, text[:500])
+
+    def job_batch(self, frame: pl.DataFrame, bad: tuple[BadRow, ...] = ()) -> Batch:
+        """A batch of jobs read from a file: schema completed, impossible rows told apart.
+
+        `frame` has any columns of a job and `line`.
+        """
+        if "seen_at" not in frame.columns:
+            frame = complete(frame).with_columns(
+                seen_at=proven_moment(), source=pl.lit(self.name), reconstructed=pl.lit(True)
+            )
+        frame = complete(frame)
+        checks = {
+            "job_id": (pl.col("job_id").is_null(), "missing"),
+            "submit": (pl.col("submit").is_null(), "missing"),
+            "end": (pl.col("end") < pl.col("start"), "ends before it starts"),
+        }
+        wrong = pl.coalesce(
+            pl.when(test.fill_null(False)).then(pl.lit(field)) for field, (test, _) in checks.items()
+        )
+        marked = frame.with_columns(wrong.alias("_wrong"))
+        rejected = marked.filter(pl.col("_wrong").is_not_null())
+        found = tuple(
+            self.bad(
+                line, field, checks[field][1], f"job {job_id}, submit {submit}, start {start}, end {end}"
+            )
+            for line, field, job_id, submit, start, end in rejected.select(
+                "line", "_wrong", "job_id", "submit", "start", "end"
+            ).iter_rows()
+        )
+        good = marked.filter(pl.col("_wrong").is_null()).drop("_wrong") if found else frame
+        return Batch("job", good, (*bad, *found))
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a file, unpacked if it is gzipped, with every usual trouble as a `SourceError`."""
+    try:
+        with path.open("rb") as plain:
+            head = plain.peek(2)[:2]
+            if not head:
+                raise SourceError(f"{path}: the file is empty")
+            if head == b"\x1f\x8b":
+                with gzip.open(plain) as unpacked:
+                    yield io.BufferedReader(unpacked, 1 << 20)
+            else:
+                yield plain
+    except FileNotFoundError:
+        raise SourceError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise SourceError(f"{path}: is a directory, not a file") from None
+    except PermissionError:
+        raise SourceError(f"{path}: no permission to read it") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise SourceError(f"{path}: the gzip data is broken or cut short ({error})") from None
+
+
+def line_blocks(stream: IO[bytes], size: int = 8 << 20) -> Iterator[bytes]:
+    """The stream in blocks of whole lines of about `size` bytes."""
+    rest = b""
+    while chunk := stream.read(size):
+        cut = chunk.rfind(b"\n") + 1
+        if cut == 0:
+            rest += chunk
+            if len(rest) > 64 << 20:
+                raise SourceError("a line of more than 64 MB: this is not text of job records")
+            continue
+        yield rest + chunk[:cut]
+        rest = chunk[cut:]
+    if rest:
+        yield rest
+
+
+# Scheme to module and class: imported when asked for, so that one source's needs do not slow another.
+SOURCES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "swf": ("forewarn.sources.swf", "SwfSource"),
+        "sacct": ("forewarn.sources.sacct", "SacctSource"),
+        "slurmrestd": ("forewarn.sources.slurmrestd", "SlurmrestdSource"),
+        "scontrol": ("forewarn.sources.scontrol", "ScontrolSource"),
+        "nrel": ("forewarn.sources.nrel", "NrelSource"),
+        "parquet": ("forewarn.sources.parquet", "ParquetSource"),
+    }
+)
+
+
+def open_source(spec: str, options: Options | None = None) -> Source:
+    """The source that a text like ``swf:FILE`` names."""
+    scheme, colon, path = spec.partition(":")
+    if not colon or scheme not in SOURCES or not path:
+        known = ", ".join(f"{s}:FILE" for s in SOURCES)
+        raise UsageError(f"not a source: {spec!r}. A source is one of {known}")
+    module, name = SOURCES[scheme]
+    source: type[Source] = getattr(importlib.import_module(module), name)
+    return source(Path(path), options)
