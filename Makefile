@@ -1,0 +1,50 @@
+# One door to everything: `make` lists it. Set-up is part of each target that needs it.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+DEMO   := .work/demo
+# Where there is one core, pytest's second worker only costs; elsewhere two are enough for two minutes.
+TEST_WORKERS ?= $(shell test "$$(nproc 2>/dev/null || echo 1)" -gt 1 && echo 2 || echo 0)
+
+.PHONY: help setup lock lint test demo bench soak clean
+.DEFAULT_GOAL := help
+
+help:  ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+setup: $(READY)  ## make .venv with everything in it, from the pinned lock
+
+$(READY): pyproject.toml requirements/test.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "forewarn needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "Install one and name it: make setup PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) cannot make a virtual environment: its venv module is not installed." >&2; \
+	  echo "Debian, Ubuntu: apt install python3-venv    (for PYTHON=python3.12: python3.12-venv)" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/test.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+lock: $(READY)  ## pin again what pyproject.toml asks for (hashes, no index addresses)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --upgrade --generate-hashes \
+	  --no-emit-index-url --no-annotate --custom-compile-command "make lock" pyproject.toml -o requirements/test.txt
+
+lint: $(READY)  ## ruff, mypy, and the order of the rooms
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+test: lint  ## lint, then every test
+	$(BIN)/pytest -n $(TEST_WORKERS)
+
+demo: $(READY)  ## simulate a cluster, ingest what it wrote, show its history
+	@BIN=$(BIN) DEMO=$(DEMO) sh tools/demo.sh
+
+clean:  ## remove everything that was made here, .venv too
+	rm -rf $(VENV) .work build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
