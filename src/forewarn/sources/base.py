@@ -52,7 +52,8 @@ class Options:
     timezone: str | None = None  # of times written without a zone; else the file's own, else UTC
     fields: tuple[str, ...] | None = None  # column names of a text without header
     status: str | None = None  # how to read SWF's status field: see `swf.py`
-    batch_rows: int = 100_000
+    batch_rows: int = 100_000  # how many records at a time, where they are counted
+    block_bytes: int = 8 << 20  # how much text at a time, where it is cut at line ends
 
 
 class Source(ABC):
@@ -82,6 +83,16 @@ class Source(ABC):
     def bad(self, line: int, field: str, reason: str, text: str = "") -> BadRow:
         """A bad row of this file."""
         return BadRow(str(self.path), line, field, reason, text[:500])
+
+    def text_blocks(self, stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+        """Blocks of whole lines, each with the number of lines before it; binary data is refused."""
+        before = 0
+        for block in line_blocks(stream, self.options.block_bytes, file=str(self.path)):
+            if b"\0" in block:
+                line = before + block[: block.index(b"\0")].count(b"\n") + 1
+                raise SourceError(f"{self.path}: binary data in line {line}: not text that {self.name} reads")
+            yield before, block
+            before += block.count(b"\n")
 
     def job_batch(self, frame: pl.DataFrame, bad: tuple[BadRow, ...] = ()) -> Batch:
         """A batch of jobs read from a file: schema completed, impossible rows told apart.
@@ -138,15 +149,15 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         raise SourceError(f"{path}: the gzip data is broken or cut short ({error})") from None
 
 
-def line_blocks(stream: IO[bytes], size: int = 8 << 20) -> Iterator[bytes]:
-    """The stream in blocks of whole lines of about `size` bytes."""
+def line_blocks(stream: IO[bytes], size: int = 8 << 20, *, file: str = "input") -> Iterator[bytes]:
+    """The stream in blocks of whole lines of about `size` bytes; `file` is its name in messages."""
     rest = b""
     while chunk := stream.read(size):
         cut = chunk.rfind(b"\n") + 1
         if cut == 0:
             rest += chunk
             if len(rest) > 64 << 20:
-                raise SourceError("a line of more than 64 MB: this is not text of job records")
+                raise SourceError(f"{file}: a line of more than 64 MB: this is not text of job records")
             continue
         yield rest + chunk[:cut]
         rest = chunk[cut:]

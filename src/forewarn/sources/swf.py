@@ -17,7 +17,7 @@ import polars as pl
 
 from forewarn.errors import BadRow, SourceError, UsageError
 from forewarn.job.outcomes import Outcome
-from forewarn.sources.base import Batch, Options, Source, line_blocks, opened
+from forewarn.sources.base import Batch, Options, Source, opened
 
 COLUMNS = (
     *("number", "submit", "wait", "run_time", "cpus_given", "cpu_time", "memory_used"),
@@ -59,20 +59,17 @@ class SwfSource(Source):
         """Jobs in the order of the log."""
         header = self._header
         statuses: Counter[int] = Counter()
-        line, rows = 0, 0
+        rows = 0
         with opened(self.path) as stream:
-            for block in line_blocks(stream):
-                if b"\0" in block:
-                    raise SourceError(f"{self.path}: binary data near line {line + 1}, not an SWF log")
-                frame, bad = self._numbers(block, line, header)
-                line += block.count(b"\n")
+            for before, block in self.text_blocks(stream):
+                frame, bad = self._numbers(block, before, header)
                 frame = self._submits_filled(frame)
                 rows += frame.height + len(bad)
                 for status, count in frame["status"].drop_nulls().value_counts().iter_rows():
                     statuses[int(status)] += count
                 yield self.job_batch(self._jobs(frame, header), bad)
         if rows == 0:
-            raise SourceError(f"{self.path}: no job in it, only {line} lines of comments")
+            raise SourceError(f"{self.path}: no job in it, only comments")
         self._note_status(statuses)
 
     @property
