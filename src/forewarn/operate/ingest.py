@@ -1,0 +1,170 @@
+"""Files of records into the store.
+
+Each file is one write: all of it or nothing. A file that fails leaves the store as it was before that
+file; files before it in the same call stay.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+import polars as pl
+
+from forewarn.config import Config
+from forewarn.errors import BadRow, BadRowError
+from forewarn.job.columns import KEYS
+from forewarn.job.outcomes import Outcome
+from forewarn.sources.base import Batch, Options, Source, open_source
+from forewarn.store.base import ClusterFacts, Store, Writer
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """What became of one file."""
+
+    file: str
+    new: int = 0
+    same: int = 0  # were in the store already
+    bad: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    clusters: list[str] = field(default_factory=list)
+    outcomes: Counter[str] = field(default_factory=Counter)  # of jobs that ended
+    unknown_states: Counter[str] = field(default_factory=Counter)
+    first_submit: int | None = None
+    last_submit: int | None = None
+    notes: list[str] = field(default_factory=list)
+    rejects: Path | None = None
+    seconds: float = 0.0
+
+    @property
+    def rows(self) -> int:
+        """Records that the file held, good and bad."""
+        return self.new + self.same + self.bad
+
+
+def source_of(spec: str, config: Config, given: Options) -> Source:
+    """The source that a text like ``swf:FILE`` names, read as flags and the cluster's table say."""
+    source = open_source(spec, dataclasses.replace(given, cluster=given.cluster or config.cluster))
+    own = config.of_cluster(source.cluster)
+    return open_source(
+        spec,
+        dataclasses.replace(
+            source.options,
+            timezone=given.timezone or own.timezone,
+            status=given.status or own.swf_status,
+        ),
+    )
+
+
+def ingest(
+    store: Store,
+    source: Source,
+    *,
+    rejects: Callable[[], Path] | None = None,
+    advance: Callable[[int], None] = lambda _: None,
+) -> Report:
+    """Write one source to the store.
+
+    Without `rejects`, the first bad row ends it with `BadRowError`. With it, bad rows go to the file
+    that it names when the first one is met, and the rest is written. `advance` hears of rows read.
+    """
+    began = time.monotonic()
+    report = Report(file=str(source.path))
+    known = store.clusters()
+    with _Rejects(rejects) as rejected, store.writing() as writer:
+        for batch in source.batches():
+            taken, bad = _write(writer, batch, source, report)
+            if bad and rejects is None:
+                raise BadRowError(min(bad, key=lambda row: row.line))
+            rejected.write(bad)
+            report.bad += len(bad)
+            _count(report, batch.kind, taken)
+            advance(taken.height + len(bad))
+        report.notes.extend(source.notes)
+        for cluster in report.clusters:
+            _describe(writer, cluster, known.get(cluster), source, report)
+    report.rejects = rejected.path
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def _write(writer: Writer, batch: Batch, source: Source, report: Report) -> tuple[pl.DataFrame, list[BadRow]]:
+    """Write a batch: the rows that were taken, and those that were not, by themselves or by another row."""
+    written = writer.observe(batch.kind, batch.frame, file=str(source.path))
+    report.new += written.new
+    report.same += written.same
+    bad = list(batch.bad)
+    key = KEYS[batch.kind]
+    for line, *values in written.conflicts.select("line", *key).iter_rows():
+        named = ", ".join(f"{name} {value}" for name, value in zip(key, values, strict=True))
+        bad.append(source.bad(line, key[1], f"another row of this file says otherwise of {named}"))
+    if written.conflicts.is_empty():
+        return batch.frame, bad
+    return batch.frame.join(written.conflicts, on="line", how="anti"), bad
+
+
+def _count(report: Report, kind: str, frame: pl.DataFrame) -> None:
+    report.kinds[kind] += frame.height
+    report.clusters += [c for c in frame["cluster"].unique(maintain_order=True) if c not in report.clusters]
+    if kind != "job" or frame.is_empty():
+        return
+    for outcome, count in frame["outcome"].drop_nulls().value_counts().iter_rows():
+        report.outcomes[outcome] += count
+    unknown = frame.filter(pl.col("outcome") == Outcome.UNKNOWN)["state"].drop_nulls()
+    for state, count in unknown.value_counts().iter_rows():
+        report.unknown_states[state] += count
+    first, last = frame.select(pl.col("submit").min(), pl.col("submit").max().alias("last")).row(0)
+    report.first_submit = first if report.first_submit is None else min(first, report.first_submit)
+    report.last_submit = last if report.last_submit is None else max(last, report.last_submit)
+
+
+def _describe(
+    writer: Writer, cluster: str, known: ClusterFacts | None, source: Source, report: Report
+) -> None:
+    """Set the cluster's zone: what the site says, else what was known, else what the file says."""
+    said = source.options.timezone
+    if known is None:
+        writer.describe_cluster(cluster, ClusterFacts(timezone=source.timezone))
+    elif said is not None and said != known.timezone:
+        writer.describe_cluster(cluster, dataclasses.replace(known, timezone=said))
+        report.notes.append(f"{cluster}: the time zone is now {said}; it was {known.timezone}")
+    elif said is None and source.timezone not in ("UTC", known.timezone):
+        report.notes.append(
+            f"{cluster}: this file says time zone {source.timezone}, the store has {known.timezone} and "
+            "keeps it; to change it, ingest again with --timezone"
+        )
+
+
+class _Rejects:
+    """The file of bad rows: made when the first one comes, gone again when the write fails."""
+
+    def __init__(self, name: Callable[[], Path] | None) -> None:
+        self.path: Path | None = None
+        self._name = name
+        self._file: IO[str] | None = None
+
+    def write(self, rows: list[BadRow]) -> None:
+        if rows and self._file is None and self._name is not None:
+            self.path = self._name()
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("w", encoding="utf-8")
+        if self._file is not None:
+            self._file.writelines(
+                json.dumps(dataclasses.asdict(row), ensure_ascii=False) + "\n" for row in rows
+            )
+
+    def __enter__(self) -> _Rejects:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+            if error is not None and self.path is not None:
+                self.path.unlink(missing_ok=True)

@@ -1,0 +1,36 @@
+"""What the commands share: the options that mean the same everywhere, the configuration, the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from forewarn.config import Config, resolve
+
+if TYPE_CHECKING:  # the store's imports are heavy, and not every command opens it
+    from forewarn.store.base import Store
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+home_option: Decorator = click.option(
+    "--home",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Folder that holds all state.  [env: FOREWARN_HOME]",
+)
+json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="For programs: JSON on stdout.")
+
+
+def configured(**flags: Any) -> Config:
+    """The configuration with the flags of this call over it."""
+    return resolve(flags).config
+
+
+def store_of(config: Config, *, read_only: bool = False) -> Store:
+    """The store that the configuration names."""
+    from forewarn.store.embedded import open_store
+
+    return open_store(config.home, read_only=read_only, known_delay=config.known_delay)

@@ -1,0 +1,75 @@
+"""`forewarn config`: what is configured, where each value came from, and a file to begin with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from forewarn.config import resolve, template, unknown_variables
+from forewarn.errors import UsageError
+from forewarn.serve.cli.common import home_option, json_option
+from forewarn.serve.cli.output import note, print_json, print_table, say
+
+
+@click.group("config")
+def command() -> None:
+    """Show what is configured, and where each value came from.
+
+    A value is taken from the command's flag, else from the environment (FOREWARN_HOME,
+    FOREWARN_POLICY, …), else from config.toml in the home folder (or the file that FOREWARN_CONFIG
+    names), else from its default.
+
+    \b
+    Examples:
+      forewarn config show
+      forewarn config init && $EDITOR "$(forewarn config path)"
+      FOREWARN_POLICY=papers forewarn config show --json
+    """
+
+
+@command.command()
+@home_option
+@json_option
+def show(home: Path | None, as_json: bool) -> None:
+    """Print every value and where it came from."""
+    resolved = resolve({"home": home})
+    if as_json:
+        values = {
+            name: {
+                "value": str(value) if isinstance(value, Path) else value,
+                "from": origin.kind,
+                "place": origin.place,
+            }
+            for name, value, origin in resolved.values()
+        }
+        print_json({"file": str(resolved.file), "exists": resolved.file.exists(), "values": values})
+    else:
+        rows = [
+            (name, None if value is None else str(value), str(origin))
+            for name, value, origin in resolved.values()
+        ]
+        print_table(("setting", "value", "from"), rows)
+    for name in unknown_variables(os.environ):
+        note(f"{name} is set and is no setting of Forewarn")
+
+
+@command.command()
+@home_option
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+def init(home: Path | None, force: bool) -> None:
+    """Write a config file in which every setting stands as a comment."""
+    file = resolve({"home": home}).file
+    if file.exists() and not force:
+        raise UsageError(f"{file}: is there already (--force writes over it)")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(template(), encoding="utf-8")
+    say(f"wrote {file}")
+
+
+@command.command()
+@home_option
+def path(home: Path | None) -> None:
+    """Print where the config file is, or would be."""
+    click.echo(resolve({"home": home}).file)

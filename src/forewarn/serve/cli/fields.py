@@ -1,0 +1,189 @@
+"""The fields that `forewarn jobs` can show: every field of a job by its own name, and sacct's names.
+
+A field is an expression over the columns of a scan; how it looks follows from what it measures.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+
+import polars as pl
+
+from forewarn.errors import UsageError
+from forewarn.job.columns import JOB_SCHEMA
+from forewarn.job.units import UNLIMITED
+from forewarn.store.base import KNOWN_AT
+
+
+class Measure(Enum):
+    """What a value measures."""
+
+    TEXT = "text"
+    COUNT = "count"
+    MOMENT = "moment"
+    DURATION = "duration"
+    MEMORY = "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column of output."""
+
+    value: pl.Expr
+    measure: Measure
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the store that it needs."""
+        return self.value.meta.root_names()
+
+
+_MOMENTS = frozenset({"submit", "eligible", "start", "end", KNOWN_AT})
+_DURATIONS = frozenset({"time_limit", "suspended", "cpu_time"})
+_MEMORY = frozenset({"memory_asked", "memory_given", "max_memory", "io_read", "io_written"})
+
+
+def _measure(name: str) -> Measure:
+    if name in _MOMENTS:
+        return Measure.MOMENT
+    if name in _DURATIONS:
+        return Measure.DURATION
+    if name in _MEMORY:
+        return Measure.MEMORY
+    return Measure.TEXT if JOB_SCHEMA[name] == pl.String else Measure.COUNT
+
+
+# sacct's name to ours, where one field of ours is what it means.
+_SACCT_NAMES = {
+    "jobid": "job_id",
+    "jobidraw": "raw_id",
+    "jobname": "name",
+    "workdir": "work_dir",
+    "submitline": "submit_line",
+    "nodelist": "nodes",
+    "reqnodes": "nodes_asked",
+    "reqcpus": "cpus_asked",
+    "alloccpus": "cpus_given",
+    "allocnodes": "nodes_given",
+    "reqmem": "memory_asked",
+    "reqtres": "tres_asked",
+    "alloctres": "tres_given",
+    "timelimit": "time_limit",
+    "derivedexitcode": "derived_exit_code",
+    "maxrss": "max_memory",
+    "totalcpu": "cpu_time",
+    "constraints": "constraint",
+    "consumedenergy": "energy",
+}
+_col = pl.col
+FIELDS: Mapping[str, Field] = MappingProxyType(
+    {name: Field(_col(name), _measure(name)) for name in (*JOB_SCHEMA, KNOWN_AT)}
+    | {theirs: Field(_col(ours), _measure(ours)) for theirs, ours in _SACCT_NAMES.items()}
+    | {
+        "nnodes": Field(pl.coalesce("nodes_given", "nodes_asked"), Measure.COUNT),
+        "ncpus": Field(pl.coalesce("cpus_given", "cpus_asked"), Measure.COUNT),
+        "elapsed": Field(_col("end") - _col("start") - _col("suspended").fill_null(0), Measure.DURATION),
+        "wait": Field(_col("start") - _col("submit"), Measure.DURATION),
+        # A job that has not ended shows its state in place of an outcome.
+        "outcome": Field(pl.coalesce("outcome", _col("state").str.to_lowercase()), Measure.TEXT),
+        "exitcode": Field(
+            pl.format("{}:{}", _col("exit_code"), _col("exit_signal").fill_null(0)), Measure.TEXT
+        ),
+    }
+)
+DEFAULT = (
+    *("jobid", "user", "partition", "jobname", "nnodes", "ncpus"),
+    *("submit", "elapsed", "timelimit", "outcome", "exitcode"),
+)
+
+
+def chosen(text: str) -> tuple[str, ...]:
+    """The fields of a list like ``jobid,user,elapsed``.
+
+    >>> chosen("JobID, user")
+    ('jobid', 'user')
+    """
+    names = tuple(name.strip().lower() for name in text.split(",") if name.strip())
+    for name in names:
+        if name not in FIELDS:
+            near = difflib.get_close_matches(name, FIELDS, 1)
+            hint = f"did you mean {near[0]}?" if near else "--helpformat lists them"
+            raise UsageError(f"--format: no field {name!r}; {hint}")
+    if not names:
+        raise UsageError("--format: names no field; --helpformat lists them")
+    return names
+
+
+def columns_of(names: tuple[str, ...]) -> list[str]:
+    """The columns of the store that these fields need."""
+    return list(dict.fromkeys(column for name in names for column in FIELDS[name].columns))
+
+
+def raw(name: str) -> pl.Expr:
+    """The field's value for a program: seconds, bytes, null."""
+    return FIELDS[name].value.alias(name)
+
+
+def written(name: str, zones: Mapping[str, str], *, exact: bool) -> pl.Expr:
+    """The field's value as text, null where it is missing; moments in the clock of the job's cluster."""
+    field = FIELDS[name]
+    match field.measure:
+        case Measure.MOMENT:
+            text = _moment(field.value, zones)
+        case Measure.DURATION:
+            text = _duration(field.value.cast(pl.Int64))
+        case Measure.MEMORY:
+            text = _exact_memory(field.value) if exact else _memory(field.value)
+        case Measure.COUNT | Measure.TEXT:
+            text = field.value.cast(pl.String)
+    return text.alias(name)
+
+
+def _moment(value: pl.Expr, zones: Mapping[str, str]) -> pl.Expr:
+    moment = pl.from_epoch(value, time_unit="s").dt.replace_time_zone("UTC")
+    by_zone = (
+        pl.when(_col("cluster").is_in([c for c, z in zones.items() if z == zone])).then(
+            moment.dt.convert_time_zone(zone).dt.strftime("%Y-%m-%dT%H:%M:%S")
+        )
+        for zone in set(zones.values())
+    )
+    return pl.coalesce(*by_zone, moment.dt.strftime("%Y-%m-%dT%H:%M:%S"))
+
+
+def _duration(value: pl.Expr) -> pl.Expr:
+    def two(number: pl.Expr) -> pl.Expr:
+        return number.cast(pl.String).str.zfill(2)
+
+    clock = pl.format("{}:{}:{}", two(value % 86400 // 3600), two(value % 3600 // 60), two(value % 60))
+    return (
+        pl.when(value.is_null())
+        .then(None)
+        .when(value >= UNLIMITED)
+        .then(pl.lit("UNLIMITED"))
+        .when(value >= 86400)
+        .then(pl.format("{}-{}", value // 86400, clock))
+        .otherwise(clock)
+    )
+
+
+_UNITS = tuple(zip("PTGMK", (1 << 50, 1 << 40, 1 << 30, 1 << 20, 1 << 10), strict=True))
+
+
+def _memory(value: pl.Expr) -> pl.Expr:
+    """Short, for a person: 2.5G."""
+    text = value.cast(pl.String)
+    for unit, size in reversed(_UNITS):
+        text = pl.when(value >= size).then(pl.format("{}" + unit, (value / size).round(1))).otherwise(text)
+    return text.str.replace(r"\.0([PTGMK])$", "$1")
+
+
+def _exact_memory(value: pl.Expr) -> pl.Expr:
+    """As `units.format_memory`: the largest unit that keeps it exact."""
+    text = pl.format("{}B", value)
+    for unit, size in reversed(_UNITS):
+        text = pl.when(value % size == 0).then(pl.format("{}" + unit, value // size)).otherwise(text)
+    return pl.when(value == 0).then(pl.lit("0")).otherwise(text)

@@ -1,0 +1,111 @@
+"""What `forewarn jobs` is asked for, as an expression that the store evaluates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from operator import and_, or_
+
+import polars as pl
+
+from forewarn.errors import UsageError
+from forewarn.job.outcomes import LIVE_STATES, OUTCOME_OF_STATE, Outcome
+from forewarn.job.units import expand_nodes, parse_job_id
+
+# sacct's short names (slurm.h) of the states people ask for.
+_SHORT = {
+    **{"BF": "BOOT_FAIL", "CA": "CANCELLED", "CD": "COMPLETED", "DL": "DEADLINE", "F": "FAILED"},
+    **{"NF": "NODE_FAIL", "OOM": "OUT_OF_MEMORY", "PD": "PENDING", "PR": "PREEMPTED", "R": "RUNNING"},
+    **{"RQ": "REQUEUED", "RS": "RESIZING", "RV": "REVOKED", "S": "SUSPENDED", "TO": "TIMEOUT"},
+}
+
+
+def all_of(tests: Iterable[pl.Expr | None]) -> pl.Expr | None:
+    """Every test that there is, or None where there is none."""
+    given = [test for test in tests if test is not None]
+    return reduce(and_, given) if given else None
+
+
+def one_of(column: str, texts: tuple[str, ...]) -> pl.Expr | None:
+    """The column is one of these; each text may be a list itself: ``-u alice,bob``."""
+    values = split(texts)
+    return pl.col(column).is_in(values) if values else None
+
+
+def in_partition(texts: tuple[str, ...]) -> pl.Expr | None:
+    """The job is in one of these partitions, or waits for one of several."""
+    values = split(texts)
+    return pl.col("partition").str.split(",").list.set_intersection(values).list.len() > 0 if values else None
+
+
+def in_state(texts: tuple[str, ...]) -> pl.Expr | None:
+    """The job ended like this, or stands like this now; sacct's states, long or short, or outcomes."""
+    outcomes: set[str] = set()
+    states: set[str] = set()
+    for text in split(texts):
+        state = _SHORT.get(text.upper(), text.upper())
+        if state in OUTCOME_OF_STATE:
+            outcomes.add(OUTCOME_OF_STATE[state])
+        elif state == Outcome.UNKNOWN.upper():
+            outcomes.add(Outcome.UNKNOWN)
+        elif state in LIVE_STATES:
+            states.add(state)
+        else:
+            known = ", ".join([*Outcome, "pending", "running", "suspended"])
+            raise UsageError(f"--state: no state {text!r}; known are {known}, and sacct's short names")
+    tests = [
+        *([pl.col("outcome").is_in(sorted(outcomes))] if outcomes else []),
+        *([pl.col("state").is_in(sorted(states)) & pl.col("outcome").is_null()] if states else []),
+    ]
+    return reduce(or_, tests) if tests else None
+
+
+def with_id(texts: tuple[str, ...]) -> pl.Expr | None:
+    """The job has one of these ids; an array's or het job's number stands for all of its parts."""
+    exact: set[str] = set()
+    whole: set[int] = set()
+    for text in split_ids(texts):
+        try:
+            found = parse_job_id(text)
+            if found.tasks is not None:
+                tasks = expand_nodes(f"[{found.tasks.partition('%')[0]}]")
+                exact |= {f"{found.number}_{int(task)}" for task in tasks} | {found.job}
+            else:
+                exact.add(found.job)
+        except ValueError:
+            raise UsageError(
+                f"--jobs: not a job id: {text!r}. Write 123, 123_4, 123_[1-3] or 123+1"
+            ) from None
+        if found.task is None and found.tasks is None and found.offset is None:
+            whole.add(found.number)
+    if not exact:
+        return None
+    return (
+        pl.col("job_id").is_in(sorted(exact))
+        | pl.col("array_job_id").is_in(sorted(whole))
+        | pl.col("het_job_id").is_in(sorted(whole))
+    )
+
+
+def split(texts: Iterable[str]) -> list[str]:
+    """The parts of comma separated lists.
+
+    >>> split(["a,b", "c"])
+    ['a', 'b', 'c']
+    """
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
+
+
+def split_ids(texts: Iterable[str]) -> list[str]:
+    """The same for job ids, whose brackets may hold commas.
+
+    >>> split_ids(["7,8_[1,3-4]"])
+    ['7', '8_[1,3-4]']
+    """
+    parts: list[str] = []
+    for part in split(texts):
+        if parts and parts[-1].count("[") > parts[-1].count("]"):
+            parts[-1] += "," + part
+        else:
+            parts.append(part)
+    return parts

@@ -1,0 +1,126 @@
+"""`forewarn ingest`: files of job records into the store."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import click
+
+from forewarn.operate.ingest import Report, ingest, source_of
+from forewarn.serve.cli.common import configured, home_option, json_option, store_of
+from forewarn.serve.cli.filters import split
+from forewarn.serve.cli.output import note, print_facts, print_json, shares
+from forewarn.serve.cli.progress import progress
+from forewarn.sources.base import Options, Source
+
+
+@click.command("ingest")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@home_option
+@click.option("-M", "--cluster", metavar="NAME", help="Cluster of records that name none.")
+@click.option("--timezone", metavar="ZONE", help="Zone of times written without one, and of the cluster.")
+@click.option("--fields", metavar="LIST", help="Column names of sacct text without a header line.")
+@click.option(
+    "--status", metavar="HOW", help="How SWF status is read: swf, exit-code, or 0=failed,1=completed."
+)
+@click.option("--skip-bad", is_flag=True, help="Put bad rows into a rejects file and read the rest.")
+@click.option(
+    "--rejects",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where bad rows go (with --skip-bad).  [default: HOME/rejects/NAME-1.jsonl]",
+)
+@json_option
+def command(
+    sources: tuple[str, ...],
+    home: Path | None,
+    cluster: str | None,
+    timezone: str | None,
+    fields: str | None,
+    status: str | None,
+    skip_bad: bool,
+    rejects: Path | None,
+    as_json: bool,
+) -> None:
+    """Read job records from files into the store.
+
+    A SOURCE is a format and a file, plain or gzipped: swf:FILE, sacct:FILE, slurmrestd:FILE,
+    scontrol:FILE, nrel:FILE or parquet:FILE. Reading the same file again changes nothing. Each file
+    is read whole or not at all: at the first bad row the store is left as it was before that file.
+
+    \b
+    Examples:
+      forewarn ingest sacct:history.txt
+      forewarn ingest --cluster blue swf:SDSC-BLUE-2000-4.2-cln.swf.gz
+      forewarn ingest --skip-bad --timezone Europe/Zurich sacct:2023.txt sacct:2024.txt.gz
+    """
+    config = configured(home=home, cluster=cluster, timezone=timezone)
+    given = Options(
+        cluster=cluster,
+        timezone=config.timezone if timezone else None,
+        fields=tuple(split([fields])) if fields else None,
+        status=status,
+    )
+    opened = [source_of(spec, config, given) for spec in sources]
+    reports: list[Report] = []
+    store = store_of(config)
+    try:
+        for source in opened:
+            with progress(f"reading {source.path.name}") as advance:
+                name = _rejects_name(rejects, config.home, source) if skip_bad or rejects else None
+                reports.append(ingest(store, source, rejects=name, advance=advance))
+            if not as_json:
+                _show(reports[-1], source.timezone)
+    finally:
+        store.close()
+        if as_json:
+            print_json({"files": [_as_json(report) for report in reports]})
+
+
+def _rejects_name(given: Path | None, home: Path, source: Source) -> Callable[[], Path]:
+    """A file that is not there yet: rejects of an earlier run may not have been looked at."""
+
+    def free() -> Path:
+        name = source.path.name.split(".")[0]
+        numbered = (home / "rejects" / f"{name}-{n}.jsonl" for n in itertools.count(1))
+        return given or next(path for path in numbered if not path.exists())
+
+    return free
+
+
+def _show(report: Report, zone: str) -> None:
+    """The summary of one file: what was read to stdout, what should be known to stderr."""
+    kinds = ", ".join(f"{n:,} {kind}{'s' if n != 1 else ''}" for kind, n in report.kinds.items() if n)
+    print_facts(
+        f"{report.file}: {kinds or 'no records'} in {report.seconds:.1f} s",
+        {
+            "rows": f"{report.new:,} new, {report.same:,} already there, {report.bad:,} bad",
+            "cluster": ", ".join(report.clusters) or None,
+            "submitted": _span(report, zone),
+            "outcomes": shares(report.outcomes),
+            "rejects": None if report.rejects is None else str(report.rejects),
+        },
+    )
+    for message in report.notes:
+        note(message)
+    for state, count in report.unknown_states.most_common():
+        note(f"state {state}: {count:,} jobs are kept with outcome `unknown`")
+
+
+def _span(report: Report, zone: str) -> str | None:
+    if report.first_submit is None or report.last_submit is None:
+        return None
+    first, last = (
+        datetime.fromtimestamp(t, ZoneInfo(zone)).date() for t in (report.first_submit, report.last_submit)
+    )
+    return f"{first} to {last} ({zone})"
+
+
+def _as_json(report: Report) -> dict[str, Any]:
+    return {"file": report.file, "rows": report.rows} | asdict(report)

@@ -1,0 +1,120 @@
+"""The `forewarn` command: finds the subcommand, and turns errors into one line and an exit code.
+
+Commands are imported when they are called: `forewarn --help` needs none of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+import click
+
+from forewarn import __version__
+from forewarn.errors import ForewarnError
+
+# Command to what it is for; its module is forewarn.serve.cli.<command>, the function in it `command`.
+COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "ingest": "Read job records from files into the store.",
+        "jobs": "List, filter and count the jobs in the store.",
+        "simulate": "Make up a cluster's history in which every failure has a known cause.",
+        "features": "Write what was knowable of each job at submit or start, as a Parquet table.",
+        "config": "Show what is configured, and where each value came from.",
+    }
+)
+INTERRUPTED = 130  # as a shell reports SIGINT
+BROKEN_PIPE = 141  # as a shell reports SIGPIPE: the reader (head, less) had enough
+
+
+class Commands(click.Group):
+    """The subcommands, each imported on demand."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """In the order in which a newcomer meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"forewarn.serve.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the list without importing what is in it."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it, and stop quietly where the reader of the output has gone."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # What is still in the buffer has nowhere to go: without this, Python complains at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(BROKEN_PIPE)
+        return result
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def cli() -> None:
+    """Tells, before an HPC job wastes its nodes, whether it will fail, why, and what to change.
+
+    Forewarn learns from a cluster's own history. The road so far:
+
+    \b
+      sacct -aPX -S 2024-01-01 -E now -o ALL > history.txt   export (on the cluster)
+      forewarn ingest sacct:history.txt                      read it into the store
+      forewarn jobs -s failed -S now-7days                   look at it
+      forewarn features --phase submit -o table.parquet      what a model may learn from
+
+    No cluster at hand? `forewarn simulate --ingest` makes one up.
+
+    All state lies in one folder: --home, or FOREWARN_HOME, or ~/.local/share/forewarn.
+    """
+
+
+def main() -> NoReturn:
+    """Run the command line and exit: 0, or a code of `docs/exit-codes.md`."""
+    warnings.showwarning = _show_warning
+    try:
+        code = cli.main(prog_name="forewarn", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        code = error.exit_code
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        hint = f"\nSee '{context.command_path} --help'." if context is not None else ""
+        code = _report(error.format_message() + hint, error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        code = _report("interrupted", INTERRUPTED)
+    except (ForewarnError, OSError) as error:
+        if os.environ.get("FOREWARN_DEBUG"):
+            raise
+        code = _report(*_explained(error))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _explained(error: ForewarnError | OSError) -> tuple[str, int]:
+    if isinstance(error, ForewarnError):
+        return str(error), error.exit_code
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}", ForewarnError.exit_code
+
+
+def _report(message: str, code: int) -> int:
+    click.echo(f"forewarn: error: {message}", err=True)
+    return code
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    click.echo(f"forewarn: warning: {message}", err=True)
