@@ -1,0 +1,219 @@
+"""A job's own facts as the kernel reads them: numbers, atoms, result, nodes.
+
+Once for a frame of jobs and once for one job, side by side; the replay test holds them equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from forewarn.features import labels
+from forewarn.features import layout as L  # noqa: N812
+from forewarn.features.keys import hashed_column, normalised, normalised_column, text_hash
+from forewarn.job.outcomes import Outcome, Policy
+from forewarn.job.record import Job
+from forewarn.job.units import expand_nodes
+from forewarn.store.base import ClusterFacts
+
+MAX_NODES = 64  # of a larger job only so many nodes take part in the history of nodes
+_PER = {"node": 1, "cpu": 2, "gpu": 3}
+
+# The kernel's numbers that are plain fields of the record; the other four are made below.
+_PLAIN = MappingProxyType(
+    {
+        L.X_CPUS: "cpus_asked",
+        L.X_NODES: "nodes_asked",
+        L.X_TASKS: "tasks_asked",
+        L.X_MEMORY: "memory_asked",
+        L.X_LIMIT: "time_limit",
+        L.X_GPUS: "gpus_asked",
+        L.X_PRIORITY: "priority",
+        L.X_ARRAY_TASK: "array_task_id",
+        L.X_CPUS_GIVEN: "cpus_given",
+        L.X_NODES_GIVEN: "nodes_given",
+        L.X_MEMORY_GIVEN: "memory_given",
+    }
+)
+_PLAIN_ATOMS = MappingProxyType(
+    {
+        L.A_USER: "user",
+        L.A_GROUP: "group",
+        L.A_ACCOUNT: "account",
+        L.A_PARTITION: "partition",
+        L.A_QOS: "qos",
+    }
+)
+# All that the features read of a record.
+COLUMNS = (
+    *("cluster", "job_id", "submit", "start", "end", "suspended", "outcome", "known_at", "max_memory"),
+    *(*_PLAIN.values(), *_PLAIN_ATOMS.values(), "memory_per", "dependency", "defaulted", "nodes"),
+    *("name", "application", "work_dir", "script_hash", "submit_line"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Jobs in order of submit, as arrays."""
+
+    ids: pl.DataFrame  # cluster, job_id, submit
+    start: NDArray[np.int64]  # -1 for none
+    known: NDArray[np.int64]  # -1 for none
+    numbers: NDArray[np.float64]
+    atoms: NDArray[np.uint64]
+    numbers_at_start: NDArray[np.float64]
+    atoms_at_start: NDArray[np.uint64]
+    results: NDArray[np.float64]
+    node_first: NDArray[np.int64]
+    node_keys: NDArray[np.uint64]
+
+
+def policed(frame: pl.DataFrame, facts: ClusterFacts) -> pl.DataFrame:
+    """The frame with the cluster's field policies applied: see `absence.py`."""
+    return frame.with_columns(
+        pl.col(field).fill_null(pl.col(how["stand_in"]) if "stand_in" in how else how["fill"])
+        for field, how in facts.fields.items()
+        if field in frame.columns
+    )
+
+
+def numbers_of(frame: pl.DataFrame, zone: str, moment: str = "submit") -> NDArray[np.float64]:
+    """The kernel's numbers of each row."""
+    local = pl.from_epoch(moment, time_unit="s").dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
+    special = {
+        L.X_MEMORY_PER: pl.col("memory_per").replace_strict(_PER, default=None, return_dtype=pl.Float64),
+        L.X_DEPENDS: pl.col("dependency").is_not_null(),
+        L.X_DEFAULTED: pl.col("defaulted").str.count_matches(",", literal=True) + 1,
+        L.X_UTC_OFFSET: (local.dt.base_utc_offset() + local.dt.dst_offset()).dt.total_seconds(),
+    }
+    columns = special | {place: pl.col(name) for place, name in _PLAIN.items()}
+    return _matrix(frame, columns)
+
+
+def _matrix(frame: pl.DataFrame, columns: Mapping[int, pl.Expr]) -> NDArray[np.float64]:
+    made = frame.select(columns[place].cast(pl.Float64).alias(str(place)) for place in sorted(columns))
+    return np.ascontiguousarray(made.fill_null(np.nan).to_numpy())
+
+
+def atoms_of(frame: pl.DataFrame) -> NDArray[np.uint64]:
+    """The kernel's atoms of each row."""
+    texts = frame.select(
+        *(pl.col(name).alias(str(place)) for place, name in _PLAIN_ATOMS.items()),
+        pl.coalesce("application", normalised_column(pl.col("name"))).alias(str(L.A_NAME)),
+        normalised_column(pl.col("work_dir")).alias(str(L.A_DIR)),
+        pl.coalesce("script_hash", normalised_column(pl.col("submit_line"))).alias(str(L.A_SCRIPT)),
+    )
+    return np.column_stack([hashed_column(texts[str(place)]) for place in range(len(L.ATOMS))])
+
+
+def results_of(frame: pl.DataFrame, policy: Policy) -> NDArray[np.float64]:
+    """How each row's job ended."""
+    failed = labels.fails(policy)
+    at_limit = (pl.col("outcome") == str(Outcome.TIMEOUT)) | labels.ran_to_limit()
+    columns = {
+        L.R_FAILS: failed,
+        L.R_LIMIT: (at_limit & (failed == 1)).fill_null(False),
+        L.R_MEMORY_KILL: (pl.col("outcome") == str(Outcome.OUT_OF_MEMORY)).fill_null(False),
+        L.R_RUN_TIME: pl.col("end") - pl.col("start") - pl.col("suspended").fill_null(0),
+        L.R_MAX_MEMORY: pl.col("max_memory"),
+    }
+    return _matrix(frame, columns)
+
+
+def nodes_of(column: pl.Series) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """The nodes of each row, end to end, and where each row's begin."""
+    distinct = column.drop_nulls().unique()
+    keys = [np.zeros(0, np.uint64), *(node_keys(text) for text in distinct)]
+    lengths = np.array([len(k) for k in keys], np.int64)
+    begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    which = np.zeros(column.len(), np.int64)
+    if distinct.len():
+        numbers = pl.Series(range(1, distinct.len() + 1), dtype=pl.Int64)
+        which = column.replace_strict(distinct, numbers, default=0, return_dtype=pl.Int64).to_numpy()
+    first = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths[which])])
+    within = np.arange(first[-1]) - np.repeat(first[:-1], lengths[which])
+    return first, np.concatenate(keys)[np.repeat(begins[which], lengths[which]) + within]
+
+
+@lru_cache(maxsize=1 << 14)
+def node_keys(nodes: str) -> NDArray[np.uint64]:
+    """The keys of a node list's nodes; a list that cannot be read has none."""
+    try:
+        names = expand_nodes(nodes)[:MAX_NODES]
+    except ValueError:
+        names = []
+    return np.array([text_hash(f"node {name}") for name in names], np.uint64)
+
+
+def job_numbers(job: Job, facts: ClusterFacts, moment: int) -> NDArray[np.float64]:
+    """`numbers_of` for one job, at a moment of its life."""
+    made = np.full(len(L.NUMBERS), np.nan)
+    for place, name in _PLAIN.items():
+        value = getattr(job, name)
+        if value is None and name in facts.fields:
+            value = _policed_value(job, facts.fields[name])
+        if value is not None:
+            made[place] = value
+    if job.memory_per in _PER:
+        made[L.X_MEMORY_PER] = _PER[job.memory_per]
+    made[L.X_DEPENDS] = job.dependency is not None
+    if job.defaulted is not None:
+        made[L.X_DEFAULTED] = job.defaulted.count(",") + 1
+    made[L.X_UTC_OFFSET] = _utc_offset(facts.timezone, moment // 900 * 900)
+    return made
+
+
+def _policed_value(job: Job, how: Mapping[str, Any]) -> Any:
+    return getattr(job, how["stand_in"]) if "stand_in" in how else how["fill"]
+
+
+@lru_cache(maxsize=1 << 10)
+def _utc_offset(zone: str, quarter: int) -> float:
+    """Zones change their offset on the quarter hour, so one answer serves 15 minutes."""
+    offset = datetime.fromtimestamp(quarter, ZoneInfo(zone)).utcoffset()
+    return offset.total_seconds() if offset else 0.0
+
+
+def job_atoms(job: Job) -> NDArray[np.uint64]:
+    """`atoms_of` for one job."""
+    made = np.zeros(len(L.ATOMS), np.uint64)
+    texts = {place: getattr(job, name) for place, name in _PLAIN_ATOMS.items()}
+    texts[L.A_NAME] = job.application if job.application is not None else _normalised(job.name)
+    texts[L.A_DIR] = _normalised(job.work_dir)
+    texts[L.A_SCRIPT] = job.script_hash if job.script_hash is not None else _normalised(job.submit_line)
+    for place, text in texts.items():
+        if text is not None:
+            made[place] = text_hash(text)
+    return made
+
+
+@lru_cache(maxsize=1 << 14)
+def _normalised(text: str | None) -> str | None:
+    return None if text is None else normalised(text)
+
+
+def job_result(job: Job, policy: Policy) -> NDArray[np.float64]:
+    """`results_of` for one job."""
+    outcome = None if job.outcome is None else Outcome(job.outcome)
+    ran, limit = job.run_time, job.time_limit
+    to_limit = ran is not None and limit is not None and ran >= limit
+    failed = policy.fails(outcome, ran_to_limit=to_limit)
+    made = np.full(len(L.RESULTS), np.nan)
+    if failed is not None:
+        made[L.R_FAILS] = failed
+    made[L.R_LIMIT] = bool(failed) and (outcome is Outcome.TIMEOUT or to_limit)
+    made[L.R_MEMORY_KILL] = outcome is Outcome.OUT_OF_MEMORY
+    if ran is not None:
+        made[L.R_RUN_TIME] = ran
+    if job.max_memory is not None:
+        made[L.R_MAX_MEMORY] = job.max_memory
+    return made

@@ -1,0 +1,95 @@
+"""Small compiled functions on numbers: hashes, steps, rates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from forewarn.features import layout as L
+from forewarn.features.kernel.compiled import compiled
+from forewarn.features.kernel.state import Floats
+
+
+@compiled
+def mix(h: np.uint64, v: np.uint64) -> np.uint64:
+    """Join two hashes (splitmix64's finaliser)."""
+    z = h * np.uint64(0x9E3779B97F4A7C15) + v + np.uint64(0x632BE59BD9B4E019)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@compiled
+def whole(v: float) -> np.uint64:
+    """A number as part of a key; missing is a value of its own."""
+    return np.uint64(0) if np.isnan(v) else np.uint64(np.int64(v) + 1)
+
+
+@compiled
+def short(h: np.uint64) -> float:
+    """A hash that a float64 holds exactly."""
+    return np.float64(h >> np.uint64(12))
+
+
+@compiled
+def pair(salt: int, a: np.uint64, b: np.uint64) -> np.uint64:
+    """The key of an entity made of two parts; 0, no entity, where one is missing."""
+    if a == 0 or b == 0:
+        return np.uint64(0)
+    return mix(mix(np.uint64(salt + 1), a), b)
+
+
+@compiled
+def rate(s: float, w: float) -> float:
+    """Failures to jobs; NaN where there is none yet."""
+    return s / w if w > 0.0 else np.nan
+
+
+@compiled
+def steps(v: float, width: float, most: int) -> int:
+    """A number in logarithmic steps; the last one is for missing."""
+    if np.isnan(v):
+        return most + 1
+    return min(most, int(np.log2(max(v, 0.0) + 1.0) / width))
+
+
+@compiled
+def fifths(rate: float) -> int:
+    """A rate in fifths; 6 is for missing."""
+    return 6 if np.isnan(rate) else int(rate * 5.0 + 0.5)
+
+
+@compiled
+def clipped(v: float, most: int) -> int:
+    """A signed count within bounds, moved to start at 0."""
+    return int(max(-most, min(most, v))) + most
+
+
+@compiled
+def three(v: float) -> int:
+    """An outcome: went well, failed, or none yet."""
+    return 2 if np.isnan(v) else int(v)
+
+
+@compiled
+def log_ratio(asked: float, logs: float, weight: float) -> float:
+    """log2 of what is asked to what was usual; NaN where either is missing."""
+    if weight <= 0.0 or np.isnan(asked) or asked <= 0.0:
+        return np.nan
+    return np.log2(asked) - logs / weight
+
+
+@compiled
+def signed_steps(v: float) -> int:
+    """A log ratio in whole steps from -4 to 4, moved to start at 0; 9 is for missing."""
+    return 9 if np.isnan(v) else int(max(-4.0, min(4.0, np.floor(v)))) + 4
+
+
+@compiled
+def total_memory(x: Floats) -> float:
+    """Bytes that the whole job asks for, by what its request is counted by."""
+    per = x[L.X_MEMORY_PER]
+    if per == 2.0:
+        return x[L.X_MEMORY] * (1.0 if np.isnan(x[L.X_CPUS]) else x[L.X_CPUS])
+    if per == 3.0:
+        return x[L.X_MEMORY] * (1.0 if np.isnan(x[L.X_GPUS]) else max(x[L.X_GPUS], 1.0))
+    return x[L.X_MEMORY] * (1.0 if np.isnan(x[L.X_NODES]) else max(x[L.X_NODES], 1.0))

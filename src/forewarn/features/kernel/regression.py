@@ -1,0 +1,122 @@
+"""The online logistic regression over hashed keys: predicts at submit, learns when the outcome is known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from forewarn.features import layout as L
+from forewarn.features.kernel.cluster import decayed
+from forewarn.features.kernel.compiled import compiled
+from forewarn.features.kernel.numbers import (
+    clipped,
+    fifths,
+    log_ratio,
+    mix,
+    rate,
+    short,
+    signed_steps,
+    steps,
+    three,
+    total_memory,
+    whole,
+)
+from forewarn.features.kernel.state import Floats, Hashes, Ints, Slots, State
+
+# AdaGrad's step, the ridge, and what each sum of squares starts from: chosen on the first 80 % of five
+# logs (bench/online.py).
+STEP, L2, FIRST_SQUARES = 0.02, 1e-2, 1.0
+
+
+@compiled
+def regression_slots(st: State, t: float, x: Floats, keys: Hashes, rows: Ints, slots: Slots) -> None:
+    """Where the job's keys lie in the hashed table: entities, states of now, and their crossings."""
+    user, request = st.entity[rows[L.E_USER]], st.entity[rows[L.E_USER_REQUEST]]
+    name = st.entity[rows[L.E_USER_NAME]]
+    local = np.int64(t + x[L.X_UTC_OFFSET])
+    hour, weekday = local % 86400 // 3600, (local // 86400 + 3) % 7
+    lasts = three(user[L.S_LAST]) * 9 + three(request[L.S_LAST]) * 3 + three(name[L.S_LAST])
+    same_last = three(user[L.S_LAST])
+    if user[L.S_LAST_REQUEST] == short(keys[L.E_USER_REQUEST]):
+        same_last += 3
+    since_end = steps(t - user[L.S_LAST_END], 1.5, 14)
+    since_fail = steps(t - user[L.S_LAST_FAIL], 2.0, 11)
+    since_submit = steps(t - user[L.S_LAST_SUBMIT], 1.5, 14)
+    flight_last = steps(request[L.S_IN_FLIGHT], 1.0, 6) * 3 + three(request[L.S_LAST])
+    limit_ratio = signed_steps(log_ratio(x[L.X_LIMIT], request[L.S_RUN_LOG], request[L.S_RUN_WEIGHT]))
+    memory_ratio = signed_steps(log_ratio(total_memory(x), request[L.S_MEM_LOG], request[L.S_MEM_WEIGHT]))
+    near = fifths(rate(decayed(st, t, L.C_FAILS_10M), decayed(st, t, L.C_ENDS_10M)))
+    wide = fifths(rate(decayed(st, t, L.C_FAILS_1H), decayed(st, t, L.C_ENDS_1H)))
+    burst = steps(user[L.S_BURST], 1.0, 8) if since_submit <= 4 else 9
+    burst_last = burst * 3 + three(user[L.S_LAST])
+    streak = clipped(user[L.S_STREAK], 6)
+    request_streak = clipped(request[L.S_STREAK], 6)
+    rate3 = fifths(rate(user[L.S_S3], user[L.S_W3]))
+    outcomes, request_outcomes = int(user[L.S_OUTCOMES]), int(request[L.S_OUTCOMES])
+    whose, queue = keys[L.E_USER], keys[L.E_PARTITION]
+
+    n = 0
+    for e in range(L.N_ENTITIES):
+        slots[n] = _slot(n, keys[e], np.uint64(0))
+        n += 1
+    memory = steps(x[L.X_MEMORY] / 1048576.0, 0.5, 60)
+    limit = np.int64(whole(x[L.X_LIMIT]) & np.uint64(0x7FFFFFFF))
+    for v in (np.int64(whole(x[L.X_CPUS]) & np.uint64(0x7FFFFFFF)), limit, memory):
+        slots[n] = _slot(n, np.uint64(1), np.uint64(v))
+        n += 1
+    slots[n] = _slot(n, whose, np.uint64(limit))
+    slots[n + 1] = _slot(n + 1, keys[L.E_NAME], whole(x[L.X_CPUS]))
+    slots[n + 2] = _slot(n + 2, keys[L.E_GROUP], queue)
+    n += 3
+    for v in (
+        lasts, same_last, streak, request_streak, clipped(name[L.S_STREAK], 6), rate3,
+        fifths(rate(user[L.S_S15], user[L.S_W15])), fifths(rate(request[L.S_S15], request[L.S_W15])),
+        fifths(rate(name[L.S_S15], name[L.S_W15])), since_end, since_fail, flight_last,
+        steps(user[L.S_IN_FLIGHT], 1.0, 10), burst_last, since_submit, limit_ratio,
+        memory_ratio, near, wide, hour, weekday, outcomes, request_outcomes,
+    ):  # fmt: skip
+        slots[n] = _slot(n, np.uint64(1), np.uint64(v))
+        n += 1
+    for v in (
+        lasts, same_last, streak, request_streak, rate3, since_end, since_fail, flight_last, burst_last,
+        limit_ratio, hour, since_submit, outcomes,
+    ):  # fmt: skip
+        slots[n] = _slot(n, whose, np.uint64(v))
+        n += 1
+    slots[n] = _slot(n, keys[L.E_USER_REQUEST], np.uint64(three(request[L.S_LAST])))
+    slots[n + 1] = _slot(n + 1, keys[L.E_USER_REQUEST], np.uint64(request_outcomes))
+    slots[n + 2] = _slot(n + 2, keys[L.E_USER_NAME], np.uint64(three(name[L.S_LAST])))
+    slots[n + 3] = _slot(n + 3, keys[L.E_USER_NAME], np.uint64(int(name[L.S_OUTCOMES])))
+    slots[n + 4] = _slot(n + 4, queue, np.uint64(hour))
+    slots[n + 5] = _slot(n + 5, queue, np.uint64(wide))
+    slots[n + 6] = _slot(n + 6, keys[L.E_GROUP], np.uint64(lasts))
+
+
+@compiled
+def _slot(key: int, whose: np.uint64, value: np.uint64) -> np.int32:
+    return np.int32(mix(mix(np.uint64(key + 100), whose), value) & np.uint64(L.WEIGHT_SLOTS - 1))
+
+
+@compiled
+def logit(st: State, slots: Slots, first: int, last: int) -> float:
+    """The sum of the weights of some of the keys."""
+    total = 0.0
+    for k in range(first, last):
+        total += st.weight[slots[k], L.W_WEIGHT]
+    return total
+
+
+@compiled
+def learn(st: State, slots: Slots, fails: float) -> None:
+    """One AdaGrad step of the regression, and the failure counts beside its weights."""
+    total = st.cluster[L.C_BIAS] + logit(st, slots, 0, L.N_KEYS)
+    error = 1.0 / (1.0 + np.exp(-total)) - fails
+    st.cluster[L.C_BIAS_G] += error * error
+    st.cluster[L.C_BIAS] -= STEP * error / np.sqrt(FIRST_SQUARES + st.cluster[L.C_BIAS_G])
+    for k in range(L.N_KEYS):
+        w = st.weight[slots[k]]
+        gradient = error + L2 * w[L.W_WEIGHT]
+        w[L.W_SQUARES] += gradient * gradient
+        w[L.W_WEIGHT] -= STEP * gradient / np.sqrt(FIRST_SQUARES + w[L.W_SQUARES])
+        w[L.W_FAILS] = w[L.W_FAILS] * L.D100 + fails
+        w[L.W_COUNT] = w[L.W_COUNT] * L.D100 + 1.0
+        st.weight_dirty[slots[k]] = 1

@@ -1,0 +1,120 @@
+"""What the kernel remembers of a cluster: arrays that grow, and the room they need."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forewarn.features import layout as L
+from forewarn.features.kernel.compiled import compiled
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Hashes = NDArray[np.uint64]
+Slots = NDArray[np.int32]
+T = TypeVar("T", bound=np.generic)
+
+SUBMIT, START, KNOWN = 0, 1, 2
+NEVER = 9  # no event is of this kind: nothing is emitted
+USED_ROWS, USED_RINGS, FREE_FLIGHTS = 0, 1, 2
+
+
+class State(NamedTuple):
+    """Everything the kernel remembers of a cluster."""
+
+    table_key: Hashes  # open addressing: key …
+    table_row: Ints  # … to row
+    used: Ints  # rows, rings, free places for jobs in flight
+    key: Hashes  # of each row
+    entity: Floats  # rows × STATE; row 0 is nobody and is never written
+    dirty: NDArray[np.uint8]  # rows changed since they were last saved
+    ring: Floats  # rings × RING_JOBS × RING
+    weight: Floats  # WEIGHT_SLOTS × 4
+    weight_dirty: NDArray[np.uint8]
+    cluster: Floats
+    flight_key: Hashes  # jobs in flight × ENTITIES
+    flight_slot: Slots  # jobs in flight × KEYS
+    flight: Floats  # jobs in flight × FLIGHT
+    flight_free: Ints
+
+
+def new_state() -> State:
+    """A state that remembers nothing."""
+    entity = np.zeros((1, L.N_STATE))
+    entity[0, [L.S_LAST, L.S_LAST_END, L.S_LAST_FAIL, L.S_LAST_SUBMIT]] = np.nan
+    used = np.zeros(3, np.int64)
+    used[USED_ROWS] = 1
+    return State(
+        table_key=np.zeros(2, np.uint64),
+        table_row=np.zeros(2, np.int64),
+        used=used,
+        key=np.zeros(1, np.uint64),
+        entity=entity,
+        dirty=np.zeros(1, np.uint8),
+        ring=np.full((0, L.RING_JOBS, L.N_RING), np.nan),
+        weight=np.zeros((L.WEIGHT_SLOTS, 4)),
+        weight_dirty=np.zeros(L.WEIGHT_SLOTS, np.uint8),
+        cluster=np.zeros(len(L.CLUSTER)),
+        flight_key=np.zeros((0, L.N_ENTITIES), np.uint64),
+        flight_slot=np.zeros((0, L.N_KEYS), np.int32),
+        flight=np.full((0, len(L.FLIGHT)), np.nan),
+        flight_free=np.zeros(0, np.int64),
+    )
+
+
+def with_room(state: State, *, rows: int, rings: int, flights: int) -> State:
+    """The state with room for so many new entities, rings and jobs in flight: the same where it has it."""
+    used, free = int(state.used[USED_ROWS]), int(state.used[FREE_FLIGHTS])
+    if used + rows > state.entity.shape[0]:
+        size = _doubled(state.entity.shape[0], used + rows)
+        table_key, table_row = np.zeros(2 * size, np.uint64), np.zeros(2 * size, np.int64)
+        _rehash(state.key, used, table_key, table_row)
+        state = state._replace(
+            table_key=table_key,
+            table_row=table_row,
+            key=_longer(state.key, size),
+            entity=_longer(state.entity, size),
+            dirty=_longer(state.dirty, size),
+        )
+    rings += int(state.used[USED_RINGS])
+    if rings > state.ring.shape[0]:
+        state = state._replace(ring=_longer(state.ring, _doubled(state.ring.shape[0], rings)))
+    if flights > free:
+        before = state.flight.shape[0]
+        size = _doubled(before, before + flights - free)
+        fresh = _longer(state.flight_free, size)
+        fresh[free : free + size - before] = np.arange(size - 1, before - 1, -1)
+        state.used[FREE_FLIGHTS] += size - before
+        state = state._replace(
+            flight_key=_longer(state.flight_key, size),
+            flight_slot=_longer(state.flight_slot, size),
+            flight=_longer(state.flight, size),
+            flight_free=fresh,
+        )
+    return state
+
+
+def _doubled(size: int, needed: int) -> int:
+    size = max(size, 64)
+    while size < needed:
+        size *= 2
+    return size
+
+
+def _longer(array: NDArray[T], size: int) -> NDArray[T]:
+    grown = np.zeros((size, *array.shape[1:]), array.dtype)
+    grown[: array.shape[0]] = array
+    return grown
+
+
+@compiled
+def _rehash(keys: Hashes, used: int, table_key: Hashes, table_row: Ints) -> None:
+    mask = table_key.shape[0] - 1
+    for row in range(1, used):
+        place = np.int64(keys[row] >> np.uint64(7)) & mask
+        while table_key[place] != 0:
+            place = (place + 1) & mask
+        table_key[place] = keys[row]
+        table_row[place] = row

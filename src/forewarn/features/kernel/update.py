@@ -1,0 +1,172 @@
+"""What an event does to the state."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from forewarn.features import layout as L
+from forewarn.features.kernel.compiled import compiled
+from forewarn.features.kernel.entities import row_of
+from forewarn.features.kernel.numbers import mix, short, total_memory
+from forewarn.features.kernel.regression import learn, logit
+from forewarn.features.kernel.state import FREE_FLIGHTS, USED_RINGS, Floats, Hashes, Ints, Slots, State
+
+
+@compiled
+def _to_ended(s: Floats, t: float, fails: float, limit: float, memory_kill: float) -> None:
+    """An entity learns that one of its jobs ended."""
+    s[L.S_ENDED] += 1.0
+    s[L.S_FAILED] += fails
+    s[L.S_LAST] = fails
+    if fails > 0.0:
+        s[L.S_STREAK] = max(s[L.S_STREAK], 0.0) + 1.0
+        s[L.S_LAST_FAIL] = t
+    else:
+        s[L.S_STREAK] = min(s[L.S_STREAK], 0.0) - 1.0
+    s[L.S_S3], s[L.S_W3] = s[L.S_S3] * L.D3 + fails, s[L.S_W3] * L.D3 + 1.0
+    s[L.S_S15], s[L.S_W15] = s[L.S_S15] * L.D15 + fails, s[L.S_W15] * L.D15 + 1.0
+    s[L.S_S100], s[L.S_W100] = s[L.S_S100] * L.D100 + fails, s[L.S_W100] * L.D100 + 1.0
+    s[L.S_LIMIT15] = s[L.S_LIMIT15] * L.D15 + limit
+    s[L.S_MEMORY15] = s[L.S_MEMORY15] * L.D15 + memory_kill
+    s[L.S_LAST_END] = t
+    # The last four outcomes as bits behind a leading one, so that none, one, two … are told apart.
+    bits = int(s[L.S_OUTCOMES])
+    if bits == 0:
+        bits = 1
+    bits = bits * 2 + int(fails)
+    s[L.S_OUTCOMES] = np.float64(bits if bits < 32 else 16 + bits % 16)
+
+
+@compiled
+def _to_used(s: Floats, run_log: float, mem_log: float) -> None:
+    if not np.isnan(run_log):
+        s[L.S_RUN_LOG], s[L.S_RUN_WEIGHT] = s[L.S_RUN_LOG] * L.D8 + run_log, s[L.S_RUN_WEIGHT] * L.D8 + 1.0
+    if not np.isnan(mem_log):
+        s[L.S_MEM_LOG], s[L.S_MEM_WEIGHT] = s[L.S_MEM_LOG] * L.D8 + mem_log, s[L.S_MEM_WEIGHT] * L.D8 + 1.0
+
+
+@compiled
+def submitted(st: State, t: float, x: Floats, a: Hashes, keys: Hashes, rows: Ints, slots: Slots) -> int:
+    """Put a job in flight."""
+    st.used[FREE_FLIGHTS] -= 1
+    place = st.flight_free[st.used[FREE_FLIGHTS]]
+    st.flight_key[place] = keys
+    st.flight_slot[place] = slots
+    cpus = 1.0 if np.isnan(x[L.X_CPUS]) else x[L.X_CPUS]
+    f = st.flight[place]
+    f[L.FL_SUBMIT], f[L.FL_START], f[L.FL_CPUS], f[L.FL_REQUEST] = (
+        t,
+        np.nan,
+        cpus,
+        short(keys[L.E_USER_REQUEST]),
+    )
+    f[L.FL_LOG_CPUS], f[L.FL_LOG_LIMIT] = np.log2(x[L.X_CPUS]), np.log2(x[L.X_LIMIT])
+    f[L.FL_LOG_MEMORY] = np.log2(total_memory(x) + 1.0)
+    f[L.FL_NAME], f[L.FL_DIR] = short(a[L.A_NAME]), short(a[L.A_DIR])
+    f[L.FL_PARTITION] = short(mix(a[L.A_PARTITION], a[L.A_QOS]))
+    f[L.FL_ONLINE] = st.cluster[L.C_BIAS] + logit(st, slots, 0, L.N_KEYS)
+    f[L.FL_USER_ENDED] = f[L.FL_USER_FAILED] = np.nan
+    if rows[L.E_USER] > 0:
+        user = st.entity[rows[L.E_USER]]
+        f[L.FL_USER_ENDED], f[L.FL_USER_FAILED] = user[L.S_ENDED], user[L.S_FAILED]
+        close = not np.isnan(user[L.S_LAST_SUBMIT]) and t - user[L.S_LAST_SUBMIT] <= 60.0
+        user[L.S_BURST] = user[L.S_BURST] + 1.0 if close else 0.0
+        user[L.S_SUBMITTED_REQUEST] = f[L.FL_REQUEST]
+    for e in range(L.N_ENTITIES):
+        if rows[e] > 0:
+            s = st.entity[rows[e]]
+            s[L.S_SUBMITTED] += 1.0
+            s[L.S_IN_FLIGHT] += 1.0
+            s[L.S_PENDING_CPUS] += cpus
+            s[L.S_LAST_SUBMIT] = t
+            st.dirty[rows[e]] = 1
+    st.cluster[L.C_PENDING] += 1.0
+    st.cluster[L.C_PENDING_CPUS] += cpus
+    st.cluster[L.C_SUBMITS_10M] += 1.0
+    return place
+
+
+@compiled
+def started(st: State, t: float, place: int, rows: Ints) -> None:
+    """Move a job in flight from pending to running."""
+    f = st.flight[place]
+    f[L.FL_START] = t
+    cpus, wait = f[L.FL_CPUS], np.log2(max(0.0, t - f[L.FL_SUBMIT]) + 1.0)
+    for e in range(L.N_ENTITIES):
+        if rows[e] > 0:
+            s = st.entity[rows[e]]
+            s[L.S_RUNNING] += 1.0
+            s[L.S_PENDING_CPUS] -= cpus
+            s[L.S_RUNNING_CPUS] += cpus
+            s[L.S_WAIT_LOG], s[L.S_WAIT_WEIGHT] = (
+                s[L.S_WAIT_LOG] * L.D15 + wait,
+                s[L.S_WAIT_WEIGHT] * L.D15 + 1.0,
+            )
+            st.dirty[rows[e]] = 1
+    c = st.cluster
+    c[L.C_PENDING] -= 1.0
+    c[L.C_RUNNING] += 1.0
+    c[L.C_PENDING_CPUS] -= cpus
+    c[L.C_RUNNING_CPUS] += cpus
+    c[L.C_WAIT_LOG], c[L.C_WAIT_WEIGHT] = c[L.C_WAIT_LOG] * L.D15 + wait, c[L.C_WAIT_WEIGHT] * L.D15 + 1.0
+
+
+@compiled
+def ended(st: State, t: float, place: int, rows: Ints, result: Floats, nodes: Hashes) -> None:
+    """The outcome of a job in flight has become known: leave the queue, learn, forget the job."""
+    f = st.flight[place]
+    ran, cpus = not np.isnan(f[L.FL_START]), f[L.FL_CPUS]
+    counts = not np.isnan(result[L.R_FAILS])
+    run_log = np.log2(result[L.R_RUN_TIME] + 1.0) if result[L.R_RUN_TIME] >= 0.0 else np.nan
+    # Slurm samples memory now and then: a short job shows 0, which is no measurement.
+    mem_log = np.log2(result[L.R_MAX_MEMORY]) if result[L.R_MAX_MEMORY] > 0.0 else np.nan
+    for e in range(L.N_ENTITIES):
+        if rows[e] > 0:
+            s = st.entity[rows[e]]
+            st.dirty[rows[e]] = 1
+            s[L.S_IN_FLIGHT] -= 1.0
+            if ran:
+                s[L.S_RUNNING] -= 1.0
+                s[L.S_RUNNING_CPUS] -= cpus
+            else:
+                s[L.S_PENDING_CPUS] -= cpus
+            if counts:
+                _to_ended(s, t, result[L.R_FAILS], result[L.R_LIMIT], result[L.R_MEMORY_KILL])
+                _to_used(s, run_log, mem_log)
+    c = st.cluster
+    if ran:
+        c[L.C_RUNNING] -= 1.0
+        c[L.C_RUNNING_CPUS] -= cpus
+    else:
+        c[L.C_PENDING] -= 1.0
+        c[L.C_PENDING_CPUS] -= cpus
+    if counts:
+        fails = result[L.R_FAILS]
+        for ends in (L.C_ENDS_10M, L.C_ENDS_1H, L.C_ENDS_1D):
+            c[ends] += 1.0
+            c[ends + 1] += fails
+        c[L.C_S3], c[L.C_W3] = c[L.C_S3] * L.D3 + fails, c[L.C_W3] * L.D3 + 1.0
+        c[L.C_S15], c[L.C_W15] = c[L.C_S15] * L.D15 + fails, c[L.C_W15] * L.D15 + 1.0
+        c[L.C_S100], c[L.C_W100] = c[L.C_S100] * L.D100 + fails, c[L.C_W100] * L.D100 + 1.0
+        for key in nodes:
+            row = row_of(st, key)
+            _to_ended(st.entity[row], t, fails, result[L.R_LIMIT], result[L.R_MEMORY_KILL])
+            st.dirty[row] = 1
+        if rows[L.E_USER] > 0:
+            _remember(st, f, st.entity[rows[L.E_USER]], fails, run_log, mem_log)
+        learn(st, st.flight_slot[place], fails)
+    st.flight_free[st.used[FREE_FLIGHTS]] = place
+    st.used[FREE_FLIGHTS] += 1
+
+
+@compiled
+def _remember(st: State, f: Floats, user: Floats, fails: float, run_log: float, mem_log: float) -> None:
+    user[L.S_LAST_REQUEST] = f[L.FL_REQUEST]
+    if user[L.S_RING] == 0.0:
+        st.used[USED_RINGS] += 1
+        user[L.S_RING] = np.float64(st.used[USED_RINGS])
+    r = st.ring[int(user[L.S_RING]) - 1, int(user[L.S_RING_COUNT]) % L.RING_JOBS]
+    r[L.N_CPUS], r[L.N_LIMIT], r[L.N_MEMORY] = f[L.FL_LOG_CPUS], f[L.FL_LOG_LIMIT], f[L.FL_LOG_MEMORY]
+    r[L.N_NAME], r[L.N_DIR], r[L.N_PARTITION] = f[L.FL_NAME], f[L.FL_DIR], f[L.FL_PARTITION]
+    r[L.N_FAILS], r[L.N_RUN_LOG], r[L.N_MEM_LOG] = fails, run_log, mem_log
+    user[L.S_RING_COUNT] += 1.0

@@ -1,0 +1,26 @@
+"""What an ending counts as, under a policy, for a column of jobs."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from forewarn.job.outcomes import Outcome, Policy
+
+
+def ran_to_limit() -> pl.Expr:
+    """Whether the job ran until its time limit: a time-out in logs that have no such state."""
+    ran = pl.col("end") - pl.col("start") - pl.col("suspended").fill_null(0)
+    return (ran >= pl.col("time_limit")).fill_null(False)
+
+
+def fails(policy: Policy) -> pl.Expr:
+    """1 for failure, 0 for none, null where the job is not of the population: `Policy.fails` for columns."""
+    outcome = pl.col("outcome")
+    label = (
+        pl.when(outcome.is_null() | outcome.is_in([str(o) for o in policy.left_out]))
+        .then(None)
+        .otherwise(outcome.is_in([str(o) for o in policy.failures]))
+    )
+    if policy.cancelled_at_limit_fails:
+        label = pl.when((outcome == str(Outcome.CANCELLED)) & ran_to_limit()).then(True).otherwise(label)
+    return label.cast(pl.Int8)

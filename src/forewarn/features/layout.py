@@ -1,0 +1,258 @@
+"""What the kernel reads and writes, by name: the columns of its arrays and the features it makes.
+
+Numba takes these module-level integers as constants. Names and places stand side by side, so that a
+feature added here is written by the kernel at the place that its name has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# --- what a job brings: numbers (NaN is missing) and atoms (64-bit hashes of text, 0 is missing) ---
+
+NUMBERS = (
+    *("cpus", "nodes", "tasks", "memory", "memory_per", "time_limit", "gpus", "priority"),
+    *("array_task", "depends", "defaulted", "utc_offset", "cpus_given", "nodes_given", "memory_given"),
+)
+(
+    X_CPUS, X_NODES, X_TASKS, X_MEMORY, X_MEMORY_PER, X_LIMIT, X_GPUS, X_PRIORITY, X_ARRAY_TASK, X_DEPENDS,
+    X_DEFAULTED, X_UTC_OFFSET, X_CPUS_GIVEN, X_NODES_GIVEN, X_MEMORY_GIVEN,
+) = range(len(NUMBERS))  # fmt: skip
+
+ATOMS = ("user", "group", "account", "name", "dir", "script", "partition", "qos")
+A_USER, A_GROUP, A_ACCOUNT, A_NAME, A_DIR, A_SCRIPT, A_PARTITION, A_QOS = range(len(ATOMS))
+
+# What an ending brings.
+RESULTS = ("fails", "limit", "memory_kill", "run_time", "max_memory")
+R_FAILS, R_LIMIT, R_MEMORY_KILL, R_RUN_TIME, R_MAX_MEMORY = range(len(RESULTS))
+
+# --- entities: whose history is kept -----------------------------------------------------------
+
+ENTITIES = (
+    *("user", "user_request", "user_name"),  # these with every memory
+    *("user_dir", "user_name_request", "user_cpus", "user_partition"),
+    *("group", "account", "name", "script", "partition"),
+)
+(
+    E_USER, E_USER_REQUEST, E_USER_NAME, E_USER_DIR, E_USER_NAME_REQUEST, E_USER_CPUS, E_USER_PARTITION,
+    E_GROUP, E_ACCOUNT, E_NAME, E_SCRIPT, E_PARTITION,
+) = range(len(ENTITIES))  # fmt: skip
+FULL = ("user", "user_request", "user_name")
+NODE_SALT = len(ENTITIES) + 1  # nodes are entities too, any number a job
+
+# One entity's state: a row of float64.
+STATE = (
+    *("submitted", "ended", "failed", "in_flight", "running", "pending_cpus", "running_cpus"),
+    *("last", "streak", "s3", "w3", "s15", "w15", "s100", "w100"),
+    *("last_end", "last_fail", "last_submit", "limit15", "memory15"),
+    *("run_log", "run_weight", "mem_log", "mem_weight", "wait_log", "wait_weight"),
+    *("last_request", "submitted_request", "burst", "outcomes", "ring", "ring_count"),
+)
+(
+    S_SUBMITTED, S_ENDED, S_FAILED, S_IN_FLIGHT, S_RUNNING, S_PENDING_CPUS, S_RUNNING_CPUS, S_LAST,
+    S_STREAK, S_S3, S_W3, S_S15, S_W15, S_S100, S_W100, S_LAST_END, S_LAST_FAIL, S_LAST_SUBMIT, S_LIMIT15,
+    S_MEMORY15, S_RUN_LOG, S_RUN_WEIGHT, S_MEM_LOG, S_MEM_WEIGHT, S_WAIT_LOG, S_WAIT_WEIGHT, S_LAST_REQUEST,
+    S_SUBMITTED_REQUEST, S_BURST, S_OUTCOMES, S_RING, S_RING_COUNT,
+) = range(len(STATE))  # fmt: skip
+
+# The cluster as a whole: decayed counts over 10 minutes, an hour and a day.
+CLUSTER = (
+    *("at", "pending", "running", "pending_cpus", "running_cpus", "wait_log", "wait_weight"),
+    *("ends_10m", "fails_10m", "ends_1h", "fails_1h", "ends_1d", "fails_1d", "submits_10m", "bias", "bias_g"),
+    *("s3", "w3", "s15", "w15", "s100", "w100"),
+)
+(
+    C_AT, C_PENDING, C_RUNNING, C_PENDING_CPUS, C_RUNNING_CPUS, C_WAIT_LOG, C_WAIT_WEIGHT, C_ENDS_10M,
+    C_FAILS_10M, C_ENDS_1H, C_FAILS_1H, C_ENDS_1D, C_FAILS_1D, C_SUBMITS_10M, C_BIAS, C_BIAS_G, C_S3, C_W3,
+    C_S15, C_W15, C_S100, C_W100,
+) = range(len(CLUSTER))  # fmt: skip
+
+# A user's ring of ended jobs, for the similarity features.
+RING_JOBS = 64
+RING = ("cpus", "limit", "memory", "name", "dir", "partition", "fails", "run_log", "mem_log")
+(
+    N_CPUS, N_LIMIT, N_MEMORY, N_NAME, N_DIR, N_PARTITION, N_FAILS, N_RUN_LOG, N_MEM_LOG,
+) = range(len(RING))  # fmt: skip
+
+# What is kept of a job in flight beside its keys.
+FLIGHT = (
+    *(
+        "submit",
+        "start",
+        "cpus",
+        "request",
+        "log_cpus",
+        "log_limit",
+        "log_memory",
+        "name",
+        "dir",
+        "partition",
+    ),
+    *("online", "user_ended", "user_failed"),
+)
+(
+    FL_SUBMIT, FL_START, FL_CPUS, FL_REQUEST, FL_LOG_CPUS, FL_LOG_LIMIT, FL_LOG_MEMORY, FL_NAME, FL_DIR,
+    FL_PARTITION, FL_ONLINE, FL_USER_ENDED, FL_USER_FAILED,
+) = range(len(FLIGHT))  # fmt: skip
+
+# Memories fade by the job, with these half-lives.
+D3, D8, D15, D100 = (0.5 ** (1 / jobs) for jobs in (3, 8, 15, 100))
+
+# The online regression's keys: entities, then states, then states crossed with whose they are.
+KEYS = (
+    *("user", "user_request", "user_name", "user_dir", "user_name_request", "user_cpus", "user_partition"),
+    *(
+        "group",
+        "account",
+        "name",
+        "script",
+        "partition",
+        "cpus",
+        "limit",
+        "memory",
+        "user_limit",
+        "name_cpus",
+    ),
+    *("group_partition",),
+    *("lasts", "same_last", "streak_user", "streak_request", "streak_name", "rate3", "rate15_user"),
+    *("rate15_request", "rate15_name", "since_end", "since_fail", "request_flight", "user_flight", "burst"),
+    *("since_submit", "limit_ratio", "memory_ratio", "cluster_10m", "cluster_1h", "hour", "weekday"),
+    *("outcomes_user", "outcomes_request"),
+    *("user×lasts", "user×same_last", "user×streak_user", "user×streak_request", "user×rate3"),
+    *("user×since_end", "user×since_fail", "user×request_flight", "user×burst", "user×limit_ratio"),
+    *(
+        "user×hour",
+        "user×since_submit",
+        "user×outcomes_user",
+        "request×last",
+        "request×outcomes",
+        "name×last",
+    ),
+    *("name×outcomes", "partition×hour", "partition×cluster_1h", "group×lasts"),
+)
+N_ENTITY_KEYS = KEYS.index("lasts")
+# The failure rate in some of these contexts is a feature of its own: name to key.
+CONTEXTS = {
+    "lasts": "lasts",
+    "outcomes": "outcomes_user",
+    "user_lasts": "user×lasts",
+    "user_same_last": "user×same_last",
+    "user_streak": "user×streak_user",
+    "user_outcomes": "user×outcomes_user",
+    "request_last": "request×last",
+    "name_last": "name×last",
+    "user_hour": "user×hour",
+}
+CONTEXT_KEYS = tuple(KEYS.index(key) for key in CONTEXTS.values())
+N_ENTITIES, N_STATE, N_KEYS, N_RING = len(ENTITIES), len(STATE), len(KEYS), len(RING)
+WEIGHT_SLOTS = 1 << 21  # rows of the hashed table: weight, AdaGrad's sum, failures, count
+W_WEIGHT, W_SQUARES, W_FAILS, W_COUNT = range(4)
+
+
+# --- features ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One column of the table: its name, and what it needs to be known."""
+
+    name: str
+    integer: bool = False
+    phase: str = "submit"  # the first phase at which it exists
+    private: bool = False  # from the identity or history of a user or workload: not in `restricted`
+    swf: bool = True  # can be made from what the Standard Workload Format carries
+
+
+def _static() -> list[Feature]:
+    names = ("cpus", "nodes", "tasks", "gpus", "priority", "array_task", "time_limit", "memory_per")
+    swf = {"cpus", "time_limit", "memory_per"}
+    plain = [Feature(n, integer=True, swf=n in swf) for n in names]
+    return [
+        *plain,
+        Feature("memory"),
+        Feature("memory_per_cpu"),
+        Feature("cpus_per_node", swf=False),
+        Feature("is_array", integer=True, swf=False),
+        Feature("has_dependency", integer=True, swf=False),
+        Feature("defaulted", integer=True, swf=False),
+        Feature("limit_in_hours", integer=True),
+        Feature("cpus_power_of_two", integer=True),
+        Feature("hour", integer=True),
+        Feature("weekday", integer=True),
+    ]
+
+
+STATIC = _static()
+QUEUE = [
+    *(Feature(f"queue_{n}", integer=True) for n in ("pending", "running", "pending_cpus", "running_cpus")),
+    *(
+        Feature(f"partition_{n}", integer=True)
+        for n in ("pending", "running", "pending_cpus", "running_cpus")
+    ),
+    *(Feature(n) for n in ("queue_wait", "partition_wait", "submits_10m", "ends_10m")),
+    *(Feature(n) for n in ("fail_rate_10m", "fail_rate_1h", "fail_rate_1d")),
+]
+_BRIEF = ("last", "streak", "ended", "in_flight", "rate3", "rate15", "rate100", "rate_all", "since_end")
+_MORE = (
+    "since_fail",
+    "since_submit",
+    "running",
+    "limit15",
+    "memory15",
+    "run_time",
+    "limit_ratio",
+    "memory_ratio",
+)
+_INTEGER = frozenset(
+    {"last", "streak", "ended", "in_flight", "running", "since_end", "since_fail", "since_submit"}
+)
+_NOT_SWF = frozenset({"user_dir", "account", "script"})
+N_BRIEF, N_MORE = len(_BRIEF), len(_MORE)
+HISTORY = [
+    Feature(f"{e}_{m}", integer=m in _INTEGER, private=e != "partition", swf=e not in _NOT_SWF)
+    for e in ENTITIES
+    for m in (_BRIEF + _MORE if e in FULL else _BRIEF)
+]
+ENCODED = [
+    *(Feature(n, private=True) for n in ("online", "online_entities", "online_states")),
+    *(Feature(f"backoff_{c}_{h}", private=True) for c in ("request", "name") for h in (3, 15, 100)),
+    *(Feature(f"context_{c}", private=True) for c in CONTEXTS),
+    Feature("same_request_as_last", integer=True, private=True),
+    Feature("burst_position", integer=True, private=True),
+    *(Feature(f"similar_{n}", private=True) for n in ("rate", "best", "jobs", "limit_ratio", "memory_ratio")),
+]
+AT_START = [
+    Feature("wait", integer=True, phase="start"),
+    Feature("cpus_given", integer=True, phase="start"),
+    Feature("nodes_given", integer=True, phase="start", swf=False),
+    Feature("memory_given", phase="start", swf=False),
+    Feature("online_at_submit", phase="start", private=True),
+    Feature("user_ended_since_submit", integer=True, phase="start", private=True),
+    Feature("user_failed_since_submit", integer=True, phase="start", private=True),
+    *(Feature(f"node_{n}", phase="start", swf=False) for n in ("rate_max", "rate_mean", "seen")),
+    Feature("node_since_fail", integer=True, phase="start", swf=False),
+]
+FEATURES: tuple[Feature, ...] = (*STATIC, *QUEUE, *HISTORY, *ENCODED, *AT_START)
+B_QUEUE = len(STATIC)
+B_HISTORY = B_QUEUE + len(QUEUE)
+B_ENCODED = B_HISTORY + len(HISTORY)
+B_START = B_ENCODED + len(ENCODED)
+N_FEATURES = len(FEATURES)
+
+PHASES = ("submit", "start")
+FEATURE_SETS = ("generic", "restricted", "swf")
+
+
+def selected(phase: str, feature_set: str) -> list[int]:
+    """The places of the features that a phase and a set have.
+
+    >>> "user_last" in [FEATURES[i].name for i in selected("submit", "restricted")]
+    False
+    """
+    return [
+        place
+        for place, f in enumerate(FEATURES)
+        if (f.phase == "submit" or phase == "start")
+        and not (feature_set == "restricted" and f.private)
+        and not (feature_set == "swf" and not f.swf)
+    ]

@@ -1,0 +1,106 @@
+"""The feature table: one row a job, as of its submit or start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from polars.io.plugins import register_io_source
+
+from forewarn.errors import UsageError
+from forewarn.features import layout as L  # noqa: N812
+from forewarn.features.batch import events_of, read_inputs, walk
+from forewarn.features.inputs import Inputs
+from forewarn.features.kernel.state import START, SUBMIT, new_state
+from forewarn.job.outcomes import POLICIES, Policy
+from forewarn.store.base import Store
+
+Progress = Callable[[int, int], None]  # done, of how many
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What was written."""
+
+    path: Path
+    jobs: int
+    features: int
+
+
+def schema_of(phase: str, feature_set: str) -> dict[str, pl.DataType]:
+    """The columns of a table."""
+    if phase not in L.PHASES or feature_set not in L.FEATURE_SETS:
+        raise UsageError(
+            f"no features for phase {phase!r} and set {feature_set!r}: "
+            f"phases are {', '.join(L.PHASES)}, sets {', '.join(L.FEATURE_SETS)}"
+        )
+    ids: dict[str, pl.DataType] = {"cluster": pl.String(), "job_id": pl.String(), "submit": pl.Int64()}
+    return ids | {
+        L.FEATURES[place].name: pl.Int64() if L.FEATURES[place].integer else pl.Float64()
+        for place in L.selected(phase, feature_set)
+    }
+
+
+def to_frame(values: NDArray[np.float64], phase: str, feature_set: str) -> pl.DataFrame:
+    """Rows of the kernel as columns, NaN as null."""
+    places = L.selected(phase, feature_set)
+    names = [L.FEATURES[place].name for place in places]
+    whole = [L.FEATURES[place].name for place in places if L.FEATURES[place].integer]
+    frame = pl.from_numpy(values[:, places], schema=names, orient="row")
+    return frame.with_columns(pl.all().fill_nan(None)).with_columns(pl.col(whole).cast(pl.Int64))
+
+
+def feature_frames(
+    inputs: Inputs, phase: str, feature_set: str, progress: Progress | None = None
+) -> Iterator[pl.DataFrame]:
+    """The table in frames, in the order of the phase's moments."""
+    schema_of(phase, feature_set)
+    events = events_of(inputs)
+    emitted = SUBMIT if phase == "submit" else START
+    total = int((events.kinds == emitted).sum())
+    done = 0
+    for _, jobs, values in walk(new_state(), inputs, events, emitted=emitted):
+        done += len(jobs)
+        if len(jobs):
+            yield pl.concat([inputs.ids[jobs], to_frame(values, phase, feature_set)], how="horizontal")
+        if progress:
+            progress(done, total)
+
+
+def write_features(
+    store: Store,
+    out: Path,
+    *,
+    cluster: str | None = None,
+    phase: str = "submit",
+    feature_set: str = "generic",
+    policy: Policy = POLICIES["wasted"],
+    progress: Progress | None = None,
+) -> Summary:
+    """Write the table of one cluster, or of all, to a Parquet file, a chunk at a time.
+
+    At phase ``start`` jobs that never started have no row: there is no such moment in their life.
+    """
+    schema = schema_of(phase, feature_set)
+    clusters = [cluster] if cluster else sorted(store.clusters())
+    rows = 0
+
+    def frames(*_: object) -> Iterator[pl.DataFrame]:
+        nonlocal rows
+        for name in clusters:
+            inputs = read_inputs(store, name, policy, phase=phase)
+            for frame in feature_frames(inputs, phase, feature_set, progress):
+                rows += frame.height
+                yield frame
+
+    partial = out.with_name(out.name + ".partial")
+    try:
+        register_io_source(frames, schema=schema).sink_parquet(partial, compression="zstd")
+        partial.replace(out)
+    finally:
+        partial.unlink(missing_ok=True)
+    return Summary(out, rows, len(schema) - 3)
