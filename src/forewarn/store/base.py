@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import polars as pl
 
@@ -67,7 +67,10 @@ class Writer(ABC):
 
     @abstractmethod
     def put_state(self, cluster: str, space: str, rows: Iterable[tuple[int, bytes]]) -> None:
-        """Set online state by key within a space (entities, weights, jobs in flight, …)."""
+        """Set online state by key within a space (entities, weights, jobs in flight, …).
+
+        A key is a signed number of 64 bits.
+        """
 
     @abstractmethod
     def drop_state(self, cluster: str, space: str, keys: Iterable[int] | None = None) -> None:
@@ -94,15 +97,18 @@ class Store(ABC):
         cluster: str | None = None,
         since: int | None = None,
         until: int | None = None,
+        job_ids: Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
         where: pl.Expr | None = None,
         rows: int = 1_000_000,
     ) -> Iterator[pl.DataFrame]:
         """One row per record, in frames of about `rows`, jobs in order of submit (then cluster, id).
 
-        `since` ≤ submit < `until` for jobs and usage. `where` is applied to the view's rows. Jobs have
-        one column more, `known_at`: when the outcome was first seen live, else end plus the configured
-        delay; null while there is none. Through a view:
+        `since` ≤ submit < `until` for jobs and usage, and of these only `job_ids` (quick: no whole scan).
+        `where` is applied to the view's rows. `columns` are the record's, perhaps `seen_at`, `source` and
+        `reconstructed` of its latest observation; without them, all of the record. Jobs have one column
+        more, `known_at`: when the outcome was first seen live, else end plus the configured delay; null
+        while there is none. A scan sees one state of the store to its end. Through a view:
 
         - ``now``: each field's latest value that was seen, by (seen_at, order of writing);
         - ``submit``, ``start``: the same over observations with `seen_at` up to that moment of the job
@@ -113,7 +119,10 @@ class Store(ABC):
 
     @abstractmethod
     def observations(self, kind: str, key: Mapping[str, Any]) -> pl.DataFrame:
-        """Every observation whose columns equal `key`, in the order they were seen."""
+        """Every observation whose columns equal `key`, in the order they were seen.
+
+        `key` may be part of a record's key (only `job_id`) or any other columns.
+        """
 
     @abstractmethod
     def count(self, kind: str = "job", *, cluster: str | None = None) -> int:
@@ -144,6 +153,12 @@ class Store(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of files and connections."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 # One prediction: its key is the job, the phase, the model, and when it was made.

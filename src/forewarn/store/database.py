@@ -1,0 +1,100 @@
+"""Connections to the store's one SQLite file, and its errors in words a person can act on."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from forewarn.errors import StoreBusyError, StoreError
+
+# After a large write the log beside the file is cut back to this when it is next reset.
+_LOG_BYTES = 64 << 20
+# The byte of the shared-memory file that SQLite's writer locks (wal.c: WAL_WRITE_LOCK).
+_WRITER_BYTE = 120
+
+
+def connect(path: Path, *, read_only: bool, busy_seconds: float) -> sqlite3.Connection:
+    """A connection without transactions of its own making; usable from any one thread at a time."""
+    connection = sqlite3.connect(
+        f"file:{quote(str(path))}?mode={'ro' if read_only else 'rwc'}",
+        uri=True,
+        timeout=busy_seconds,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        # FULL: a commit returns when the disk has it, so that nothing acknowledged is lost.
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def use_log(connection: sqlite3.Connection) -> None:
+    """Switch the file to a write-ahead log, which lets others read while one writes."""
+    if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+        connection.execute("PRAGMA journal_mode = WAL")
+
+
+@contextmanager
+def told(path: Path, busy_seconds: float = 0) -> Iterator[None]:
+    """SQLite's errors as `StoreError`s that name the file and what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _in_words(error, path, busy_seconds) from error
+
+
+def _in_words(error: sqlite3.Error, path: Path, busy_seconds: float) -> StoreError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        holder = lock_holder(path)
+        who = "another process" if holder is None else f"process {holder} (see: ps -fp {holder})"
+        return StoreBusyError(
+            f"{path}: {who} is writing to the store and did not finish within {busy_seconds:g} s; "
+            "nothing was written. Try again when it is done"
+        )
+    if code == sqlite3.SQLITE_FULL:
+        return StoreError(f"{path}: the disk is full; the store is as it was before. Make room and try again")
+    if code == sqlite3.SQLITE_IOERR:
+        return StoreError(
+            f"{path}: the disk did not take or give the data ({_name(error)}); the store is as it was. "
+            "Look for a full disk, a quota or file size limit, or a failing disk"
+        )
+    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_AUTH):
+        return StoreError(
+            f"{path}: no permission ({error}). The folder and its files must be writable for who writes; who "
+            "only reads needs that too unless a writer (the collector) is running"
+        )
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        return StoreError(
+            f"{path}: not a Forewarn store, or a damaged one ({error}). Restore it from a backup, or move it "
+            "away and ingest again"
+        )
+    return StoreError(f"{path}: {error} ({_name(error)})")
+
+
+def _name(error: sqlite3.Error) -> str:
+    return str(getattr(error, "sqlite_errorname", None) or type(error).__name__)
+
+
+def lock_holder(path: Path, locks: Path = Path("/proc/locks")) -> int | None:
+    """The id of the process that is writing, if the kernel tells."""
+    try:
+        inode = path.with_name(f"{path.name}-shm").stat().st_ino
+        lines = locks.read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        # 3: POSIX  ADVISORY  WRITE 4711 08:01:131 120 120
+        parts = line.split()
+        if len(parts) == 8 and parts[3] == "WRITE" and parts[5].endswith(f":{inode}"):
+            first, last, holder = parts[6], parts[7], int(parts[4])
+            if int(first) <= _WRITER_BYTE and (last == "EOF" or int(last) >= _WRITER_BYTE) and holder > 0:
+                return holder
+    return None

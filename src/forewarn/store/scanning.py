@@ -1,0 +1,137 @@
+"""Reading segments through a view, in frames of bounded size."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from forewarn.errors import UsageError
+from forewarn.job.columns import KEYS, SCHEMAS, record_schema
+from forewarn.store import segments, views
+from forewarn.store.base import KNOWN_AT, View
+from forewarn.store.segments import TIME, WRITTEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """What is asked of a scan: see `Store.scan`."""
+
+    kind: str
+    view: View
+    cluster: str | None
+    since: int | None
+    until: int | None
+    job_ids: Sequence[str] | None
+    columns: Sequence[str] | None
+    where: pl.Expr | None
+    rows: int
+    known_delay: int
+
+    def __post_init__(self) -> None:
+        _check_kind(self.kind)
+        if self.kind != "job" and self.view != "now":
+            raise UsageError(f"only jobs can be seen as of their {self.view}, not a {self.kind}")
+        if not self._by_time and (self.since, self.until, self.job_ids) != (None, None, None):
+            raise UsageError(
+                f"a scan of {self.kind}s gives their latest state: it takes no since, until or job_ids"
+            )
+        if unknown := self._used - {*SCHEMAS[self.kind], *self._made}:
+            raise UsageError(f"a {self.kind} has no {', '.join(sorted(unknown))}")
+
+    def frames(self, connection: sqlite3.Connection) -> Iterator[pl.DataFrame]:
+        """The frames of the scan; `connection` must see one state of the store throughout."""
+        for frame in self._seen(self._in_order(connection)):
+            frame = frame if self.where is None else frame.filter(self.where)
+            frame = frame.select(self._wanted)
+            parts = max(1, round(frame.height / self.rows))
+            if frame.height:
+                yield from frame.iter_slices(-(-frame.height // parts))
+
+    @property
+    def _by_time(self) -> bool:
+        """Whether all observations of a record have one time, so that the scan can go from time to time."""
+        return TIME[self.kind] in KEYS[self.kind]
+
+    @property
+    def _made(self) -> list[str]:
+        return [KNOWN_AT] if self.kind == "job" else []
+
+    @property
+    def _wanted(self) -> list[str]:
+        return [*record_schema(self.kind), *self._made] if self.columns is None else [*self.columns]
+
+    @property
+    def _used(self) -> set[str]:
+        return {*self._wanted, *([] if self.where is None else self.where.meta.root_names())}
+
+    def _in_order(self, connection: sqlite3.Connection) -> Iterator[pl.DataFrame]:
+        """Observations in frames that follow one another in time."""
+        numbers = None if self.job_ids is None else segments.id_numbers(self.job_ids)
+        found = sorted(
+            (
+                segment
+                for segment in segments.listed(connection, self.kind, self.cluster)
+                if segment.may_hold(self.since, self.until, numbers)
+            ),
+            key=lambda segment: segment.first_time,
+        )
+        needed = {*segments.order(self.kind), *self._used} - {KNOWN_AT}
+        if KNOWN_AT in self._used:
+            needed |= set(views.KNOWN_FROM)
+        if self.view == "start":
+            needed.add("start")
+        names = [name for name in (*SCHEMAS[self.kind], WRITTEN) if name in needed]
+        where = segments.between(self.kind, self.since, self.until)
+        if self.job_ids is not None:
+            chosen = pl.col("job_id").is_in(list(self.job_ids))
+            where = chosen if where is None else where & chosen
+        return segments.in_order(
+            (segments.read(connection, segment, names, where) for segment in found),
+            [segment.first_time for segment in found],
+            TIME[self.kind],
+            self.rows,
+        )
+
+    def _seen(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        order = segments.order(self.kind)
+        if self.kind == "job":
+            delay = self.known_delay if KNOWN_AT in self._used else None
+            for frame in frames:
+                yield views.jobs(frame, order, self.view, delay)
+        elif self._by_time:
+            for frame in frames:
+                yield views.latest(frame, KEYS[self.kind], order)
+        else:
+            # The frames go from old to new, so what is latest so far is one more, older observation.
+            by_record = [*KEYS[self.kind], "seen_at", WRITTEN]
+            so_far: list[pl.DataFrame] = []
+            for frame in frames:
+                so_far = [views.latest(pl.concat([*so_far, frame]), KEYS[self.kind], by_record)]
+            yield from so_far
+
+
+def observations(connection: sqlite3.Connection, kind: str, key: Mapping[str, Any]) -> pl.DataFrame:
+    """Every observation whose columns equal `key`, in the order they were seen."""
+    _check_kind(kind)
+    if unknown := key.keys() - SCHEMAS[kind].keys():
+        raise UsageError(f"a {kind} has no {', '.join(sorted(unknown))}")
+    time, job_id = key.get(TIME[kind]), key.get("job_id")
+    numbers = None if job_id is None else segments.id_numbers([job_id])
+    until = None if time is None else time + 1
+    where = pl.all_horizontal(pl.lit(True), *(pl.col(name).eq_missing(value) for name, value in key.items()))
+    found = [
+        segments.read(connection, segment, where=where)
+        for segment in segments.listed(connection, kind, key.get("cluster"))
+        if segment.may_hold(time, until, numbers)
+    ]
+    nothing = pl.DataFrame(schema={**SCHEMAS[kind], WRITTEN: pl.Int64()})
+    return pl.concat([nothing, *found]).sort("seen_at", WRITTEN).drop(WRITTEN)
+
+
+def _check_kind(kind: str) -> None:
+    if kind not in SCHEMAS:
+        raise UsageError(f"no such kind of record: {kind!r}; there are {', '.join(SCHEMAS)}")

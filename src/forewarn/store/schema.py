@@ -1,0 +1,151 @@
+"""The tables of the embedded store, and the steps from each older version to this one.
+
+The version is SQLite's own `user_version`; `application_id` says that the file is ours. A change of
+the tables is one more function at the end of `MIGRATIONS`: a new store walks all of them, an older one
+those it lacks, in one transaction. What a segment's data holds needs no step here: columns that a
+record got later are read as nulls (`segments.py`).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+
+from forewarn.errors import StoreError
+
+APPLICATION_ID = 0x46_57_72_6E  # "FWrn"
+
+
+def _observations(connection: sqlite3.Connection) -> None:
+    # The data comes last in its row, so that reading the others does not walk through it.
+    connection.execute(
+        """
+        CREATE TABLE segment (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            kind TEXT NOT NULL,
+            cluster TEXT NOT NULL,
+            rows INTEGER NOT NULL,
+            first_time INTEGER NOT NULL,
+            last_time INTEGER NOT NULL,
+            first_number INTEGER,
+            last_number INTEGER,
+            last_written INTEGER NOT NULL,
+            checksum INTEGER NOT NULL,
+            data BLOB NOT NULL
+        )
+        """
+    )
+    connection.execute(
+        """
+        CREATE TABLE tally (
+            kind TEXT NOT NULL,
+            cluster TEXT NOT NULL,
+            records INTEGER NOT NULL,
+            PRIMARY KEY (kind, cluster)
+        ) WITHOUT ROWID
+        """
+    )
+
+
+def _small_things(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        """
+        CREATE TABLE cluster (
+            name TEXT PRIMARY KEY,
+            timezone TEXT NOT NULL,
+            fields TEXT NOT NULL
+        ) WITHOUT ROWID
+        """
+    )
+    connection.execute("CREATE TABLE cursor (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
+    connection.execute(
+        """
+        CREATE TABLE space (
+            id INTEGER PRIMARY KEY,
+            cluster TEXT NOT NULL,
+            name TEXT NOT NULL,
+            UNIQUE (cluster, name)
+        )
+        """
+    )
+    connection.execute(
+        """
+        CREATE TABLE state (
+            space INTEGER NOT NULL REFERENCES space,
+            key INTEGER NOT NULL,
+            value BLOB NOT NULL,
+            PRIMARY KEY (space, key)
+        ) WITHOUT ROWID
+        """
+    )
+
+
+def _predictions(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        """
+        CREATE TABLE prediction (
+            cluster TEXT NOT NULL,
+            job_id TEXT NOT NULL,
+            submit INTEGER NOT NULL,
+            phase TEXT NOT NULL,
+            model TEXT NOT NULL,
+            made_at INTEGER NOT NULL,
+            probability REAL,
+            threshold REAL,
+            detail TEXT,
+            PRIMARY KEY (cluster, job_id, submit, phase, model, made_at)
+        ) WITHOUT ROWID
+        """
+    )
+    connection.execute("CREATE INDEX prediction_made_at ON prediction (made_at)")
+
+
+Migration = Callable[[sqlite3.Connection], None]
+MIGRATIONS: tuple[Migration, ...] = (_observations, _small_things, _predictions)
+
+
+def migrate(
+    connection: sqlite3.Connection,
+    where: str,
+    *,
+    read_only: bool,
+    migrations: Sequence[Migration] = MIGRATIONS,
+) -> None:
+    """Bring the store to the version of this program, or say why that cannot be."""
+    version = _version(connection, where, len(migrations))
+    if version == len(migrations):
+        return
+    if read_only:
+        if version == 0:
+            raise StoreError(f"{where}: the store is empty: ingest something first")
+        raise StoreError(
+            f"{where}: the store is of version {version}, this Forewarn needs {len(migrations)} and may only "
+            "read it; any command that writes (forewarn ingest) brings it up to date"
+        )
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have done it while this one waited for its turn.
+        for step in migrations[_version(connection, where, len(migrations)) :]:
+            step(connection)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {len(migrations)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: sqlite3.Connection, where: str, newest: int) -> int:
+    (owner,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if owner != APPLICATION_ID and (owner, version, tables) != (0, 0, 0):
+        raise StoreError(f"{where}: an SQLite database, but not a Forewarn store; choose another folder")
+    if version > newest:
+        raise StoreError(
+            f"{where}: written by a newer Forewarn (store version {version}, this one knows {newest}); "
+            "upgrade Forewarn, or choose another folder"
+        )
+    assert isinstance(version, int)
+    return version

@@ -1,0 +1,166 @@
+"""Segments: immutable runs of observations of one kind and cluster, each a Parquet blob in one row.
+
+A segment is sorted by the time that its kind is scanned by, and its row tells the range of these times
+and of the numbers in its job ids, so that most segments need not be opened. `written` numbers the
+observations of a store in the order they came.
+"""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import polars as pl
+
+from forewarn.errors import StoreError
+from forewarn.job.columns import KEYS, SCHEMAS
+
+WRITTEN = "written"
+TIME: Mapping[str, str] = MappingProxyType(
+    {"job": "submit", "usage": "submit", "node": "seen_at", "partition": "seen_at"}
+)
+SEGMENT_ROWS = 250_000
+# Small enough that one job is found without unpacking a whole segment.
+_GROUP_ROWS = 32_768
+_STORED: Mapping[str, dict[str, pl.DataType]] = MappingProxyType(
+    {kind: {**schema, WRITTEN: pl.Int64()} for kind, schema in SCHEMAS.items()}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What is known of a segment without opening it."""
+
+    id: int
+    kind: str
+    cluster: str
+    rows: int
+    first_time: int
+    last_time: int
+    first_number: int | None  # of job ids; None where one has no number
+    last_number: int | None
+    last_written: int
+
+    def may_hold(self, since: int | None, until: int | None, numbers: Sequence[int] | None = None) -> bool:
+        """Whether it can have rows in since ≤ time < until with one of these numbers in the job id."""
+        if (since is not None and self.last_time < since) or (until is not None and self.first_time >= until):
+            return False
+        if numbers is None or self.first_number is None or self.last_number is None:
+            return True
+        return any(self.first_number <= number <= self.last_number for number in numbers)
+
+
+_COLUMNS = ", ".join(Segment.__slots__)
+
+
+def order(kind: str) -> list[str]:
+    """The columns that observations of a kind are sorted by: one record's stand together, oldest first."""
+    time = TIME[kind]
+    return [*dict.fromkeys((time, *KEYS[kind], "seen_at", WRITTEN))]
+
+
+def id_number(ids: pl.Expr) -> pl.Expr:
+    """The number that a job id begins with: 123 of ``123_4`` and of ``123+1``."""
+    return ids.str.extract(r"^(\d{1,18})(?:\D|$)").cast(pl.Int64)
+
+
+def id_numbers(ids: Iterable[str]) -> list[int] | None:
+    """The numbers of some job ids, or None if one has none (and may be anywhere)."""
+    numbers = pl.Series(list(ids), dtype=pl.String).to_frame("id").select(id_number(pl.col("id"))).to_series()
+    return None if numbers.null_count() else numbers.to_list()
+
+
+def listed(connection: sqlite3.Connection, kind: str, cluster: str | None = None) -> list[Segment]:
+    """The segments of a kind."""
+    query = f"SELECT {_COLUMNS} FROM segment WHERE kind = ? AND ? IN (cluster, '') ORDER BY id"
+    return [Segment(*row) for row in connection.execute(query, (kind, cluster or ""))]
+
+
+def add(connection: sqlite3.Connection, kind: str, cluster: str, frame: pl.DataFrame) -> list[Segment]:
+    """Write observations of one cluster (with `written`) as segments."""
+    frame = frame.sort(order(kind))
+    return [_add(connection, kind, cluster, part) for part in frame.iter_slices(SEGMENT_ROWS)]
+
+
+def _add(connection: sqlite3.Connection, kind: str, cluster: str, frame: pl.DataFrame) -> Segment:
+    time, numbers = frame[TIME[kind]], number_range(frame)
+    data = io.BytesIO()
+    # Empty columns are left out: reading completes them, as it does for columns that came later.
+    filled = [column.name for column in frame if column.null_count() < frame.height]
+    frame.select(filled).write_parquet(data, compression="zstd", row_group_size=_GROUP_ROWS)
+    blob = data.getvalue()
+    facts = (kind, cluster, frame.height, time[0], time[-1], *numbers, frame[WRITTEN].max())
+    cursor = connection.execute(
+        "INSERT INTO segment (kind, cluster, rows, first_time, last_time, first_number, last_number,"
+        " last_written, checksum, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*facts, zlib.crc32(blob), blob),
+    )
+    return Segment(cursor.lastrowid, *facts)  # type: ignore[arg-type]
+
+
+def number_range(frame: pl.DataFrame) -> tuple[int | None, int | None]:
+    """The least and the largest number in job ids, or None where one has none or there are no ids."""
+    if "job_id" not in frame.columns:
+        return None, None
+    numbers = frame.select(id_number(pl.col("job_id"))).to_series()
+    if numbers.null_count():
+        return None, None
+    return numbers.min(), numbers.max()  # type: ignore[return-value]
+
+
+def drop(connection: sqlite3.Connection, segments: Iterable[Segment]) -> None:
+    """Forget segments whose rows stand elsewhere now."""
+    connection.executemany("DELETE FROM segment WHERE id = ?", [(segment.id,) for segment in segments])
+
+
+def read(
+    connection: sqlite3.Connection,
+    segment: Segment,
+    columns: Iterable[str] | None = None,
+    where: pl.Expr | None = None,
+) -> pl.DataFrame:
+    """Rows of a segment, in its order; columns that it lacks as nulls."""
+    row = connection.execute("SELECT data, checksum FROM segment WHERE id = ?", (segment.id,)).fetchone()
+    data, checksum = row
+    if zlib.crc32(data) != checksum:
+        raise StoreError(
+            f"segment {segment.id} of the store ({segment.rows:,} observations of {segment.cluster}) is "
+            "damaged; restore the store from a backup, or move it away and ingest again"
+        )
+    stored = _STORED[segment.kind]
+    schema = stored if columns is None else {name: stored[name] for name in columns}
+    lazy = pl.scan_parquet(data, schema=schema, missing_columns="insert", extra_columns="ignore")
+    return (lazy if where is None else lazy.filter(where)).collect()
+
+
+def between(kind: str, since: int | None, until: int | None) -> pl.Expr | None:
+    """since ≤ time < until."""
+    time = pl.col(TIME[kind])
+    parts = [] if since is None else [time >= since]
+    parts += [] if until is None else [time < until]
+    return pl.all_horizontal(parts) if parts else None
+
+
+def in_order(
+    frames: Iterable[pl.DataFrame], begins: Sequence[int], time: str, rows: int
+) -> Iterator[pl.DataFrame]:
+    """Frames that are each sorted by time, as frames whose times follow one another.
+
+    `begins` are times, in order, before which a frame has no rows: what lies before the next one's is
+    complete. So each frame is read once, and only what overlaps is held.
+    """
+    held: list[pl.DataFrame] = []
+    for frame, bound in zip(frames, [*begins[1:], None], strict=True):
+        held.append(frame)
+        if bound is None:
+            break
+        cuts = [int(f[time].search_sorted(bound, side="left")) for f in held]
+        if sum(cuts) >= rows:
+            yield pl.concat([f.head(cut) for f, cut in zip(held, cuts, strict=True)])
+            held = [f.slice(cut) for f, cut in zip(held, cuts, strict=True) if cut < f.height]
+    if held:
+        yield pl.concat(held)

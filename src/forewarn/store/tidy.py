@@ -1,0 +1,75 @@
+"""Keeping segments few and their time ranges apart, so that scans stay quick and small.
+
+- Small writes make small segments. Sixteen of about one size become one (sizes in steps of sixteen), so
+  a row is rewritten a few times in its life and there are never many small segments.
+- A log that is not in order of time makes segments that all overlap, and a scan would have to hold them
+  all. Where more rows overlap than a scan should hold, they are sorted into segments of their own.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+
+from forewarn.store import segments
+from forewarn.store.segments import SEGMENT_ROWS, TIME, Segment
+
+STEP = 16
+FULL_ROWS = 65_536  # STEP ** 4; from here on a segment is large enough
+CROWDED_ROWS = 2_000_000
+
+
+def small_ones(found: Sequence[Segment]) -> list[Segment]:
+    """Segments that are due to be merged, or none."""
+    sizes: dict[int, list[Segment]] = {}
+    for segment in found:
+        if segment.rows < FULL_ROWS:
+            sizes.setdefault((segment.rows.bit_length() - 1) // 4, []).append(segment)
+    return next((same for same in sizes.values() if len(same) >= STEP), [])
+
+
+def crowded_ones(found: Sequence[Segment], limit: int = CROWDED_ROWS) -> list[Segment]:
+    """Segments that overlap where more than `limit` rows do, or none.
+
+    Those that only touch do not count: a job array can have more rows of one submit time than that.
+    """
+    ends = [(s.last_time, False, -s.rows) for s in found if s.last_time > s.first_time]
+    begins = [(s.first_time, True, s.rows) for s in found if s.last_time > s.first_time]
+    depth, crowds, crowd_begins = 0, [], None
+    for time, _, rows in sorted(ends + begins):
+        depth += rows
+        if depth > limit and crowd_begins is None:
+            crowd_begins = time
+        elif depth <= limit and crowd_begins is not None:
+            crowds.append((crowd_begins, time))
+            crowd_begins = None
+    return [s for s in found if any(s.first_time < end and s.last_time > begin for begin, end in crowds)]
+
+
+def rewrite(connection: sqlite3.Connection, group: Sequence[Segment]) -> list[Segment]:
+    """The rows of these segments as new ones, each of its own time range, one range in memory at a time."""
+    kind, cluster = group[0].kind, group[0].cluster
+    made: list[Segment] = []
+    cuts: list[int | None] = [*_cuts(connection, group), None]
+    for since, until in pairwise(cuts):
+        parts = [
+            segments.read(connection, segment, where=segments.between(kind, since, until))
+            for segment in group
+            if segment.may_hold(since, until)
+        ]
+        made += segments.add(connection, kind, cluster, pl.concat(parts))
+    segments.drop(connection, group)
+    return made
+
+
+def _cuts(connection: sqlite3.Connection, group: Iterable[Segment]) -> list[int]:
+    """Times that cut the rows into parts of about a segment."""
+    times = np.concatenate(
+        [segments.read(connection, s, [TIME[s.kind]])[TIME[s.kind]].to_numpy() for s in group]
+    )
+    times.sort()
+    return [int(time) for time in np.unique(times[::SEGMENT_ROWS])]

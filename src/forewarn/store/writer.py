@@ -1,0 +1,168 @@
+"""The writing side of the embedded store: one transaction."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import polars as pl
+
+from forewarn.errors import UsageError
+from forewarn.job.columns import KEYS, SCHEMAS, SEEN, complete
+from forewarn.store import segments, tidy
+from forewarn.store.base import PREDICTION_KEY, PREDICTION_SCHEMA, ClusterFacts, Writer, Written
+from forewarn.store.sameness import Claims, Mask, Pairs, Verdict, equal_rows, identity, judge
+from forewarn.store.segments import TIME, WRITTEN, Segment
+
+
+class EmbeddedWriter(Writer):
+    """Writes into an open transaction; who opened that ends it."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._segments: dict[tuple[str, str], list[Segment]] = {}
+        self._claims: dict[str, Claims] = {}
+        (self._written,) = connection.execute("SELECT coalesce(max(last_written), 0) FROM segment").fetchone()
+
+    def observe(self, kind: str, frame: pl.DataFrame, *, file: str | None = None) -> Written:
+        """Add observations: see the contract."""
+        if kind not in SCHEMAS:
+            raise UsageError(f"no such kind of record: {kind!r}; there are {', '.join(SCHEMAS)}")
+        frame = complete(frame, kind)
+        for name in (*KEYS[kind], *SEEN):
+            if frame[name].null_count():
+                raise UsageError(f"a {kind} without {name} cannot be kept")
+        claims = None if file is None else self._claims.setdefault(file, Claims())
+        new, conflicts = 0, [frame.clear()]
+        for batch in frame.partition_by("cluster", maintain_order=True):
+            verdict = self._observe(kind, batch["cluster"][0], batch, claims)
+            new += int(verdict.new.sum())
+            conflicts.append(batch.filter(pl.Series(verdict.conflict)))
+        contradicting = pl.concat(conflicts)
+        return Written(new, frame.height - new - contradicting.height, contradicting)
+
+    def _observe(self, kind: str, cluster: str, batch: pl.DataFrame, claims: Claims | None) -> Verdict:
+        pairs, known = self._matches(kind, cluster, batch)
+        verdict = judge(batch, kind, pairs, claims)
+        added = batch.filter(pl.Series(verdict.new)).select(*SCHEMAS[kind])
+        first = self._written + 1
+        if claims is not None:
+            claims.add(verdict.named)
+            claims.add(np.arange(first, first + added.height))
+        if added.is_empty():
+            return verdict
+        if TIME[kind] in KEYS[kind]:
+            unknown = batch.filter(pl.Series(verdict.new & ~known)).select(KEYS[kind]).n_unique()
+            self._connection.execute(
+                "INSERT INTO tally VALUES (?, ?, ?)"
+                " ON CONFLICT DO UPDATE SET records = records + excluded.records",
+                (kind, cluster, unknown),
+            )
+        added = added.with_columns(pl.int_range(first, first + pl.len()).alias(WRITTEN))
+        self._written += added.height
+        found = self._found(kind, cluster)
+        found += segments.add(self._connection, kind, cluster, added)
+        while due := tidy.small_ones(found):
+            self._rewrite(found, due)
+        return verdict
+
+    def _found(self, kind: str, cluster: str) -> list[Segment]:
+        if (kind, cluster) not in self._segments:
+            self._segments[kind, cluster] = segments.listed(self._connection, kind, cluster)
+        return self._segments[kind, cluster]
+
+    def _rewrite(self, found: list[Segment], due: list[Segment]) -> None:
+        gone = {segment.id for segment in due}
+        found[:] = [segment for segment in found if segment.id not in gone]
+        found += tidy.rewrite(self._connection, due)
+
+    def _matches(self, kind: str, cluster: str, batch: pl.DataFrame) -> tuple[Pairs, Mask]:
+        """Stored observations that have a row's identity, and which rows' records are known."""
+        # A segment holds one cluster only: no need to compare that.
+        key = [name for name in KEYS[kind] if name != "cluster"]
+        same = [name for name in identity(kind) if name != "cluster"]
+        rows = batch.select(same).with_row_index("_row")
+        known = np.zeros(batch.height, bool)
+        pairs: list[Pairs] = []
+        for segment, within in _overlapping(self._found(kind, cluster), kind, batch):
+            stored = segments.read(self._connection, segment, [*same, WRITTEN], within).with_row_index("_at")
+            known[rows.join(stored, on=key, how="semi")["_row"].to_numpy()] = True
+            both = rows.join(stored, on=same)
+            if both.height:
+                whole = segments.read(self._connection, segment, where=within)[both["_at"]]
+                equal = equal_rows(batch[both["_row"]], whole, kind)
+                pairs.append(Pairs(both["_row"].to_numpy().astype(np.int64), both[WRITTEN].to_numpy(), equal))
+        return Pairs.joined(pairs), known
+
+    def finish(self) -> None:
+        """What is left to do before the transaction may end."""
+        for found in self._segments.values():
+            if crowded := tidy.crowded_ones(found):
+                self._rewrite(found, crowded)
+
+    def describe_cluster(self, cluster: str, facts: ClusterFacts) -> None:
+        """Set what is known of a cluster, over what was."""
+        self._connection.execute(
+            "INSERT OR REPLACE INTO cluster VALUES (?, ?, ?)",
+            (cluster, facts.timezone, json.dumps(dict(facts.fields), sort_keys=True)),
+        )
+
+    def set_cursor(self, name: str, value: str) -> None:
+        """Remember how far a reader of some source has come."""
+        self._connection.execute("INSERT OR REPLACE INTO cursor VALUES (?, ?)", (name, value))
+
+    def put_state(self, cluster: str, space: str, rows: Iterable[tuple[int, bytes]]) -> None:
+        """Set online state by key within a space."""
+        self._connection.execute(
+            "INSERT OR IGNORE INTO space (cluster, name) VALUES (?, ?)", (cluster, space)
+        )
+        (number,) = self._connection.execute(
+            "SELECT id FROM space WHERE cluster = ? AND name = ?", (cluster, space)
+        ).fetchone()
+        self._connection.executemany(
+            "INSERT OR REPLACE INTO state VALUES (?, ?, ?)", ((number, key, value) for key, value in rows)
+        )
+
+    def drop_state(self, cluster: str, space: str, keys: Iterable[int] | None = None) -> None:
+        """Forget online state: of some keys, or of the whole space."""
+        of_space = "DELETE FROM state WHERE space = (SELECT id FROM space WHERE cluster = ? AND name = ?)"
+        if keys is None:
+            self._connection.execute(of_space, (cluster, space))
+        else:
+            self._connection.executemany(f"{of_space} AND key = ?", ((cluster, space, key) for key in keys))
+
+    def predict(self, frame: pl.DataFrame) -> int:
+        """Keep predictions; how many were new."""
+        columns = list(PREDICTION_SCHEMA)
+        for name in PREDICTION_KEY:
+            if frame[name].null_count():
+                raise UsageError(f"a prediction without {name} cannot be kept")
+        before = self._connection.total_changes
+        self._connection.executemany(
+            f"INSERT INTO prediction ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+            " ON CONFLICT DO NOTHING",
+            frame.select(columns).iter_rows(),
+        )
+        return self._connection.total_changes - before
+
+
+def _overlapping(
+    found: list[Segment], kind: str, batch: pl.DataFrame
+) -> Iterator[tuple[Segment, pl.Expr | None]]:
+    """Segments that may hold rows of the batch, and the rows of them that may matter."""
+    times = np.sort(batch[TIME[kind]].to_numpy())
+    within = segments.between(kind, int(times[0]), int(times[-1]) + 1)
+    lowest, highest = segments.number_range(batch)
+    for segment in found:
+        # An old job among new ones must not open all segments between.
+        if np.searchsorted(times, segment.first_time) == np.searchsorted(
+            times, segment.last_time, side="right"
+        ):
+            continue
+        if lowest is not None and highest is not None and segment.first_number is not None:
+            assert segment.last_number is not None
+            if segment.last_number < lowest or segment.first_number > highest:
+                continue
+        yield segment, within
