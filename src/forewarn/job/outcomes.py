@@ -93,8 +93,9 @@ def outcome_of_state(state: str | None) -> Outcome | None:
 # 107 (transport endpoint is not connected) is a third of the system failures in papers/003.
 SYSTEM_EXIT_CODES = frozenset({5, 100, 101, 102, 103, 104, 107, 108, 110, 112, 113, 116, 121})
 LIMIT_EXIT_CODES = frozenset({125})  # Slurm's own code for an out-of-memory step
-# Signals by which a limit ends a program: SIGXCPU, SIGXFSZ, and SIGKILL as the memory killer sends it.
-LIMIT_SIGNALS = frozenset({9, 24, 25})
+# Signals by which a limit ends a program: SIGXCPU, SIGXFSZ, SIGKILL as the memory killer sends it, and
+# 125, which is no signal but how Slurm shows an out-of-memory step (0:125).
+LIMIT_SIGNALS = frozenset({9, 24, 25, 125})
 SYSTEM_SIGNALS = frozenset({7, 30})  # SIGBUS (a page of a lost file system), SIGPWR
 _KIND_OF_OUTCOME: Mapping[Outcome, Kind | None] = MappingProxyType(
     {
@@ -131,6 +132,8 @@ def kind_of(
         return _KIND_OF_OUTCOME[outcome]
     if ran_to_limit:
         return Kind.LIMIT
+    if outcome is Outcome.CANCELLED:  # whatever signal scancel ended it with
+        return Kind.USER
     if exit_code is not None and 128 < exit_code < 192 and not exit_signal:
         exit_signal = exit_code - 128  # a shell reports a child killed by signal n as 128 + n
     if exit_signal in LIMIT_SIGNALS or exit_code in LIMIT_EXIT_CODES:

@@ -9,15 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 
 UNLIMITED = 0xFFFFFFFF  # seconds; Slurm's INFINITE, larger than any real limit
-_NO_LIMIT = frozenset({"UNLIMITED", "INFINITE", "PARTITION_LIMIT"})
-_ABSENT = frozenset({"", "N/A", "NONE", "(NULL)", "UNKNOWN", "INVALID", "NOT_SET"})
+NO_LIMIT = frozenset({"UNLIMITED", "INFINITE"})
+# Slurm's ways to say that there is no value. `Partition_Limit` is sacct's word for a job that asked for
+# no time limit and gets its partition's.
+ABSENT = frozenset({"", "N/A", "NONE", "(NULL)", "UNKNOWN", "INVALID", "NOT_SET", "PARTITION_LIMIT"})
 
 
 # --- durations ---------------------------------------------------------------------------------
 
-_DURATION = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.\d+)?")
+_DURATION = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.\d+)?", re.ASCII)
 
 
 def parse_duration(text: str, *, bare: int = 60) -> int | None:
@@ -32,9 +35,9 @@ def parse_duration(text: str, *, bare: int = 60) -> int | None:
     True
     """
     text = text.strip()
-    if text.upper() in _ABSENT:
+    if text.upper() in ABSENT:
         return None
-    if text.upper() in _NO_LIMIT:
+    if text.upper() in NO_LIMIT:
         return UNLIMITED
     match = _DURATION.fullmatch(text)
     if match is None:
@@ -67,7 +70,7 @@ def format_duration(seconds: int) -> str:
 # --- memory ------------------------------------------------------------------------------------
 
 _SCALE = {"": 1 << 20, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([BKMGTP]?)(?:I?B)?([cn]?)", re.IGNORECASE)
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([BKMGTP]?)(?:I?B)?([cn]?)", re.IGNORECASE | re.ASCII)
 _PER = {"c": "cpu", "n": "node", "": None}
 
 
@@ -88,15 +91,16 @@ def parse_memory(text: str, *, bare: str = "M") -> Memory | None:
     (Memory(bytes=4194304000, per='cpu'), Memory(bytes=0, per='node'), Memory(bytes=2684354560, per=None))
     """
     text = text.strip()
-    if text.upper() in _ABSENT:
+    if text.upper() in ABSENT:
         return None
-    if text.upper() in _NO_LIMIT:
+    if text.upper() in NO_LIMIT:
         return Memory(UNLIMITED << 20)
     match = _MEMORY.fullmatch(text)
     if match is None:
         raise ValueError(f"not a Slurm memory size: {text!r}")
     amount, unit, per = match.groups()
-    return Memory(round(float(amount) * _SCALE[unit.upper() or bare]), _PER[per.lower()])
+    # Decimal, since a float cannot hold every count of bytes.
+    return Memory(round(Decimal(amount) * _SCALE[unit.upper() or bare]), _PER[per.lower()])
 
 
 def format_memory(amount: int, per: str | None = None) -> str:
@@ -129,7 +133,7 @@ def parse_tres(text: str) -> dict[str, int]:
     {'cpu': 2, 'mem': 209715200, 'node': 1, 'gres/gpu:v100': 1}
     """
     found: dict[str, int] = {}
-    if text.strip().upper() in _ABSENT:
+    if text.strip().upper() in ABSENT:
         return found
     for part in text.split(","):
         name, equals, value = part.strip().partition("=")
@@ -139,7 +143,7 @@ def parse_tres(text: str) -> dict[str, int]:
             found[name] = int(value)
         else:
             amount = parse_memory(value)
-            if amount is None:
+            if amount is None or (name not in _TRES_MEMORY and value[-1:].isdigit()):
                 raise ValueError(f"not a TRES string: {text!r}")
             found[name] = amount.bytes
     return found
@@ -178,7 +182,7 @@ def expand_nodes(text: str) -> list[str]:
     >>> expand_nodes("n[01-03,7],login"), expand_nodes("r[1-2]c[0-1]")
     (['n01', 'n02', 'n03', 'n7', 'login'], ['r1c0', 'r1c1', 'r2c0', 'r2c1'])
     """
-    if text.strip().upper() in _ABSENT or text.strip() == "None assigned":
+    if text.strip().upper() in ABSENT or text.strip() == "None assigned":
         return []
     return [node for part in _split_outside_brackets(text) for node in _expand_one(part.strip())]
 
@@ -197,6 +201,9 @@ def _split_outside_brackets(text: str) -> Iterator[str]:
     yield text[begin:]
 
 
+_MOST_NODES = 1_000_000  # Slurm's own limit is 65,536; more is a broken field, not a machine
+
+
 def _expand_one(part: str) -> Iterator[str]:
     head, bracket, rest = part.partition("[")
     if not bracket:
@@ -210,6 +217,8 @@ def _expand_one(part: str) -> Iterator[str]:
         low, dash, high = piece.partition("-")
         if not low.isdigit() or (dash and not high.isdigit()):
             raise ValueError(f"not a node list: {part!r}")
+        if not 0 <= int(high or low) - int(low) < _MOST_NODES:
+            raise ValueError(f"not a node list: {part!r}: the range {piece} runs backwards or is too long")
         for number in range(int(low), int(high or low) + 1):
             for end in tails:
                 yield f"{head}{number:0{len(low)}}{end}"
@@ -258,7 +267,7 @@ def _fold(numbers: set[tuple[int, int]]) -> list[str]:
 
 # --- job ids -----------------------------------------------------------------------------------
 
-_JOB_ID = re.compile(r"(\d+)(?:_(\d+)|_\[([^\]]+)\]|\+(\d+))?(?:\.(.+))?")
+_JOB_ID = re.compile(r"(\d+)(?:_(\d+)|_\[([^\]]+)\]|\+(\d+))?(?:\.(.+))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

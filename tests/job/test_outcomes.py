@@ -1,0 +1,101 @@
+"""Outcomes, whose failure they are, and which count."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.config import Config, resolve, settings
+from forewarn.errors import UsageError
+from forewarn.job.outcomes import (
+    LIVE_STATES,
+    OUTCOME_OF_STATE,
+    POLICIES,
+    Kind,
+    Outcome,
+    UnknownStateWarning,
+    kind_of,
+    outcome_of_state,
+)
+
+OUTCOMES = st.sampled_from(Outcome)
+CODES = st.none() | st.integers(0, 255)
+
+
+def test_a_state_ends_a_job_or_does_not() -> None:
+    assert not LIVE_STATES & OUTCOME_OF_STATE.keys()
+    assert all(outcome_of_state(state) is None for state in LIVE_STATES)
+    assert outcome_of_state(None) is None
+    assert set(OUTCOME_OF_STATE.values()) == set(Outcome) - {Outcome.UNKNOWN}
+
+
+def test_a_state_of_the_future_is_unknown_and_said_once() -> None:
+    with pytest.warns(UnknownStateWarning, match="TELEPORTED"):
+        assert outcome_of_state("TELEPORTED") is Outcome.UNKNOWN
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert outcome_of_state("TELEPORTED") is Outcome.UNKNOWN
+
+
+@given(st.none() | OUTCOMES, CODES, CODES, st.booleans())
+def test_every_failure_is_somebodys(
+    outcome: Outcome | None, code: int | None, signal: int | None, at_limit: bool
+) -> None:
+    kind = kind_of(outcome, code, signal, ran_to_limit=at_limit)
+    no_failure = outcome in (None, Outcome.COMPLETED, Outcome.UNKNOWN)
+    assert (kind is None) == no_failure
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "signal", "kind"),
+    [
+        (Outcome.OUT_OF_MEMORY, 0, 125, Kind.LIMIT),
+        (Outcome.FAILED, 0, 125, Kind.LIMIT),  # an out-of-memory step of a job that Slurm calls failed
+        (Outcome.FAILED, 0, 9, Kind.LIMIT),
+        (Outcome.FAILED, 137, 0, Kind.LIMIT),  # 128 + 9, as a shell reports it
+        (Outcome.FAILED, 107, 0, Kind.SYSTEM),
+        (Outcome.FAILED, 135, 0, Kind.SYSTEM),
+        (Outcome.FAILED, 1, 0, Kind.USER),
+        (Outcome.FAILED, 139, 0, Kind.USER),
+        (Outcome.FAILED, None, None, Kind.USER),
+        (Outcome.NODE_FAIL, 0, 0, Kind.SYSTEM),
+        (Outcome.CANCELLED, 0, 9, Kind.USER),  # scancel may end in SIGKILL: still the user's own doing
+        (Outcome.CANCELLED, 0, 15, Kind.USER),
+    ],
+)
+def test_kinds(outcome: Outcome, code: int | None, signal: int | None, kind: Kind) -> None:
+    assert kind_of(outcome, code, signal) is kind
+
+
+@given(OUTCOMES, st.booleans())
+def test_papers_count_everything_but_completed(outcome: Outcome, at_limit: bool) -> None:
+    fails = POLICIES["papers"].fails(outcome, ran_to_limit=at_limit)
+    assert fails is (None if outcome is Outcome.UNKNOWN else outcome is not Outcome.COMPLETED)
+
+
+@given(OUTCOMES, st.booleans())
+def test_wasted_leaves_out_what_is_noise(outcome: Outcome, at_limit: bool) -> None:
+    fails = POLICIES["wasted"].fails(outcome, ran_to_limit=at_limit)
+    if outcome is Outcome.CANCELLED:
+        assert fails is (True if at_limit else None)
+    elif outcome in (Outcome.PREEMPTED, Outcome.UNKNOWN):
+        assert fails is None
+    else:
+        assert fails is (outcome is not Outcome.COMPLETED)
+
+
+@given(st.sampled_from(sorted(POLICIES)), st.booleans())
+def test_a_job_that_has_not_ended_has_not_failed(policy: str, at_limit: bool) -> None:
+    assert POLICIES[policy].fails(None, ran_to_limit=at_limit) is None
+
+
+def test_policies_are_those_that_can_be_configured() -> None:
+    assert settings(Config)["policy"].default in POLICIES
+    for name, policy in POLICIES.items():
+        assert policy.name == name
+        assert resolve({"policy": name}, {}).config.policy == name
+    with pytest.raises(UsageError, match=", ".join(sorted(POLICIES, reverse=True))):
+        resolve({"policy": "strict"}, {})
