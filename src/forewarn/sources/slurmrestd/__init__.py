@@ -1,0 +1,28 @@
+"""Answers of slurmrestd saved to file, API v0.0.36 to v0.0.45 and, as far as they resemble it, later ones.
+
+Jobs of the controller (`/slurm/vX/jobs`, `/slurm/vX/job/N`, `squeue --json`, `scontrol show job --json`) and
+of the database (`/slurmdb/vX/jobs`, `sacct --json`), nodes and partitions: told apart by what is in
+them. An answer of the controller that says when it was given (since v0.0.39) was seen then; others
+are reconstructed like every file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from forewarn.sources.base import Batch, Source, opened
+from forewarn.sources.slurmrestd.answers import answer_batches
+
+__all__ = ["SlurmrestdSource", "answer_batches"]
+
+
+class SlurmrestdSource(Source):
+    """One saved answer."""
+
+    name: ClassVar[str] = "slurmrestd"
+
+    def batches(self) -> Iterator[Batch]:
+        """Its jobs, nodes or partitions."""
+        with opened(self.path) as stream:
+            yield from answer_batches(self, stream)

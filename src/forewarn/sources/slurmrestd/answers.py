@@ -1,0 +1,168 @@
+"""A saved answer of slurmrestd (or of a Slurm command's `--json`) as batches of records."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import IO, Any
+
+import polars as pl
+
+from forewarn.errors import BadRow, SourceError
+from forewarn.job.columns import SCHEMAS, complete
+from forewarn.sources.base import Batch, Source
+from forewarn.sources.slurmrestd.jobs import happened
+from forewarn.sources.slurmrestd.json_stream import JsonReader
+from forewarn.sources.slurmrestd.nodes import NODE
+from forewarn.sources.slurmrestd.partitions import PARTITION
+from forewarn.sources.slurmrestd.slurm_jobs import SLURM_JOB, is_slurm_job
+from forewarn.sources.slurmrestd.slurmdb_jobs import SLURMDB_JOB, is_slurmdb_job
+from forewarn.sources.slurmrestd.table import Table
+from forewarn.sources.slurmrestd.values import Fields, at, moment
+
+_KINDS = {"jobs": "job", "nodes": "node", "partitions": "partition"}
+# Rows are Python objects until they are a frame: few enough that they do not count.
+_MOST_ROWS = 10_000
+_FOOT_BYTES = 1 << 16
+_FOOT = re.compile(r"\]\s*,(?=\s*\")")
+
+
+def answer_batches(source: Source, stream: IO[bytes]) -> Iterator[Batch]:
+    """The jobs, nodes or partitions of an answer, in its order."""
+    reader = JsonReader(stream, str(source.path), source.options.block_bytes)
+    if reader.peek() != "{":
+        raise SourceError(f"{source.path}: not an answer of slurmrestd: it does not begin with an object")
+    said: dict[str, Any] = {}
+    records = 0
+    for key in reader.members():
+        if key not in _KINDS:
+            said[key] = reader.value()
+            continue
+        said.setdefault(key, None)
+        for batch in _Records(source, _KINDS[key], reader, stream, said).batches():
+            records += batch.frame.height + len(batch.bad)
+            yield batch
+    reader.finish()
+    errors = "; ".join(_error(error) for error in said.get("errors") or ())
+    if not _KINDS.keys() & said:
+        holds = ", ".join(said) or "nothing"
+        raise SourceError(
+            f"{source.path}: not an answer with jobs, nodes or partitions: it holds {holds}"
+            + (f"; Slurm says: {errors}" if errors else "")
+        )
+    if errors and records == 0:
+        raise SourceError(f"{source.path}: an answer without records, Slurm says: {errors}")
+    if errors:
+        source.notes.append(f"{source.path.name}: may be incomplete, Slurm says: {errors}")
+
+
+def _error(error: Any) -> str:
+    """What Slurm said went wrong.
+
+    >>> _error({"description": "Unknown flag", "error_number": 9207, "error": "invalid flag"})
+    'Unknown flag: invalid flag (error 9207)'
+    """
+    if not isinstance(error, dict):
+        return str(error)
+    words = ": ".join(str(error[k]) for k in ("description", "error") if error.get(k)) or "no reason given"
+    code = error.get("error_number") or error.get("error_code")
+    return f"{words} (error {code})" if code else words
+
+
+class _Records:
+    """One array of an answer."""
+
+    def __init__(
+        self, source: Source, kind: str, reader: JsonReader, stream: IO[bytes], said: dict[str, Any]
+    ) -> None:
+        self._source, self._kind, self._reader, self._stream, self._said = source, kind, reader, stream, said
+        self._seen_at: int | None = None
+
+    def batches(self) -> Iterator[Batch]:
+        elements = enumerate(self._reader.elements(), 1)
+        first = next(elements, None)
+        if first is None:
+            yield Batch(self._kind, complete(pl.DataFrame(schema={"line": pl.Int64}), self._kind))
+            return
+        fields = self._fields(first[1])
+        if fields is not SLURMDB_JOB:  # the database's answers say no time, and its jobs name their cluster
+            if "last_update" not in self._said:
+                self._said |= _foot(self._stream)
+            self._seen_at = moment("last_update")(self._said)
+        table, bad = Table(fields, SCHEMAS[self._kind]), list[BadRow]()
+        self._add(table, bad, *first)
+        most = min(self._source.options.batch_rows, _MOST_ROWS)
+        for line, record in elements:
+            if len(table) + len(bad) >= most:
+                yield self._batch(table.flush(), bad)
+                bad = []
+            self._add(table, bad, line, record)
+        yield self._batch(table.flush(), bad)
+
+    def _fields(self, record: Any) -> Fields:
+        if self._kind != "job":
+            return NODE if self._kind == "node" else PARTITION
+        if isinstance(record, dict) and is_slurm_job(record):
+            return SLURM_JOB
+        if isinstance(record, dict) and is_slurmdb_job(record):
+            return SLURMDB_JOB
+        keys = ", ".join(list(record)[:5]) if isinstance(record, dict) else repr(record)[:80]
+        raise SourceError(
+            f"{self._source.path}: its jobs have no submit time, so they are neither the controller's nor "
+            f"the database's: the first one holds {keys}. Save /slurm/vX/jobs or /slurmdb/vX/jobs instead"
+        )
+
+    def _add(self, table: Table, bad: list[BadRow], line: int, record: Any) -> None:
+        wrong = table.add(record, line)
+        if wrong is not None:
+            bad.append(self._source.bad(line, *wrong, text=json.dumps(record)[:500]))
+
+    def _batch(self, frame: pl.DataFrame, bad: list[BadRow]) -> Batch:
+        frame = frame.with_columns(pl.col("cluster").fill_null(self._cluster()))
+        seen_at = self._seen_at
+        if self._kind == "job":
+            frame = happened(frame, seen_at)
+            if seen_at is None:
+                return self._source.job_batch(frame, tuple(bad))
+        # Up to v0.0.38 an answer has no clock, and a node or partition proves no moment: its file was
+        # written when it was seen, as far as anyone knows.
+        frame = frame.with_columns(
+            seen_at=pl.lit(int(self._source.path.stat().st_mtime) if seen_at is None else seen_at, pl.Int64),
+            source=pl.lit(self._source.name),
+            reconstructed=pl.lit(seen_at is None),
+        )
+        if self._kind == "job":
+            return self._source.job_batch(frame, tuple(bad))
+        nameless = frame.filter(pl.col("name").is_null())["line"]
+        bad += [self._source.bad(line, "name", "missing") for line in nameless]
+        return Batch(self._kind, complete(frame, self._kind).drop_nulls("name"), tuple(bad))
+
+    def _cluster(self) -> str:
+        answered = at("meta.slurm.cluster")(self._said)
+        return self._source.options.cluster or answered or self._source.cluster
+
+
+def _foot(stream: IO[bytes]) -> dict[str, Any]:
+    """What an answer says after its records, read ahead; nothing where the stream cannot be gone back in.
+
+    Since v0.0.39 the time of the answer and the cluster's name stand behind the records.
+    """
+    if not stream.seekable():
+        return {}
+    here = stream.tell()
+    stream.seek(max(0, here - _FOOT_BYTES))  # a small answer has been read already
+    tail = b""
+    while chunk := stream.read(1 << 20):
+        tail = (tail + chunk)[-_FOOT_BYTES:]
+    stream.seek(here)
+    text = tail.decode("utf-8", "replace")
+    # The members behind the records begin after a `]`; only from the right one do they reach the end.
+    for match in _FOOT.finditer(text):
+        try:
+            members = json.loads("{" + text[match.end() :])
+        except ValueError:
+            continue
+        if isinstance(members, dict) and "meta" in members:
+            return members
+    return {}

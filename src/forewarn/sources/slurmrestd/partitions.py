@@ -1,0 +1,62 @@
+"""Partitions as the controller answers them: flat up to v0.0.38, nested since."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from forewarn.sources.slurmrestd.values import MB, Fields, Reader, Record, at, minutes, number, text, words
+
+
+def _state(record: Record) -> str | None:
+    read = words("partition.state", "state", joined="+")(record)
+    return read.upper() if read else None
+
+
+def _is_default(record: Record) -> bool | None:
+    """Flags are named in small letters up to v0.0.38, and missing from v0.0.39 to v0.0.44."""
+    flags = at("flags")(record)
+    return "DEFAULT" in {flag.upper() for flag in flags} if isinstance(flags, list) else None
+
+
+def _memory(per_cpu: tuple[str, str], per_node: tuple[str, str]) -> Reader:
+    """An amount and what it is counted by; 0 is no limit and no default."""
+    cpu, node = number(*per_cpu, scale=MB, none=0), number(*per_node, scale=MB, none=0)
+
+    def read(record: Record) -> tuple[int | None, str | None]:
+        for per, reader in (("cpu", cpu), ("node", node)):
+            if (amount := reader(record)) is not None:
+                return amount, per
+        return None, None
+
+    return read
+
+
+def _time_default(record: Record) -> int | None:
+    """0 is what v0.0.36 and v0.0.37 say whatever it is."""
+    return minutes("defaults.time", "default_time_limit")(record) or None
+
+
+PARTITION: Fields = MappingProxyType(
+    {
+        "cluster": text("cluster"),
+        "name": text("name"),
+        "state": _state,
+        "is_default": _is_default,
+        "nodes": text("nodes.configured", "nodes"),
+        "nodes_total": number("nodes.total", "total_nodes"),
+        "cpus_total": number("cpus.total", "total_cpus"),
+        "time_max": minutes("maximums.time", "max_time_limit"),
+        "time_default": _time_default,
+        "nodes_max": number("maximums.nodes", "maximum_nodes_per_job"),
+        ("memory_max", "memory_max_per"): _memory(
+            ("maximums.partition_memory_per_cpu", "maximum_memory_per_cpu"),
+            ("maximums.partition_memory_per_node", "maximum_memory_per_node"),
+        ),
+        ("memory_default", "memory_default_per"): _memory(
+            ("defaults.partition_memory_per_cpu", "default_memory_per_cpu"),
+            ("defaults.partition_memory_per_node", "default_memory_per_node"),
+        ),
+        "qos": text("qos.assigned", "qos"),
+        "priority_tier": number("priority.tier", "priority_tier"),
+    }
+)

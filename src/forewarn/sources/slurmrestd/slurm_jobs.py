@@ -1,0 +1,133 @@
+"""Jobs as the controller answers them: `/slurm/vX/jobs`, `squeue --json`, `scontrol show job --json`."""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+
+from forewarn.sources.slurmrestd.job_values import (
+    ID_FIELDS,
+    derived_exit_code,
+    exit_status,
+    ids,
+    memory,
+    state,
+)
+from forewarn.sources.slurmrestd.tres import NOTHING, gpus_in_gres, resources
+from forewarn.sources.slurmrestd.values import Fields, Record, as_number, minutes, moment, named, number, text
+
+_DEFAULTED = MappingProxyType(
+    {
+        "USING_DEFAULT_ACCOUNT": "account",
+        "USING_DEFAULT_PARTITION": "partition",
+        "USING_DEFAULT_QOS": "qos",
+    }
+)
+_MEMORY_SET = frozenset({"EXACT_MEMORY_REQUESTED", "JOB_MEM_SET"})  # the new name, the old one
+_FULFILMENT = re.compile(r"\([a-z ]+\)")
+_requested, _allocated = resources("tres_req_str"), resources("tres_alloc_str")
+_memory = memory("memory_per_node", "memory_per_cpu")
+
+
+def _asked(record: Record) -> tuple[str | int | None, ...]:
+    whole = _requested(record)
+    return whole.text, whole.nodes, whole.cpus, whole.gpus if whole.gpus is not None else _gpus_asked(record)
+
+
+def _gpus_asked(record: Record) -> int | None:
+    """From the GRES options: sites that do not account GPUs as TRES have them only there."""
+    for key, times in (("tres_per_job", None), ("tres_per_node", "node_count"), ("tres_per_task", "tasks")):
+        wanted = record.get(key)
+        count = gpus_in_gres(wanted) if wanted else None
+        if count is not None:
+            return count * int((as_number(record.get(times)) or 1) if times else 1)
+    return None
+
+
+def _given(record: Record) -> tuple[str | int | None, ...]:
+    whole = _allocated(record)
+    gpus = whole.gpus if whole.gpus is not None or whole is NOTHING else _gpus_given(record)
+    return whole.text, whole.nodes, whole.cpus, whole.memory, gpus
+
+
+def _gpus_given(record: Record) -> int | None:
+    """One GRES text for each node, while the job runs."""
+    return sum(gpus_in_gres(node) or 0 for node in record.get("gres_detail") or ()) or None
+
+
+def _defaulted(record: Record) -> str | None:
+    """Which of our fields the user left to the site, as far as the flags say it."""
+    flags = record.get("flags")
+    if not isinstance(flags, list):
+        return None
+    said = {flag.strip() for flag in flags}  # v0.0.36 writes "JOB_CPUS_SET "
+    found = [field for flag, field in _DEFAULTED.items() if flag in said]
+    if not said & _MEMORY_SET and _memory(record)[0] is not None:
+        found.append("memory_asked")
+    return ",".join(sorted(found)) or None
+
+
+def _dependency(record: Record) -> str | None:
+    """As asked: without the word in brackets for how far it is fulfilled, which changes later.
+
+    >>> _dependency({"dependency": "afterok:10(failed),afterany:11(unfulfilled)"})
+    'afterok:10,afterany:11'
+    """
+    said = record.get("dependency")
+    return _FULFILMENT.sub("", said) or None if said else None
+
+
+def _suspended(record: Record) -> int:
+    """Seconds: the last resume came so long after the start, of which it had run `pre_sus_time`."""
+    start, resumed, ran = (as_number(record.get(k)) for k in ("start_time", "suspend_time", "pre_sus_time"))
+    return max(0, int(resumed - (start or 0) - (ran or 0))) if resumed else 0
+
+
+def is_slurm_job(record: Record) -> bool:
+    """Whether a job is one of the controller's."""
+    return "submit_time" in record
+
+
+SLURM_JOB: Fields = MappingProxyType(
+    {
+        "cluster": text("cluster"),
+        ID_FIELDS: ids(
+            "job_id",
+            array_id="array_job_id",
+            task_id="array_task_id",
+            waiting="array_task_string",
+            most="array_max_tasks",
+            het_id="het_job_id",
+            offset="het_job_offset",
+        ),
+        "submit": moment("submit_time"),
+        "user": named("user_name", "user_id"),
+        "group": named("group_name", "group_id"),
+        "account": text("account"),
+        "name": text("name"),
+        "work_dir": text("current_working_directory"),
+        "submit_line": text("submit_line"),
+        "dependency": _dependency,
+        "partition": text("partition"),
+        "qos": text("qos"),
+        "reservation": text("resv_name"),
+        "constraint": text("features"),
+        "nodes": text("nodes"),
+        "tasks_asked": number("tasks", none=0),
+        ("memory_asked", "memory_per"): _memory,
+        "time_limit": minutes("time_limit"),
+        ("tres_asked", "nodes_asked", "cpus_asked", "gpus_asked"): _asked,
+        ("tres_given", "nodes_given", "cpus_given", "memory_given", "gpus_given"): _given,
+        "defaulted": _defaulted,
+        "priority": number("priority"),
+        "eligible": moment("eligible_time"),
+        "start": moment("start_time"),
+        "end": moment("end_time"),
+        "suspended": _suspended,
+        "restarts": number("restart_cnt"),
+        "state": state("job_state"),
+        "reason": text("state_reason"),
+        ("exit_code", "exit_signal"): exit_status("exit_code"),
+        "derived_exit_code": derived_exit_code("derived_exit_code"),
+    }
+)

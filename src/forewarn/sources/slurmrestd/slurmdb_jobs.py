@@ -1,0 +1,101 @@
+"""Jobs as the accounting database answers them: `/slurmdb/vX/jobs`, `sacct --json`."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from forewarn.job.script import script_facts
+from forewarn.sources.slurmrestd.job_values import (
+    ID_FIELDS,
+    derived_exit_code,
+    exit_status,
+    ids,
+    memory,
+    state,
+)
+from forewarn.sources.slurmrestd.steps import used_by_steps
+from forewarn.sources.slurmrestd.tres import Resources, resources
+from forewarn.sources.slurmrestd.values import MB, Fields, Record, at, minutes, moment, number, text
+
+_requested = resources("tres.requested")
+_cpus_required = number("required.CPUs", none=0)
+_memory_new = memory("required.memory_per_node", "required.memory_per_cpu")
+_memory_old = number("required.memory", scale=MB)
+
+
+def _asked(record: Record) -> tuple[str | int | None, ...]:
+    whole: Resources = _requested(record)
+    return whole.text, whole.nodes, whole.cpus or _cpus_required(record), whole.gpus
+
+
+def _memory(record: Record) -> tuple[int | None, str | None]:
+    amount = _memory_old(record)
+    if amount is None:
+        said: tuple[int | None, str | None] = _memory_new(record)
+        return said
+    # Up to v0.0.38 what it is counted by is dropped; the whole that was asked gives it away, unless
+    # there are as many nodes as CPUs.
+    whole = _requested(record)
+    counts = (("node", whole.nodes), ("cpu", whole.cpus))
+    per = [name for name, count in counts if count and amount * count == whole.memory]
+    return amount, per[0] if len(per) == 1 else None
+
+
+def _script(record: Record) -> tuple[str | None, ...]:
+    script = record.get("script")
+    if not script:
+        return None, None, None
+    facts = script_facts(script)
+    return facts.hash, facts.language, facts.modules
+
+
+def is_slurmdb_job(record: Record) -> bool:
+    """Whether a job is one of the database's."""
+    return at("time.submission")(record) is not None
+
+
+SLURMDB_JOB: Fields = MappingProxyType(
+    {
+        "cluster": text("cluster", "association.cluster"),
+        ID_FIELDS: ids(
+            "job_id",
+            array_id="array.job_id",
+            task_id="array.task_id",
+            waiting="array.task",
+            most="array.limits.max.running.tasks",
+            het_id="het.job_id",
+            offset="het.job_offset",
+        ),
+        "submit": moment("time.submission"),
+        "user": text("user", "association.user"),
+        "group": text("group"),
+        "account": text("account", "association.account"),
+        "name": text("name"),
+        "work_dir": text("working_directory"),
+        "submit_line": text("submit_line"),
+        ("script_hash", "script_language", "script_modules"): _script,
+        "partition": text("partition"),
+        "qos": text("qos"),
+        "reservation": text("reservation.name"),  # up to v0.0.38 an integer that means nothing
+        "constraint": text("constraints"),
+        "nodes": text("nodes"),
+        ("memory_asked", "memory_per"): _memory,
+        "time_limit": minutes("time.limit"),
+        ("tres_asked", "nodes_asked", "cpus_asked", "gpus_asked"): _asked,
+        ("tres_given", "nodes_given", "cpus_given", "memory_given", "gpus_given"): resources(
+            "tres.allocated"
+        ),
+        "priority": number("priority"),
+        "eligible": moment("time.eligible"),
+        "start": moment("time.start"),
+        "end": moment("time.end"),
+        "suspended": number("time.suspended"),
+        "restarts": number("restart_cnt"),
+        "state": state("state.current"),
+        "reason": text("state.reason", "state.previous"),  # `previous` is v0.0.36's name for it
+        ("exit_code", "exit_signal"): exit_status("exit_code"),
+        "derived_exit_code": derived_exit_code("derived_exit_code"),
+        "cancelled_by": text("kill_request_user"),
+        ("cpu_time", "max_memory", "io_read", "io_written", "energy"): used_by_steps,
+    }
+)

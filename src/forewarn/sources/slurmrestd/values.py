@@ -1,0 +1,144 @@
+"""Readers of one value of a record, whatever shape the API's version gives it.
+
+A reader takes a record and returns a value of ours, or None where it is not set; a value that cannot
+be what it should be is a `ValueError`. They are made from the places where the value may stand, best
+first: ``number("time.limit", "time_limit")``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from forewarn.job.units import UNLIMITED
+
+Record = dict[str, Any]
+Reader = Callable[[Record], Any]
+# Our field to its reader; fields that come from one reading stand together, and it returns as many values.
+Fields = Mapping[str | tuple[str, ...], Reader]
+
+MB = 1 << 20
+
+# Slurm's NO_VAL and INFINITE, in 32 and 64 bits, and as the signed numbers that some versions print.
+_NOT_SET = frozenset({0xFFFFFFFE, 0xFFFFFFFFFFFFFFFE, -2})
+_INFINITE = frozenset({0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF, -1})
+_ABSENT_TEXT = frozenset({"", "None", "None assigned", "N/A", "(null)"})
+
+
+def at(path: str) -> Reader:
+    """What stands at a dotted path, or None.
+
+    >>> at("time.limit")({"time": {"limit": 5}}), at("time.limit")({"time": None})
+    (5, None)
+    """
+    first, *rest = path.split(".")
+
+    def read(record: Record) -> Any:
+        value = record.get(first)
+        for key in rest:
+            if type(value) is not dict:
+                return None
+            value = value.get(key)
+        return value
+
+    return read
+
+
+def as_number(value: Any) -> int | float | None:
+    """A number, plain or wrapped; `UNLIMITED` where it is infinite, None where it is not set.
+
+    >>> as_number(5), as_number({"set": True, "infinite": False, "number": 5}), as_number(-2)
+    (5, 5, None)
+    >>> as_number({"set": False, "infinite": True, "number": 0}) == UNLIMITED
+    True
+    """
+    if type(value) is dict:
+        if value.get("infinite"):
+            return UNLIMITED
+        value = value.get("number") if value.get("set", True) else None
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        value = int(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError(f"not a number: {value!r:.80}")
+    if value in _NOT_SET:
+        return None
+    return UNLIMITED if value in _INFINITE else value
+
+
+def number(*paths: str, scale: int = 1, none: int | None = None) -> Reader:
+    """A whole number times `scale`; infinite, negative and `none` are None."""
+    places = [at(path) for path in paths]
+
+    def read(record: Record) -> int | None:
+        for place in places:
+            found = as_number(place(record))
+            if found is not None:
+                whole = int(found)
+                return None if whole in (UNLIMITED, none) or whole < 0 else whole * scale
+        return None
+
+    return read
+
+
+def moment(*paths: str) -> Reader:
+    """A time in Unix seconds; Slurm's 0 is none."""
+    return number(*paths, none=0)
+
+
+def minutes(*paths: str) -> Reader:
+    """A limit given in minutes, in seconds; infinite is `UNLIMITED`."""
+    places = [at(path) for path in paths]
+
+    def read(record: Record) -> int | None:
+        for place in places:
+            found = as_number(place(record))
+            if found is not None:
+                return UNLIMITED if found == UNLIMITED else int(found) * 60
+        return None
+
+    return read
+
+
+def text(*paths: str) -> Reader:
+    """The first text that says something; a number where a text belongs is none."""
+    places = [at(path) for path in paths]
+
+    def read(record: Record) -> str | None:
+        for place in places:
+            value = place(record)
+            if type(value) is str and value not in _ABSENT_TEXT:
+                return value
+        return None
+
+    return read
+
+
+def named(path: str, number_path: str) -> Reader:
+    """A name, or where it is empty (v0.0.36 does not look users up) its number as text."""
+    name, numeric = at(path), at(number_path)
+
+    def read(record: Record) -> str | None:
+        value = name(record)
+        if type(value) is str and value:
+            return value
+        found = as_number(numeric(record))
+        return None if found is None else str(int(found))
+
+    return read
+
+
+def words(*paths: str, joined: str = ",") -> Reader:
+    """Several words, a list or a text, as one text."""
+    places = [at(path) for path in paths]
+
+    def read(record: Record) -> str | None:
+        for place in places:
+            value = place(record)
+            said = joined.join(value) if isinstance(value, list) else value
+            if type(said) is str and said:
+                return said
+        return None
+
+    return read
