@@ -10,7 +10,7 @@ import dataclasses
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -19,6 +19,7 @@ import polars as pl
 
 from forewarn.config import Config
 from forewarn.errors import BadRow, BadRowError
+from forewarn.features.absence import Finding, absence_report, with_policies
 from forewarn.job.columns import KEYS
 from forewarn.job.outcomes import Outcome
 from forewarn.sources.base import Batch, Options, Source, open_source
@@ -68,12 +69,12 @@ def ingest(
     source: Source,
     *,
     rejects: Callable[[], Path] | None = None,
-    advance: Callable[[int], None] = lambda _: None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Report:
     """Write one source to the store.
 
     Without `rejects`, the first bad row ends it with `BadRowError`. With it, bad rows go to the file
-    that it names when the first one is met, and the rest is written. `advance` hears of rows read.
+    that it names when the first one is met, and the rest is written. `progress` hears of the rows read.
     """
     began = time.monotonic()
     report = Report(file=str(source.path))
@@ -86,13 +87,27 @@ def ingest(
             rejected.write(bad)
             report.bad += len(bad)
             _count(report, batch.kind, taken)
-            advance(taken.height + len(bad))
+            progress(report.rows)
         report.notes.extend(source.notes)
         for cluster in report.clusters:
             _describe(writer, cluster, known.get(cluster), source, report)
     report.rejects = rejected.path
     report.seconds = time.monotonic() - began
     return report
+
+
+def review(store: Store, clusters: Iterable[str]) -> list[Finding]:
+    """Find request fields whose absence gives the outcome away, and keep how features are to see them."""
+    findings: list[Finding] = []
+    for cluster in clusters:
+        found = absence_report(store, cluster)
+        facts = store.clusters()[cluster]
+        told = with_policies(facts, found)
+        if told != facts:
+            with store.writing() as writer:
+                writer.describe_cluster(cluster, told)
+        findings += found
+    return findings
 
 
 def _write(writer: Writer, batch: Batch, source: Source, report: Report) -> tuple[pl.DataFrame, list[BadRow]]:

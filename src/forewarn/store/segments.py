@@ -10,8 +10,9 @@ from __future__ import annotations
 import io
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from types import MappingProxyType
 
 import polars as pl
@@ -146,21 +147,21 @@ def between(kind: str, since: int | None, until: int | None) -> pl.Expr | None:
 
 
 def in_order(
-    frames: Iterable[pl.DataFrame], begins: Sequence[int], time: str, rows: int
+    found: Iterable[Segment], opened: Callable[[Segment], pl.DataFrame], rows: int
 ) -> Iterator[pl.DataFrame]:
-    """Frames that are each sorted by time, as frames whose times follow one another.
+    """What segments of one kind hold, in frames of about `rows` whose times follow one another.
 
-    `begins` are times, in order, before which a frame has no rows: what lies before the next one's is
-    complete. So each frame is read once, and only what overlaps is held.
+    What lies before the next segment's first time is complete. So each segment is opened once, and only
+    those that overlap are held.
     """
+    todo = sorted(found, key=lambda segment: segment.first_time)
     held: list[pl.DataFrame] = []
-    for frame, bound in zip(frames, [*begins[1:], None], strict=True):
-        held.append(frame)
-        if bound is None:
-            break
-        cuts = [int(f[time].search_sorted(bound, side="left")) for f in held]
+    for segment, following in pairwise(todo):
+        held.append(opened(segment))
+        time = TIME[segment.kind]
+        cuts = [int(frame[time].search_sorted(following.first_time, side="left")) for frame in held]
         if sum(cuts) >= rows:
-            yield pl.concat([f.head(cut) for f, cut in zip(held, cuts, strict=True)])
-            held = [f.slice(cut) for f, cut in zip(held, cuts, strict=True) if cut < f.height]
-    if held:
-        yield pl.concat(held)
+            yield pl.concat([frame.head(cut) for frame, cut in zip(held, cuts, strict=True)])
+            held = [frame.slice(cut) for frame, cut in zip(held, cuts, strict=True) if cut < frame.height]
+    if todo:
+        yield pl.concat([*held, opened(todo[-1])])

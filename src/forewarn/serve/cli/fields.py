@@ -119,8 +119,8 @@ def chosen(text: str) -> tuple[str, ...]:
 
 
 def columns_of(names: tuple[str, ...]) -> list[str]:
-    """The columns of the store that these fields need."""
-    return list(dict.fromkeys(column for name in names for column in FIELDS[name].columns))
+    """The columns of the store that these fields need, and the cluster, whose clock moments follow."""
+    return list(dict.fromkeys(["cluster", *(column for name in names for column in FIELDS[name].columns)]))
 
 
 def raw(name: str) -> pl.Expr:

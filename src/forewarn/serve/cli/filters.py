@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
 
@@ -60,31 +61,39 @@ def in_state(texts: tuple[str, ...]) -> pl.Expr | None:
     return reduce(or_, tests) if tests else None
 
 
-def with_id(texts: tuple[str, ...]) -> pl.Expr | None:
-    """The job has one of these ids; an array's or het job's number stands for all of its parts."""
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """The jobs that a list of ids names."""
+
+    exact: frozenset[str]
+    whole: frozenset[int]  # an array's or het job's number stands for all of its parts
+
+    @property
+    def test(self) -> pl.Expr:
+        """The job is one of these."""
+        return (
+            pl.col("job_id").is_in(sorted(self.exact))
+            | pl.col("array_job_id").is_in(sorted(self.whole))
+            | pl.col("het_job_id").is_in(sorted(self.whole))
+        )
+
+
+def ids_of(texts: tuple[str, ...]) -> Ids | None:
+    """The ids in lists like ``123,123_[1-3],7+1``, or None where there is none."""
     exact: set[str] = set()
     whole: set[int] = set()
     for text in split_ids(texts):
         try:
             found = parse_job_id(text)
-            if found.tasks is not None:
-                tasks = expand_nodes(f"[{found.tasks.partition('%')[0]}]")
-                exact |= {f"{found.number}_{int(task)}" for task in tasks} | {found.job}
-            else:
-                exact.add(found.job)
+            tasks = expand_nodes(f"[{found.tasks.partition('%')[0]}]") if found.tasks else []
         except ValueError:
             raise UsageError(
                 f"--jobs: not a job id: {text!r}. Write 123, 123_4, 123_[1-3] or 123+1"
             ) from None
-        if found.task is None and found.tasks is None and found.offset is None:
+        exact |= {found.job, *(f"{found.number}_{int(task)}" for task in tasks)}
+        if found.job == str(found.number):
             whole.add(found.number)
-    if not exact:
-        return None
-    return (
-        pl.col("job_id").is_in(sorted(exact))
-        | pl.col("array_job_id").is_in(sorted(whole))
-        | pl.col("het_job_id").is_in(sorted(whole))
-    )
+    return Ids(frozenset(exact), frozenset(whole)) if exact else None
 
 
 def split(texts: Iterable[str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from forewarn.operate.ingest import Report, ingest, source_of
+from forewarn.features.absence import Finding
+from forewarn.operate.ingest import Report, ingest, review, source_of
 from forewarn.serve.cli.common import configured, home_option, json_option, store_of
 from forewarn.serve.cli.filters import split
 from forewarn.serve.cli.output import note, print_facts, print_json, shares
@@ -25,7 +26,7 @@ from forewarn.sources.base import Options, Source
 @home_option
 @click.option("-M", "--cluster", metavar="NAME", help="Cluster of records that name none.")
 @click.option("--timezone", metavar="ZONE", help="Zone of times written without one, and of the cluster.")
-@click.option("--fields", metavar="LIST", help="Column names of sacct text without a header line.")
+@click.option("--fields", "names", metavar="LIST", help="Column names of sacct text without a header line.")
 @click.option(
     "--status", metavar="HOW", help="How SWF status is read: swf, exit-code, or 0=failed,1=completed."
 )
@@ -42,7 +43,7 @@ def command(
     home: Path | None,
     cluster: str | None,
     timezone: str | None,
-    fields: str | None,
+    names: str | None,
     status: str | None,
     skip_bad: bool,
     rejects: Path | None,
@@ -64,7 +65,7 @@ def command(
     given = Options(
         cluster=cluster,
         timezone=config.timezone if timezone else None,
-        fields=tuple(split([fields])) if fields else None,
+        fields=tuple(split([names])) if names else None,
         status=status,
     )
     opened = [source_of(spec, config, given) for spec in sources]
@@ -72,15 +73,18 @@ def command(
     store = store_of(config)
     try:
         for source in opened:
-            with progress(f"reading {source.path.name}") as advance:
+            with progress(f"reading {source.path.name}") as report:
                 name = _rejects_name(rejects, config.home, source) if skip_bad or rejects else None
-                reports.append(ingest(store, source, rejects=name, advance=advance))
+                reports.append(ingest(store, source, rejects=name, progress=report))
             if not as_json:
                 _show(reports[-1], source.timezone)
     finally:
+        findings = review(store, sorted({name for report in reports for name in report.clusters}))
         store.close()
         if as_json:
-            print_json({"files": [_as_json(report) for report in reports]})
+            print_json(_as_json(reports, findings))
+    for finding in findings:
+        note(finding.message)
 
 
 def _rejects_name(given: Path | None, home: Path, source: Source) -> Callable[[], Path]:
@@ -109,8 +113,10 @@ def _show(report: Report, zone: str) -> None:
     )
     for message in report.notes:
         note(message)
-    for state, count in report.unknown_states.most_common():
-        note(f"state {state}: {count:,} jobs are kept with outcome `unknown`")
+    if report.unknown_states:
+        states = ", ".join(f"{state} ({n:,} jobs)" for state, n in report.unknown_states.most_common(6))
+        more = ", …" if len(report.unknown_states) > 6 else ""
+        note(f"states without a known meaning, kept with outcome `unknown`: {states}{more}")
 
 
 def _span(report: Report, zone: str) -> str | None:
@@ -122,5 +128,12 @@ def _span(report: Report, zone: str) -> str | None:
     return f"{first} to {last} ({zone})"
 
 
-def _as_json(report: Report) -> dict[str, Any]:
-    return {"file": report.file, "rows": report.rows} | asdict(report)
+def _as_json(reports: list[Report], findings: list[Finding]) -> dict[str, Any]:
+    return {
+        # Field by field: asdict would take the counters apart.
+        "files": [
+            {"rows": report.rows} | {f.name: getattr(report, f.name) for f in fields(report)}
+            for report in reports
+        ],
+        "findings": [asdict(finding) | {"message": finding.message} for finding in findings],
+    }

@@ -93,33 +93,36 @@ def command(
         if history is not None:
             print_history(store, history, clusters, zones, as_json=as_json)
             return
+        chosen_ids = filters.ids_of(ids)
         tests = [
             filters.one_of("user", user),
             filters.one_of("account", account),
             filters.in_partition(partition),
             filters.in_state(state),
-            filters.with_id(ids),
+            chosen_ids.test if chosen_ids else None,
         ]
         query = Query(
             clusters=clusters,
             where=filters.all_of(tests),
+            job_ids=sorted(chosen_ids.exact) if chosen_ids and not chosen_ids.whole else None,
             since=_moment(starttime, clusters, zones),
             until=_moment(endtime, clusters, zones),
         )
         if count:
-            click.echo(sum(frame.height for frame in query.all(store, ["job_id"])))
+            click.echo(query.count(store))
         elif summary:
             _print_summary(query, store, as_json=as_json)
         else:
-            columns = columns_of(names or DEFAULT) if names or not as_json else [*JOB_SCHEMA, KNOWN_AT]
+            usual = ("cluster", *DEFAULT) if len(clusters or zones) > 1 else DEFAULT
+            columns = [*JOB_SCHEMA, KNOWN_AT] if as_json and not names else columns_of(names or usual)
             now = int(time.time())
             frames = query.newest(store, columns, limit, now) if limit else query.all(store, columns)
             if as_json:
                 _print_json(frames, names)
             elif parsable:
-                _print_parsable(frames, names or DEFAULT, zones)
+                _print_parsable(frames, names or usual, zones)
             else:
-                _print_jobs(frames, names, zones, limit)
+                _print_jobs(frames, names or usual, zones, limit, whole=names is not None)
     finally:
         store.close()
 
@@ -170,17 +173,21 @@ def _print_parsable(frames: Iterator[pl.DataFrame], names: tuple[str, ...], zone
 
 
 def _print_jobs(
-    frames: Iterator[pl.DataFrame], names: tuple[str, ...] | None, zones: Mapping[str, str], limit: int
+    frames: Iterator[pl.DataFrame],
+    names: tuple[str, ...],
+    zones: Mapping[str, str],
+    limit: int,
+    *,
+    whole: bool,
 ) -> None:
-    shown = names or DEFAULT
-    texts = [frame.select(written(name, zones, exact=False) for name in shown) for frame in frames]
+    texts = [frame.select(written(name, zones, exact=False) for name in names) for frame in frames]
     if not texts:
         say("no such jobs")
         return
     table = pl.concat(texts)
-    if names is None:  # a log that never has a field need not say so on every line
-        table = table.select(name for name in shown if table[name].null_count() < table.height)
-    right = {name for name in shown if FIELDS[name].measure is not Measure.TEXT}
+    if not whole:  # a log that never has a field need not say so on every line
+        table = table.select(name for name in names if table[name].null_count() < table.height)
+    right = {name for name in names if FIELDS[name].measure is not Measure.TEXT}
     print_table(table.columns, table.iter_rows(), right=right)
     if limit and table.height == limit:
         say(f"the newest {limit:,}; --limit 0 shows all, --count counts")

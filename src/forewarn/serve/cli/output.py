@@ -88,12 +88,14 @@ def cell(value: str | None) -> Text:
 
 
 def share(part: int, whole: int) -> str | None:
-    """A percentage, or nothing where there is nothing to be a part of.
+    """A percentage that is 0 only for none, or nothing where there is nothing to be a part of.
 
-    >>> share(1, 8), share(0, 0)
-    ('12.5 %', None)
+    >>> share(1, 8), share(1, 5000), share(0, 0)
+    ('12.5 %', '<0.1 %', None)
     """
-    return f"{part / whole:.1%}".replace("%", " %") if whole else None
+    if not whole:
+        return None
+    return "<0.1 %" if 0 < part / whole < 0.0005 else f"{part / whole * 100:.1f} %"
 
 
 def shares(counts: Counter[str]) -> Text | None:

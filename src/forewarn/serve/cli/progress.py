@@ -4,59 +4,59 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from forewarn.serve.cli.output import say
 
-# Called with how many are done since the last call.
-Advance = Callable[[int], None]
+
+class Report(Protocol):
+    """Called with how many are done, and of how many where that is known."""
+
+    def __call__(self, done: int, total: int | None = None) -> None:
+        """So far."""
+
+
 PATIENCE = 2.0  # seconds before the first word: short work needs none
 INTERVAL = 15.0  # seconds between plain lines
 
 
 @contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Advance]:
-    """Show how far some work has come: `with progress("reading", total) as advance: ... advance(n)`."""
-    with _live(what, total) if sys.stderr.isatty() else _plain(what, total) as advance:
-        yield advance
+def progress(what: str) -> Iterator[Report]:
+    """Show how far some work has come: ``with progress("reading") as report: … report(done)``."""
+    with _live(what) if sys.stderr.isatty() else _plain(what) as report:
+        yield report
 
 
 @contextmanager
-def _live(what: str, total: int | None) -> Iterator[Advance]:
+def _live(what: str) -> Iterator[Report]:
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-    )
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    bar = [BarColumn()] if total else []
-    columns = [
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        *bar,
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    ]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task(what, total=total)
-        yield lambda n: shown.advance(task, n)
+    bar = BarColumn(bar_width=24)
+    columns = SpinnerColumn(), TextColumn("{task.description}"), bar, TextColumn("{task.fields[far]}")
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(what, total=None, far="")
+
+        def report(done: int, total: int | None = None) -> None:
+            shown.update(task, completed=done, total=total, far=_far(done, total))
+
+        yield report
 
 
 @contextmanager
-def _plain(what: str, total: int | None) -> Iterator[Advance]:
-    done, next_word = 0, time.monotonic() + PATIENCE
-    of = f" of {total:,}" if total else ""
+def _plain(what: str) -> Iterator[Report]:
+    next_word = time.monotonic() + PATIENCE
 
-    def advance(n: int) -> None:
-        nonlocal done, next_word
-        done += n
+    def report(done: int, total: int | None = None) -> None:
+        nonlocal next_word
         if time.monotonic() >= next_word:
-            say(f"{what}: {done:,}{of}")
+            say(f"{what}: {_far(done, total)}")
             next_word = time.monotonic() + INTERVAL
 
-    yield advance
+    yield report
+
+
+def _far(done: int, total: int | None) -> str:
+    return f"{done:,} of {total:,}" if total else f"{done:,}"

@@ -14,12 +14,19 @@ DAY = 86400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Which jobs: of these clusters, submitted in [since, until), for which `where` is true."""
+    """Which jobs: of these clusters and ids, submitted in [since, until), for which `where` is true."""
 
     clusters: Sequence[str] = ()
     where: pl.Expr | None = None
+    job_ids: Sequence[str] | None = None
     since: int | None = None
     until: int | None = None
+
+    def count(self, store: Store) -> int:
+        """How many."""
+        if (self.where, self.job_ids, self.since, self.until) == (None, None, None, None):
+            return sum(store.count(cluster=c) for c in self.clusters) if self.clusters else store.count()
+        return sum(frame.height for frame in self.all(store, ["job_id"]))
 
     def all(self, store: Store, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
         """Every job, oldest first."""
@@ -50,7 +57,9 @@ class Query:
         elif self.clusters:
             mine = pl.col("cluster").is_in(list(self.clusters))
             where = mine if where is None else where & mine
-        return store.scan("job", cluster=one, since=since, until=until, columns=columns, where=where)
+        return store.scan(
+            "job", cluster=one, since=since, until=until, job_ids=self.job_ids, columns=columns, where=where
+        )
 
     def _backwards(self, now: int) -> Iterator[tuple[int | None, int | None]]:
         """Windows of time from the newest back, each eight times as long: few where history is dense,
