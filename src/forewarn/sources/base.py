@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, ClassVar
+from zoneinfo import ZoneInfo
 
 import polars as pl
 
@@ -64,6 +65,7 @@ class Source(ABC):
     def __init__(self, path: Path, options: Options | None = None) -> None:
         self.path = path
         self.options = options or Options()
+        _check_zone(self.options.timezone)
         self.notes: list[str] = []
 
     @abstractmethod
@@ -85,13 +87,18 @@ class Source(ABC):
         return BadRow(str(self.path), line, field, reason, text[:500])
 
     def text_blocks(self, stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-        """Blocks of whole lines, each with the number of lines before it; binary data is refused."""
+        """Blocks of whole lines, each with the number of lines before it; binary data is refused.
+
+        They are valid UTF-8 with plain line ends: what is broken (a name in Latin-1) becomes U+FFFD.
+        """
         before = 0
         for block in line_blocks(stream, self.options.block_bytes, file=str(self.path)):
             if b"\0" in block:
                 line = before + block[: block.index(b"\0")].count(b"\n") + 1
                 raise SourceError(f"{self.path}: binary data in line {line}: not text that {self.name} reads")
-            yield before, block
+            if not block.isascii():
+                block = block.decode("utf-8", errors="replace").encode()
+            yield before, block.replace(b"\r\n", b"\n") if b"\r\n" in block else block
             before += block.count(b"\n")
 
     def job_batch(self, frame: pl.DataFrame, bad: tuple[BadRow, ...] = ()) -> Batch:
@@ -123,11 +130,11 @@ class Source(ABC):
             ).iter_rows()
         )
         good = marked.filter(pl.col("_wrong").is_null()).drop("_wrong") if found else frame
-        return Batch("job", good, (*bad, *found))
+        return Batch("job", good, tuple(sorted((*bad, *found), key=lambda row: row.line)))
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
+def opened(path: Path) -> Iterator[io.BufferedReader]:
     """The bytes of a file, unpacked if it is gzipped, with every usual trouble as a `SourceError`."""
     try:
         with path.open("rb") as plain:
@@ -163,6 +170,14 @@ def line_blocks(stream: IO[bytes], size: int = 8 << 20, *, file: str = "input") 
         rest = chunk[cut:]
     if rest:
         yield rest
+
+
+def _check_zone(name: str | None) -> None:
+    try:
+        if name is not None:
+            ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise UsageError(f"no such time zone: {name!r}; a zone is named like Europe/Berlin") from None
 
 
 # Scheme to module and class: imported when asked for, so that one source's needs do not slow another.

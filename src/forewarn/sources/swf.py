@@ -80,7 +80,7 @@ class SwfSource(Source):
     def _numbers(self, block: bytes, before: int, header: _Header) -> tuple[pl.DataFrame, tuple[BadRow, ...]]:
         """The block's rows as 18 columns of numbers and `line`; rows that are none of that apart."""
         lines = (
-            pl.Series("text", block.decode("utf-8", errors="replace").split("\n"), dtype=pl.String)
+            pl.Series("text", block.decode().split("\n"), dtype=pl.String)
             .to_frame()
             .with_row_index("line", offset=before + 1)
             .with_columns(pl.col("text").str.strip_chars())

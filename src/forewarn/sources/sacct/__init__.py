@@ -1,0 +1,5 @@
+"""What `sacct` prints."""
+
+from forewarn.sources.sacct.source import SacctSource
+
+__all__ = ["SacctSource"]

@@ -1,0 +1,214 @@
+"""Every field that `sacct` can print: what its text looks like, its unit, and the column it becomes.
+
+One table, `FIELDS`. Where several fields tell the same column, the first of the table wins and the
+others stand in for it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import polars as pl
+
+from forewarn.errors import UsageError
+from forewarn.sources import units
+
+Reader = Callable[[pl.Expr], pl.Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What the text of a field looks like: it tells where a row belongs whose columns are shifted."""
+
+    pattern: re.Pattern[str]
+    free: bool = False  # written by people: may hold the separator
+    lines: bool = False  # may hold line ends
+
+    def fits(self, text: str) -> bool:
+        """Whether a text can be of this form."""
+        return self.pattern.fullmatch(text) is not None
+
+
+def _form(pattern: str, *, free: bool = False, lines: bool = False) -> Form:
+    return Form(re.compile(pattern, re.DOTALL if lines else 0), free, lines)
+
+
+_TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*|\d{9,}|Unknown|None|N/A"
+JOB_ID = r"[0-9]+(?:_[0-9]+|_\[[^\]|]*\]|\+[0-9]+)?"
+
+ID = _form(JOB_ID + r"(?:\.[^\s|]+)?")
+TIME = _form(rf"(?:{_TIME})?")
+DURATION = _form(r"(?:(?:\d+-)?\d+(?::\d+){0,2}(?:\.\d+)?|UNLIMITED|Partition_Limit|INVALID)?")
+NUMBER = _form(r"[0-9]*|Unknown|UNLIMITED|Partition_Limit|INVALID")
+SIZE = _form(r"[0-9.]*[KMGTP?]?[cn]?")
+EXIT = _form(r"(?:\d+:\d+)?")
+STATE = _form(r"(?:[A-Z_]+\+?(?: by \S+)?)?")
+TRES = _form(r"(?:[\w/:.-]+=[^,|\s]*(?:,[\w/:.-]+=[^,|\s]*)*)?")
+WORD = _form(r"[^\s|]*")
+NODES = _form(r"None assigned|[^\s|]*")
+PHRASE = _form(r"[^|\n]*")  # Slurm's own words: spaces, but no separator
+NAME = _form(r"[^\n]*", free=True)
+PATH = _form(r"(?:/[^\n]*)?", free=True)
+COMMENT = _form(r".*", free=True, lines=True)
+COMMAND = _form(r"(?:\S*(?:sbatch|srun|salloc|scrontab|sattach)\b.*)?", free=True, lines=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: its form, and, where a job's record has a place for it, how it is read and what as."""
+
+    form: Form
+    column: str | None = None
+    read: Reader | None = None
+
+
+def _text(text: pl.Expr) -> pl.Expr:
+    """What people wrote: `None` is a name like any other."""
+    bare = text.str.strip_chars()
+    return pl.when(bare != "").then(bare)
+
+
+def _said(text: pl.Expr) -> pl.Expr:
+    return units.present(text)
+
+
+def _seconds(text: pl.Expr) -> pl.Expr:
+    return units.duration(text, bare=1)
+
+
+def _bytes(text: pl.Expr) -> pl.Expr:
+    return units.memory(text, bare="B")
+
+
+def _requested_memory(text: pl.Expr) -> pl.Expr:
+    # ``16?`` is what 21.08 and later print for a job without any memory request: INFINITE64 bytes.
+    return units.memory(pl.when(~text.str.ends_with("?")).then(text))
+
+
+def _disk(text: pl.Expr) -> pl.Expr:
+    """Bytes of all tasks together, exact, unlike AveDiskRead, which rounds to 0.01M."""
+    return _bytes(text.str.extract(r"\bfs/disk=([^,]+)"))
+
+
+def _joules(text: pl.Expr) -> pl.Expr:
+    """Energy is shown in thousands (``1.21K``), unlike memory."""
+    number, unit = text.str.extract(r"^([0-9.]+)"), text.str.extract(r"([KMGTP])$")
+    scale = unit.replace_strict({u: 10 ** (3 * n) for n, u in enumerate("KMGTP", 1)}, default=1)
+    return (number.cast(pl.Float64, strict=False) * scale).round().cast(pl.Int64, strict=False)
+
+
+# Columns with a leading underscore are not the record's own; `fold.py` makes the record's from them.
+FIELDS: Mapping[str, Field] = MappingProxyType(
+    {
+        # identity
+        "JobID": Field(ID, "_id", _text),
+        "JobIDRaw": Field(ID, "_raw_id", _text),  # as JobID, with the number that Slurm itself counts by
+        "Cluster": Field(WORD, "cluster", _said),
+        # who
+        "User": Field(WORD, "user", _said),
+        "UID": Field(NUMBER, "user", _said),
+        "Group": Field(WORD, "group", _said),
+        "GID": Field(NUMBER, "group", _said),
+        "Account": Field(WORD, "account", _said),
+        # what and where
+        "JobName": Field(NAME, "name", _text),
+        "WorkDir": Field(PATH, "work_dir", _text),
+        "SubmitLine": Field(COMMAND, "submit_line", _text),
+        "Partition": Field(WORD, "partition", _said),
+        "QOS": Field(WORD, "qos", _said),
+        "QOSREQ": Field(WORD, "_qos_asked", _said),  # 24.11: empty where the user named none
+        "Reservation": Field(WORD, "reservation", _said),
+        "Constraints": Field(NAME, "constraint", _said),
+        "NodeList": Field(NODES, "nodes", _said),
+        # asked
+        "ReqNodes": Field(NUMBER, "nodes_asked", units.whole_number),
+        "ReqCPUS": Field(NUMBER, "cpus_asked", units.whole_number),
+        "ReqMem": Field(SIZE, "_memory_asked", _requested_memory),  # MiB where it names no unit
+        "ReqTRES": Field(TRES, "_tres_asked", units.tres),
+        "TimelimitRaw": Field(NUMBER, "time_limit", units.duration),  # minutes
+        "Timelimit": Field(DURATION, "time_limit", units.duration),
+        "Priority": Field(NUMBER, "priority", units.whole_number),
+        # given
+        "AllocNodes": Field(NUMBER, "nodes_given", units.whole_number),
+        "NNodes": Field(NUMBER, "nodes_given", units.whole_number),
+        "AllocCPUS": Field(NUMBER, "cpus_given", units.whole_number),
+        "NCPUS": Field(NUMBER, "cpus_given", units.whole_number),
+        "AllocTRES": Field(TRES, "_tres_given", units.tres),
+        # when; times are read in `fold.py`, which knows the zone
+        "Submit": Field(TIME, "submit"),
+        "Eligible": Field(TIME, "eligible"),
+        "Start": Field(TIME, "start"),
+        "End": Field(TIME, "end"),
+        "ElapsedRaw": Field(NUMBER, "_elapsed", _seconds),
+        "Elapsed": Field(DURATION, "_elapsed", _seconds),
+        "Suspended": Field(DURATION, "suspended", _seconds),
+        "Restarts": Field(NUMBER, "restarts", units.whole_number),
+        # result
+        "State": Field(STATE, "_state", _text),
+        "Reason": Field(PHRASE, "reason", _said),
+        "ExitCode": Field(EXIT, "exit_code", units.exit_code),
+        "DerivedExitCode": Field(EXIT, "derived_exit_code", units.exit_code),
+        # used; of steps, but for TotalCPU and energy, which a job's own line has too
+        "TotalCPU": Field(DURATION, "cpu_time", units.fine_duration),
+        "MaxRSS": Field(SIZE, "max_memory", _bytes),
+        "TRESUsageInTot": Field(TRES, "_read_total", _disk),
+        "TRESUsageOutTot": Field(TRES, "_written_total", _disk),
+        "AveDiskRead": Field(SIZE, "_read_mean", _bytes),  # per task
+        "AveDiskWrite": Field(SIZE, "_written_mean", _bytes),
+        "MaxDiskRead": Field(SIZE, "_read_max", _bytes),  # of one task: the least that the step can have read
+        "MaxDiskWrite": Field(SIZE, "_written_max", _bytes),
+        "NTasks": Field(NUMBER, "_tasks", units.whole_number),
+        "ConsumedEnergyRaw": Field(NUMBER, "energy", units.whole_number),
+        "ConsumedEnergy": Field(SIZE, "energy", _joules),
+        # known, but no part of a job's record
+        **dict.fromkeys(("AdminComment", "Comment", "SystemComment", "Extra"), Field(COMMENT)),
+        **dict.fromkeys(("Container", "Licenses", "McsLabel", "WCKey"), Field(NAME)),
+        **dict.fromkeys(("StdErr", "StdIn", "StdOut"), Field(NAME)),
+        **dict.fromkeys(("AveCPU", "CPUTime", "MinCPU", "SystemCPU", "UserCPU"), Field(DURATION)),
+        **dict.fromkeys(("Planned", "PlannedCPU", "Reserved", "ResvCPU"), Field(DURATION)),
+        **dict.fromkeys(("AveRSS", "AveVMSize", "MaxVMSize", "AveCPUFreq"), Field(SIZE)),
+        **dict.fromkeys(("AvePages", "MaxPages", "AssocID", "CPUTimeRAW", "DBIndex"), Field(NUMBER)),
+        **dict.fromkeys(("PlannedCPURAW", "ResvCPURAW", "QOSRAW", "ReservationId", "WCKeyID"), Field(NUMBER)),
+        **dict.fromkeys(("BlockID", "Exclusive", "FailedNode", "Flags", "Layout"), Field(WORD)),
+        **dict.fromkeys(("OriginalSLUID", "SLUID", "OverSubscribe", "SegmentSize"), Field(WORD)),
+        **dict.fromkeys(("ReqReservation", "ReqGRES", "AllocGRES"), Field(WORD)),
+        **dict.fromkeys((f"ReqCPUFreq{part}" for part in ("", "Gov", "Max", "Min")), Field(WORD)),
+        **{
+            f"{what}{where}": Field(WORD)
+            for what in ("MaxDiskRead", "MaxDiskWrite", "MaxPages", "MaxRSS", "MaxVMSize", "MinCPU")
+            for where in ("Node", "Task")
+        },
+        **{
+            f"TRESUsage{way}{what}": Field(TRES)
+            for way in ("In", "Out")
+            for what in ("Ave", "Max", "MaxNode", "MaxTask", "Min", "MinNode", "MinTask")
+        },
+    }
+)
+_BY_LOWER_CASE = {name.lower(): name for name in FIELDS}
+
+
+def known_name(text: str) -> str | None:
+    """The field that a word of a header or of ``--format`` names, whatever its case and width.
+
+    >>> known_name("state%30"), known_name("JobID"), known_name("977669")
+    ('State', 'JobID', None)
+    """
+    return _BY_LOWER_CASE.get(text.partition("%")[0].strip().lower())
+
+
+def given_names(fields: Iterable[str]) -> tuple[str, ...]:
+    """The fields that a person says a text without header has."""
+    names = []
+    for text in fields:
+        name = known_name(text)
+        if name is None:
+            near = difflib.get_close_matches(text.partition("%")[0].lower(), _BY_LOWER_CASE, 1)
+            hint = f" (is it {_BY_LOWER_CASE[near[0]]}?)" if near else ""
+            raise UsageError(f"sacct has no field {text!r}{hint}; `sacct --helpformat` lists them")
+        names.append(name)
+    return tuple(names)

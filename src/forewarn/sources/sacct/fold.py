@@ -1,0 +1,147 @@
+"""Rows of jobs and of their steps become jobs: fields read, steps folded into the job they follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from forewarn.sources import units
+from forewarn.sources.sacct.fields import FIELDS, JOB_ID, TIME
+
+# Texts that say more than their value: what memory is counted by, a limit left to the partition, the
+# signal beside the exit code, and clock times in the hour that comes twice.
+_KEPT_TEXTS = ("ReqMem", "Timelimit", "TimelimitRaw", "ExitCode", "Start", "End")
+# What is looked at in a step's row.
+_OF_STEPS = (
+    *("TotalCPU", "MaxRSS", "NTasks", "ConsumedEnergyRaw", "ConsumedEnergy"),
+    *("TRESUsageInTot", "TRESUsageOutTot", "AveDiskRead", "AveDiskWrite", "MaxDiskRead", "MaxDiskWrite"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A row that cannot be read, and why."""
+
+    line: int
+    field: str
+    reason: str
+    text: str
+
+
+def folded(rows: pl.DataFrame, zone: str) -> tuple[pl.DataFrame, list[Unreadable]]:
+    """What is told of each job, out of rows of text (columns named by sacct's fields, and `line`).
+
+    A job's steps follow its own row, all of them in this frame. The result has the columns that the
+    table of fields names, as far as anything is told in them, the texts of `_KEPT_TEXTS`, and what the
+    steps used.
+    """
+    rows, strays = _with_ids(rows)
+    is_step = rows["_is_step"]
+    jobs, unread = _read(rows.filter(~is_step) if is_step.any() else rows, zone, list(FIELDS))
+    if not is_step.any():
+        return jobs, strays + unread
+    steps, unread_steps = _read(rows.filter(is_step), zone, _OF_STEPS)
+    jobs = jobs.join(_used_by_steps(steps), on="_job", how="left", maintain_order="left")
+    return jobs, strays + unread + unread_steps
+
+
+def _with_ids(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[Unreadable]]:
+    """Which rows are steps (`_is_step`) and of which job (`_job`); rows that are neither apart."""
+    field = "JobID" if "JobID" in rows.columns else "JobIDRaw"
+    name = pl.col(field).str.strip_chars().fill_null("")
+    rows = rows.with_columns(name.alias(field), _is_step=name.str.contains(".", literal=True))
+    rows = rows.with_columns(
+        _job=(~pl.col("_is_step")).cum_sum(),
+        _of=pl.when(~pl.col("_is_step")).then(pl.col(field) + ".").forward_fill(),
+    ).with_columns(
+        _wrong=pl.when(~pl.col(field).str.contains(rf"^{JOB_ID}(?:\..+)?$"))
+        .then(pl.lit("not a job id"))
+        .when(pl.col("_is_step") & ~pl.col(field).str.starts_with(pl.col("_of")).fill_null(False))
+        .then(pl.lit("a step without the row of its job before it"))
+    )
+    bad = [
+        Unreadable(line, field, f"{why}: {text!r}", text)
+        for line, why, text in rows.filter(pl.col("_wrong").is_not_null())
+        .select("line", "_wrong", field)
+        .iter_rows()
+    ]
+    return (rows.filter(pl.col("_wrong").is_null()) if bad else rows).drop("_wrong", "_of"), bad
+
+
+def _read(rows: pl.DataFrame, zone: str, names: Sequence[str]) -> tuple[pl.DataFrame, list[Unreadable]]:
+    """The rows with a typed column for what these fields tell, those with an unreadable one apart."""
+    values = {
+        name: field.read(pl.col(name)) if field.read else units.moment(pl.col(name), zone)
+        for name in names
+        if (field := FIELDS[name]).column and name in rows.columns and rows[name].null_count() < rows.height
+    }
+    typed = rows.select(value.alias(name) for name, value in values.items())
+    suspects = [
+        name
+        for name, dtype in typed.schema.items()
+        if dtype != pl.String and typed[name].null_count() > rows[name].null_count()
+    ]
+    bad: list[Unreadable] = []
+    if suspects:
+        marks = rows.select(
+            pl.coalesce(
+                pl.when(_unreadable(name) & pl.lit(typed[name].is_null())).then(pl.lit(name))
+                for name in suspects
+            ).alias("_wrong")
+        ).to_series()
+        bad = [
+            Unreadable(row["line"], name, _why(name, row[name], zone), row[name])
+            for name, row in zip(
+                marks.drop_nulls(), rows.filter(marks.is_not_null()).iter_rows(named=True), strict=True
+            )
+        ]
+        rows, typed = rows.filter(marks.is_null()), typed.filter(marks.is_null())
+    columns: dict[str, list[str]] = {}
+    for name in values:
+        columns.setdefault(str(FIELDS[name].column), []).append(name)
+    kept = [name for name in _KEPT_TEXTS if name in rows.columns]
+    return typed.select(pl.coalesce(names).alias(column) for column, names in columns.items()).hstack(
+        rows.select("line", "_job", *kept)
+    ), bad
+
+
+def _unreadable(name: str) -> pl.Expr:
+    """Where the text, of which nothing could be read, does say something."""
+    said, form = units.present(pl.col(name)), FIELDS[name].form
+    if form is TIME:
+        return said.is_not_null()
+    return ~units.once_each(said, form.fits, pl.Boolean).fill_null(True)
+
+
+def _why(name: str, text: str, zone: str) -> str:
+    if FIELDS[name].form is TIME and TIME.fits(text.strip()):
+        return f"no such time in {zone}: {text!r}; is that the cluster's zone?"
+    return f"cannot be read: {text!r}"
+
+
+def _used_by_steps(steps: pl.DataFrame) -> pl.DataFrame:
+    """What the steps of each job used together; max_memory is the largest task's of any step."""
+
+    def told(*columns: str) -> list[pl.Expr]:
+        return [pl.col(name) for name in columns if name in steps.columns]
+
+    def total(name: str, amounts: list[pl.Expr]) -> pl.Expr:
+        amount = pl.coalesce([*amounts, pl.lit(None, pl.Float64)])
+        return pl.when(amount.count() > 0).then(amount.sum()).alias(name)
+
+    tasks = [name.fill_null(1) for name in told("_tasks")] or [pl.lit(1)]
+    disk = {
+        f"io_{way}": told(f"_{way}_total")
+        + [mean * tasks[0] for mean in told(f"_{way}_mean")]
+        + told(f"_{way}_max")
+        for way in ("read", "written")
+    }
+    return steps.group_by("_job").agg(
+        pl.len().alias("_steps"),
+        pl.max_horizontal([*told("max_memory"), pl.lit(None, pl.Int64)]).max().alias("_steps_memory"),
+        total("_steps_cpu", told("cpu_time")),
+        total("_steps_energy", told("energy")),
+        *(total(name, amounts) for name, amounts in disk.items()),
+    )

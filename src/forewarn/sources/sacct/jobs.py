@@ -1,0 +1,200 @@
+"""What sacct tells of jobs becomes columns of the job's record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from types import MappingProxyType
+
+import polars as pl
+
+from forewarn.job.columns import JOB_SCHEMA
+from forewarn.sources import units
+
+col = pl.col
+
+# What `fold.folded` tells beside the record's own columns.
+_TOLD: Mapping[str, pl.DataType | type[pl.DataType]] = MappingProxyType(
+    {
+        **dict.fromkeys(("_id", "_raw_id", "_state", "_qos_asked"), pl.String),
+        **dict.fromkeys(("ReqMem", "Timelimit", "TimelimitRaw", "ExitCode", "Start", "End"), pl.String),
+        **dict.fromkeys(("_tres_asked", "_tres_given"), units.TRES),
+        **dict.fromkeys(("_memory_asked", "_elapsed", "_steps", "_steps_memory"), pl.Int64),
+        **dict.fromkeys(("_steps_cpu", "_steps_energy"), pl.Float64),
+    }
+)
+_NOWHERE = "None assigned"  # sacct's node list of a job that never ran
+
+# Options of sbatch, srun and salloc by the field that they ask for.
+_ASKED_BY: Mapping[str, str] = MappingProxyType(
+    {
+        "account": r"\s(?:-A|--account)",
+        "partition": r"\s(?:-p|--partition)",
+        "qos": r"\s(?:-q|--qos)",
+        "nodes_asked": r"\s(?:-N|--nodes)",
+        "cpus_asked": r"\s(?:-n|-c|--ntasks|--cpus)",
+        "memory_asked": r"\s--mem",
+        "time_limit": r"\s(?:-t|--time)",
+    }
+)
+
+
+def job_columns(told: pl.DataFrame, fields: Set[str], *, cluster: str, zone: str) -> pl.DataFrame:
+    """The columns of a job's record (and `line`) from what `fold.folded` told, in a file of these fields."""
+    told = told.with_columns(
+        pl.lit(None, dtype).alias(name)
+        for name, dtype in {**JOB_SCHEMA, **_TOLD}.items()
+        if name not in told.columns
+    )
+    told = told.with_columns(
+        state=col("_state").str.extract(r"^([^\s+]+)"), cancelled_by=col("_state").str.extract(r"\bby (\S+)")
+    ).with_columns(outcome=units.outcome(col("state")))
+    told = _with_times(_clocks_put_right(told, zone), fields)
+    told = told.with_columns(
+        cluster=pl.coalesce("cluster", pl.lit(cluster)), **_ids(), **_asked(), **_given()
+    )
+    told = told.with_columns(**_memory_asked(), **_ended(), **_used(), defaulted=_defaulted(fields))
+    return told.select("line", *JOB_SCHEMA)
+
+
+# --- when ----------------------------------------------------------------------------------------
+
+
+def _clocks_put_right(told: pl.DataFrame, zone: str) -> pl.DataFrame:
+    """In the hour that a clock shows twice, what would come too early is meant the second time."""
+    for earlier, later, text in (("submit", "start", "Start"), ("start", "end", "End")):
+        early = col(later) < col(earlier)
+        if zone != "UTC" and told.select(early.any()).item():
+            second = units.moment(col(text), zone, ambiguous="latest")
+            told = told.with_columns(pl.when(early).then(second).otherwise(later).alias(later))
+    return told
+
+
+def _with_times(told: pl.DataFrame, fields: Set[str]) -> pl.DataFrame:
+    """Times that are missing but follow from others are filled in, those that lie ahead left out."""
+    busy = col("_elapsed") + col("suspended").fill_null(0)  # sacct counts Elapsed without suspension
+    ended = col("outcome").is_not_null() if "State" in fields else pl.lit(True)
+    if "Start" not in fields:
+        told = told.with_columns(start=pl.when(ended & (busy > 0)).then(col("end") - busy))
+    told = told.with_columns(end=pl.when(ended).then(pl.coalesce("end", col("start") + busy)))
+    if "Submit" not in fields:
+        told = told.with_columns(submit=pl.coalesce("eligible", "start"))
+    if "State" not in fields:
+        told = told.with_columns(outcome=pl.when(col("end").is_not_null()).then(pl.lit("unknown")))
+    # A job that was cancelled while it waited has its end for a start, but no node.
+    never_ran = (
+        (col("state") == "PENDING") | (col("nodes") == _NOWHERE) | (col("nodes_given") == 0)
+    ).fill_null(False)
+    begins_later = (col("eligible") > col("end")) | (
+        (col("state") == "PENDING") & (col("reason") == "BeginTime")
+    )
+    return told.with_columns(
+        start=pl.when(~never_ran).then("start"),
+        eligible=pl.when(~begins_later.fill_null(False)).then("eligible"),
+        nodes=pl.when(col("nodes") != _NOWHERE).then("nodes"),
+    )
+
+
+# --- the rest ------------------------------------------------------------------------------------
+
+
+def _number(text: pl.Expr, pattern: str) -> pl.Expr:
+    return text.str.extract(pattern).cast(pl.Int64, strict=False)
+
+
+def _ids() -> dict[str, pl.Expr]:
+    name = pl.coalesce("_id", "_raw_id")
+    return {
+        "job_id": name,
+        # An array task's own number is told by JobIDRaw only.
+        "raw_id": _number(pl.coalesce("_raw_id", "_id"), r"^([0-9]+)$"),
+        "array_job_id": _number(name, r"^([0-9]+)_"),
+        "array_task_id": _number(name, r"_([0-9]+)$"),
+        "array_tasks": name.str.extract(r"_\[([^\]]+)\]$"),
+        "het_job_id": _number(name, r"^([0-9]+)\+"),
+        "het_offset": _number(name, r"\+([0-9]+)$"),
+    }
+
+
+def _counted(*counts: str | pl.Expr) -> pl.Expr:
+    """The first count that is there; 0 of nodes or CPUs is sacct's word for none known."""
+    return pl.coalesce(counts).replace(0, None)
+
+
+def _asked() -> dict[str, pl.Expr]:
+    tres = col("_tres_asked").struct
+    return {
+        "nodes_asked": _counted("nodes_asked", tres.field("node")),
+        "cpus_asked": _counted("cpus_asked", tres.field("cpu")),
+        "gpus_asked": tres.field("gpu"),
+        "tres_asked": tres.field("text"),
+    }
+
+
+def _given() -> dict[str, pl.Expr]:
+    tres = col("_tres_given").struct
+    ran = col("start").is_not_null()
+    given = {
+        "nodes_given": _counted("nodes_given", tres.field("node")),
+        "cpus_given": _counted("cpus_given", tres.field("cpu")),
+        "memory_given": tres.field("mem"),
+        "gpus_given": tres.field("gpu"),
+        "tres_given": tres.field("text"),
+    }
+    return {name: pl.when(ran).then(count) for name, count in given.items()}
+
+
+def _memory_asked() -> dict[str, pl.Expr]:
+    """Before 21.08 ReqMem says by its ending what it is counted by (``4Gn``, ``4000Mc``).
+
+    Since then it is the memory of the whole job (mem in ReqTRES), whether it was asked for by --mem or
+    --mem-per-cpu: it is given back per node, as --mem would have asked for it.
+    """
+    per = units.memory_per(col("ReqMem"))
+    whole = pl.coalesce("_memory_asked", col("_tres_asked").struct.field("mem"))
+    shared = per.is_null() & (col("nodes_asked") > 0).fill_null(False)
+    return {
+        "memory_asked": pl.when(shared).then(whole // col("nodes_asked")).otherwise(whole),
+        "memory_per": pl.when(shared & whole.is_not_null()).then(pl.lit("node")).otherwise(per),
+    }
+
+
+def _ended() -> dict[str, pl.Expr]:
+    """While a job has not ended its exit code is 0:0, which says nothing."""
+    ended = col("outcome").is_not_null()
+    return {
+        "exit_code": pl.when(ended).then("exit_code"),
+        "exit_signal": pl.when(ended).then(units.exit_signal(col("ExitCode"))),
+        "derived_exit_code": pl.when(ended).then("derived_exit_code"),
+    }
+
+
+def _used() -> dict[str, pl.Expr]:
+    """With -X, and before a step has ended, sacct shows 0 for what it has not looked up."""
+    measured = col("outcome").is_not_null() & (col("_steps") > 0).fill_null(False)
+    return {
+        "cpu_time": pl.when((col("cpu_time") > 0) | measured).then(
+            pl.max_horizontal("cpu_time", "_steps_cpu")
+        ),
+        "max_memory": pl.max_horizontal("max_memory", "_steps_memory").replace(0, None),
+        # Where no energy is gathered it is shown as 0.
+        "energy": pl.max_horizontal("energy", "_steps_energy").cast(pl.Int64).replace(0, None),
+        "io_read": col("io_read").cast(pl.Int64),
+        "io_written": col("io_written").cast(pl.Int64),
+    }
+
+
+def _defaulted(fields: Set[str]) -> pl.Expr:
+    """Fields that the user left to the site, as far as it can be told.
+
+    Options of a batch script are not in the accounts. But srun, salloc and --wrap have no script: what
+    they do not say on their line was not asked for (the environment aside: SBATCH_TIMELIMIT, …).
+    """
+    line = col("submit_line")
+    no_script = line.str.contains(r"^\S*(?:srun|salloc)\s|\s--wrap[=\s]")
+    left = {name: no_script & ~line.str.contains(options) for name, options in _ASKED_BY.items()}
+    limit = pl.coalesce("Timelimit", "TimelimitRaw").str.to_uppercase() == "PARTITION_LIMIT"
+    left["time_limit"] = left["time_limit"].fill_null(False) | limit
+    if "QOSREQ" in fields:
+        left["qos"] = col("_qos_asked").is_null()
+    names = [pl.when(left[name].fill_null(False)).then(pl.lit(name)) for name in JOB_SCHEMA if name in left]
+    return pl.concat_str(names, separator=",", ignore_nulls=True).replace("", None)

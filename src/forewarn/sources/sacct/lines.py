@@ -1,0 +1,208 @@
+"""The lines of sacct's text: which columns they have, where jobs begin, and rows that are out of shape.
+
+sacct does not quote. A ``|`` in a job's name shifts the columns after it, a line end in a submit line
+breaks the row in two. Such rows are mended where the neighbours' forms leave only one way to read
+them, and are bad rows otherwise; a row is never read with its columns shifted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forewarn.sources.sacct.fields import FIELDS, JOB_ID, PHRASE, Form
+
+# Stand-ins for a separator and a line end within a mended value, until the columns are cut:
+# Unicode's noncharacters, which no text holds.
+SEPARATOR, LINE_END = "\ufdd0", "\ufdd1"
+_STAND_INS = re.compile(f"{SEPARATOR}|{LINE_END}".encode())
+_JOB = re.compile(JOB_ID.encode())
+_NOT_A_ROW = re.compile(rb"(?:sacct|slurm\w*|srun): ")  # messages, where 2>&1 put them among the rows
+_MOST_LINES = 200  # of one row: a submit line may hold a script, not a book
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of one file."""
+
+    names: tuple[str, ...]
+    ends_with_separator: bool = False  # --parsable; --parsable2 does not
+
+    @cached_property
+    def separators(self) -> int:
+        """How many of them a row has."""
+        return len(self.names) - 1 + self.ends_with_separator
+
+    @cached_property
+    def forms(self) -> tuple[Form, ...]:
+        """The form of each column; fields of a Slurm newer than this table may be any phrase."""
+        return tuple(FIELDS[name].form if name in FIELDS else PHRASE for name in self.names)
+
+    @cached_property
+    def id_at(self) -> int:
+        """Which column tells jobs from their steps."""
+        return self.names.index("JobID" if "JobID" in self.names else "JobIDRaw")
+
+    def id_of(self, line: bytes) -> bytes:
+        """What stands where the job's id should."""
+        parts = line.rstrip(b"\n").split(b"|", self.id_at + 1)
+        return parts[self.id_at].strip() if len(parts) > self.id_at else b""
+
+    def begins_job(self, line: bytes) -> bool:
+        """A whole row of a job, not of a step."""
+        return line.count(b"|") == self.separators and _JOB.fullmatch(self.id_of(line)) is not None
+
+    def begins_row(self, line: bytes) -> bool:
+        """The first or only line of a row, whole or not."""
+        number, _, _ = self.id_of(line).partition(b".")
+        return _JOB.fullmatch(number) is not None
+
+    def last_job(self, text: bytes) -> int:
+        """Where the last job begins: the place up to which all rows and steps are complete."""
+        end = len(text)
+        while end:
+            begin = text.rfind(b"\n", 0, end - 1) + 1
+            if self.begins_job(text[begin:end]):
+                return begin
+            end = begin
+        return 0
+
+
+@dataclass
+class Rows:
+    """Rows of a text, each on one line with all its columns."""
+
+    text: bytes
+    lines: NDArray[np.int64]  # the line of the file that each row began at
+    mended: int = 0  # rows that had a separator or a line end inside a value
+    bad: list[tuple[int, str, bytes]] = field(default_factory=list)  # line, reason, text
+
+
+def rows_of(text: bytes, first_line: int, layout: Layout) -> Rows:
+    """The rows of a text of whole lines, the first of which is the file's `first_line`-th."""
+    if not text.endswith(b"\n"):
+        text += b"\n"
+    data = np.frombuffer(text, np.uint8)
+    ends = np.flatnonzero(data == ord("\n"))
+    begins = np.concatenate(([0], ends[:-1] + 1))
+    counts = np.diff(np.searchsorted(np.flatnonzero(data == ord("|")), ends), prepend=0)
+    odd = np.flatnonzero(counts != layout.separators)
+    numbers = np.arange(first_line, first_line + len(ends), dtype=np.int64)
+    if odd.size == 0:
+        return Rows(text, numbers)
+    pieces: list[bytes] = []
+    places: list[NDArray[np.int64]] = []
+    found = Rows(b"", numbers)
+    whole_from = 0
+    for run in np.split(odd, np.flatnonzero(np.diff(odd) > 1) + 1):
+        # The row before a run may go on in it: it is looked at again together with the run.
+        first = max(int(run[0]) - 1, whole_from)
+        after = int(run[-1]) + 1
+        pieces.append(text[begins[whole_from] : begins[first]] if first > whole_from else b"")
+        places.append(numbers[whole_from:first])
+        lines = [(int(numbers[n]), text[begins[n] : ends[n]]) for n in range(first, after)]
+        for at, row in _mended(lines, layout, found.bad):
+            pieces.append(row + b"\n")
+            found.mended += _STAND_INS.search(row) is not None
+            places.append(np.array([at], np.int64))
+        whole_from = after
+    if whole_from < len(ends):
+        pieces.append(text[begins[whole_from] :])
+        places.append(numbers[whole_from:])
+    found.text, found.lines = b"".join(pieces), np.concatenate(places)
+    return found
+
+
+Line = tuple[int, bytes]
+
+
+def _mended(lines: list[Line], layout: Layout, bad: list[tuple[int, str, bytes]]) -> Iterator[Line]:
+    """The rows of a stretch of lines, each as one line with the right count of separators."""
+    for group in _grouped(lines, layout):
+        while group:
+            for size in range(1, min(len(group), _MOST_LINES) + 1):
+                row = _fitted(_joined(group[:size]), layout)
+                if row is not None:
+                    rest = group[size:]
+                    if rest and _goes_on(rest, layout):
+                        row, rest = row + LINE_END.encode() + _marked(_joined(rest)), []
+                    yield group[0][0], row
+                    group = rest
+                    break
+            else:
+                bad.extend((at, _what_is_wrong(text, layout), text) for at, text in group)
+                group = []
+
+
+def _joined(lines: list[Line]) -> bytes:
+    return b"\n".join(text for _, text in lines)
+
+
+def _marked(text: bytes) -> bytes:
+    return text.replace(b"|", SEPARATOR.encode()).replace(b"\n", LINE_END.encode())
+
+
+def _goes_on(rest: list[Line], layout: Layout) -> bool:
+    """Whether lines after a complete row, none of which begins one, belong to its last column."""
+    if layout.ends_with_separator or not layout.forms[-1].lines or len(rest) > _MOST_LINES:
+        return False
+    # Only a line end before the id could make the first line of a row look like none.
+    own_row = any(form.lines for form in layout.forms[: layout.id_at])
+    return not own_row or _joined(rest).count(b"|") < layout.separators
+
+
+def _grouped(lines: list[Line], layout: Layout) -> Iterator[list[Line]]:
+    """Lines that may be one row together: a new one begins where a job's id stands in its column."""
+    group: list[Line] = []
+    for at, text in lines:
+        if not text.strip():
+            continue
+        message = _NOT_A_ROW.match(text) is not None
+        if group and (message or layout.begins_row(text)):
+            yield group
+            group = []
+        group.append((at, text))
+        if message:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _fitted(text: bytes, layout: Layout) -> bytes | None:
+    """The row with what stands inside its values marked, if there is exactly one way to read it."""
+    if b"\n" not in text and text.count(b"|") == layout.separators:
+        return text
+    parts = text.decode().removesuffix("|" if layout.ends_with_separator else "").split("|")
+    extra = len(parts) - len(layout.names)
+    if extra < 0:
+        return None
+    ways = [parts] if extra == 0 else []
+    for n, form in enumerate(layout.forms):
+        if extra and form.free:
+            ways.append([*parts[:n], "|".join(parts[n : n + extra + 1]), *parts[n + extra + 1 :]])
+    fitting = [way for way in ways if _fits(way, layout)]
+    if len(fitting) != 1:
+        return None
+    row = b"|".join(_marked(part.encode()) for part in fitting[0])
+    return row + b"|" * layout.ends_with_separator
+
+
+def _fits(parts: list[str], layout: Layout) -> bool:
+    return all(form.fits(part) for form, part in zip(layout.forms, parts, strict=True))
+
+
+def _what_is_wrong(text: bytes, layout: Layout) -> str:
+    wanted, got = layout.separators + 1, text.count(b"|") + 1
+    if _NOT_A_ROW.match(text):
+        return "a message, not a row"
+    if got < wanted:
+        return f"{got} columns instead of {wanted}"
+    return (
+        f"{got} columns instead of {wanted}: a | or a line end inside a value, and no single way to read it"
+    )

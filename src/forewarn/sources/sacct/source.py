@@ -1,0 +1,172 @@
+"""The source: sacct's text, with header or without, or its JSON."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import ClassVar
+
+import polars as pl
+
+from forewarn.errors import SourceError
+from forewarn.sources.base import Batch, Options, Source, opened
+from forewarn.sources.sacct.fields import FIELDS, given_names, known_name
+from forewarn.sources.sacct.fold import folded
+from forewarn.sources.sacct.jobs import job_columns
+from forewarn.sources.sacct.lines import LINE_END, SEPARATOR, Layout, Rows, rows_of
+
+_MOST_HELD = 64 << 20  # bytes without the row of a job in them: not one job's steps any more
+_LOOK_AHEAD = 64 << 10  # bytes that tell the shape of rows without a header
+
+
+class SacctSource(Source):
+    """The output of `sacct` with --parsable2, --parsable or --json."""
+
+    name: ClassVar[str] = "sacct"
+
+    def __init__(self, path: Path, options: Options | None = None) -> None:
+        super().__init__(path, options)
+        self._mended = 0
+
+    def batches(self) -> Iterator[Batch]:
+        """Jobs in the order of their own rows; what their steps used is in them."""
+        with opened(self.path) as stream:
+            if _is_json(stream):
+                from forewarn.sources.slurmrestd.answers import answer_batches
+
+                yield from answer_batches(self, stream)
+                return
+            blocks = self.text_blocks(stream)
+            layout, line, text = self._layout(blocks)
+            seen = 0
+            for _, block in chain([(0, b"")], blocks):
+                text += block
+                cut = layout.last_job(text)
+                if cut == 0 and len(text) < _MOST_HELD:
+                    continue
+                cut = cut or len(text)
+                batch = self._batch(text[:cut], line, layout)
+                seen += batch.frame.height + len(batch.bad)
+                yield batch
+                line += text.count(b"\n", 0, cut)
+                text = text[cut:]
+            batch = self._batch(text, line, layout)
+            if seen + batch.frame.height + len(batch.bad) == 0:
+                raise SourceError(f"{self.path}: no job in it, only the header")
+            yield batch
+        if self._mended:
+            self._note(f"has {self._mended:,} rows with a | or a line end inside a value; they were mended")
+
+    # --- columns -------------------------------------------------------------------------------
+
+    def _layout(self, blocks: Iterator[tuple[int, bytes]]) -> tuple[Layout, int, bytes]:
+        """The columns of the file, and its first lines after the header with the number of the first."""
+        text = b""
+        for _, block in blocks:
+            text += block
+            if len(text) >= _LOOK_AHEAD:
+                break
+        if not text.strip():
+            raise SourceError(f"{self.path}: nothing but blank lines")
+        head = text[: len(text) - len(text.lstrip())]
+        line, text = head.count(b"\n") + 1, text[head.rfind(b"\n") + 1 :]
+        first, _, rest = text.partition(b"\n")
+        layout = _header(first.decode())
+        given = given_names(self.options.fields) if self.options.fields else None
+        if layout is None and given is None:
+            raise SourceError(
+                f"{self.path}: line {line} is not a header of sacct's field names. Say which columns these "
+                "are, as in --format: --fields JobID,User,Submit,Start,End,State,…"
+            )
+        if layout is None:
+            assert given is not None
+            layout = self._without_header(given, text)
+        else:
+            if given is not None and given != layout.names:
+                raise SourceError(f"{self.path}: the header has other fields than the ones given")
+            line, text = line + 1, rest
+        self._check(layout)
+        return layout, line, text
+
+    def _without_header(self, names: tuple[str, ...], text: bytes) -> Layout:
+        """The layout that the first rows have; if they have no such number of columns, names are wrong."""
+        lines = [line for line in text.split(b"\n")[:1000] if line.strip()]
+        for layout in (Layout(names), Layout(names, ends_with_separator=True)):
+            if any(layout.begins_row(line) and line.count(b"|") == layout.separators for line in lines):
+                return layout
+        columns = lines[0].count(b"|") + 1
+        raise SourceError(
+            f"{self.path}: {len(names)} fields were named, but its rows have {columns} columns, "
+            f"or no job id in the one named {names[Layout(names).id_at]}"
+        )
+
+    def _check(self, layout: Layout) -> None:
+        names = set(layout.names)
+        if not names & {"JobID", "JobIDRaw"}:
+            raise SourceError(f"{self.path}: without the field JobID, jobs cannot be told apart")
+        if not names & {"Submit", "Eligible", "Start"}:
+            raise SourceError(f"{self.path}: no field tells when jobs were submitted: export Submit too")
+        if "Submit" not in names:
+            self._note("has no field Submit: the time of eligibility or start stands in for it")
+        if "State" not in names:
+            self._note("has no field State: how its jobs ended is not known")
+        if unknown := sorted(names - FIELDS.keys()):
+            self._note(f"has fields that are not known here and not read: {', '.join(unknown)}")
+
+    def _note(self, what: str) -> None:
+        self.notes.append(f"{self.path.name} {what}")
+
+    # --- rows ----------------------------------------------------------------------------------
+
+    def _batch(self, text: bytes, line: int, layout: Layout) -> Batch:
+        rows = rows_of(text, line, layout)
+        self._mended += rows.mended
+        told, unreadable = folded(_table(rows, layout), self.timezone)
+        jobs = job_columns(told, set(layout.names), cluster=self.cluster, zone=self.timezone)
+        bad = [self.bad(at, "line", why, row.decode()) for at, why, row in rows.bad]
+        bad += [self.bad(found.line, found.field, found.reason, found.text) for found in unreadable]
+        return self.job_batch(jobs, tuple(bad))
+
+
+def _is_json(stream: io.BufferedReader) -> bool:
+    return stream.peek(1 << 12).lstrip()[:1] == b"{"
+
+
+def _header(line: str) -> Layout | None:
+    """The layout that a line of field names describes."""
+    words = line.removesuffix("|").split("|")
+    names = tuple(known_name(word) or word.strip() for word in words)
+    known = sum(name in FIELDS for name in names)
+    if known * 2 <= len(names) or not {"JobID", "JobIDRaw", "State", "Submit"} & set(names):
+        return None
+    return Layout(names, ends_with_separator=line.endswith("|"))
+
+
+def _table(rows: Rows, layout: Layout) -> pl.DataFrame:
+    """The rows as columns of text, those that become something, and the line of each."""
+    places = sorted(
+        {layout.names.index(name) for name in layout.names if name in FIELDS and FIELDS[name].column}
+    )
+    wanted = [layout.names[place] for place in places]
+    if rows.text:
+        table = pl.read_csv(
+            rows.text,
+            separator="|",
+            has_header=False,
+            quote_char=None,
+            infer_schema=False,
+            columns=places,
+        )
+        table.columns = wanted
+    else:
+        table = pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
+    if rows.mended:
+        free = [name for name in wanted if FIELDS[name].form.free]
+        table = table.with_columns(
+            pl.col(free)
+            .str.replace_all(SEPARATOR, "|", literal=True)
+            .str.replace_all(LINE_END, "\n", literal=True)
+        )
+    return table.with_columns(pl.Series("line", rows.lines, pl.Int64))

@@ -1,0 +1,198 @@
+"""Slurm's units over whole columns: what `forewarn.job.units` reads one text at a time, as expressions.
+
+Each function takes a column of text and gives a column of values: null where the text is absent
+(`present`) and null where it cannot be read, so that what could not be read is
+`present(text).is_not_null() & value.is_null()`. Both readers agree: a property test compares them.
+
+What has few different values (TRES strings, states) is read once for each of them by the scalar
+function itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import polars as pl
+
+from forewarn.job.outcomes import outcome_of_state
+from forewarn.job.units import ABSENT, NO_LIMIT, UNLIMITED, format_tres, gpus_in_tres, parse_tres
+
+
+def present(text: pl.Expr) -> pl.Expr:
+    """The text without the spaces around it, null where it only says that there is no value."""
+    bare = text.str.strip_chars()
+    return pl.when(~bare.str.to_uppercase().is_in(sorted(ABSENT))).then(bare)
+
+
+def whole_number(text: pl.Expr) -> pl.Expr:
+    """A count."""
+    return text.cast(pl.Int64, strict=False)
+
+
+# --- durations and memory ------------------------------------------------------------------------
+
+_DURATION = r"^\s*(?:([0-9]+)-)?([0-9]+)(?::([0-9]+))?(?::([0-9]+))?(?:\.[0-9]+)?\s*$"
+
+
+def duration(text: pl.Expr, *, bare: int = 60) -> pl.Expr:
+    """Whole seconds of a duration; a lone number is in units of `bare` seconds.
+
+    >>> frame = pl.DataFrame({"t": ["1-02:03:04", "30", "02:30.5", "Partition_Limit", "soon"]})
+    >>> frame.select(duration(pl.col("t"))).to_series().to_list()
+    [93784, 1800, 150, None, None]
+    """
+
+    def seconds(texts: pl.Series) -> pl.Series:
+        parts = texts.str.extract_groups(_DURATION).struct.unnest().cast(pl.Int64, strict=False)
+        days, a, b, c = (pl.col(name) for name in parts.columns)
+        found = parts.select(
+            pl.when(days.is_not_null())
+            .then(days * 86400 + a * 3600 + b.fill_null(0) * 60 + c.fill_null(0))
+            .when(c.is_not_null())
+            .then(a * 3600 + b * 60 + c)
+            .when(b.is_not_null())
+            .then(a * 60 + b)
+            .otherwise(a * bare)
+        ).to_series()
+        return _with_no_limit(found, texts, UNLIMITED)
+
+    return text.map_batches(seconds, return_dtype=pl.Int64)
+
+
+def _with_no_limit(found: pl.Series, texts: pl.Series, unlimited: int) -> pl.Series:
+    """Words for "no limit" are few: looked for only where something is left to read."""
+    if found.null_count() == texts.null_count():
+        return found
+    without = texts.str.strip_chars().str.to_uppercase().is_in(sorted(NO_LIMIT)).fill_null(False)
+    return found.set(without, unlimited)
+
+
+def fine_duration(text: pl.Expr) -> pl.Expr:
+    """Seconds with their decimals, as sacct shows CPU time: ``00:01.250``."""
+    decimals = text.str.extract(r"(\.[0-9]+)\s*$").cast(pl.Float64)
+    return duration(text, bare=1).cast(pl.Float64) + decimals.fill_null(0.0)
+
+
+_MEMORY = r"(?i)^\s*([0-9]+(?:\.[0-9]+)?)([BKMGTP]?)(?:I?B)?([cn]?)\s*$"
+_SCALE = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
+
+
+def memory(text: pl.Expr, *, bare: str = "M") -> pl.Expr:
+    """Bytes of an amount of memory; a bare number is in `bare` units.
+
+    >>> frame = pl.DataFrame({"m": ["4000Mc", "0n", "2.5G", "7"]})
+    >>> frame.select(memory(pl.col("m")), per=memory_per(pl.col("m"))).rows()
+    [(4194304000, 'cpu'), (0, 'node'), (2684354560, None), (7340032, None)]
+    """
+
+    def amount(texts: pl.Series) -> pl.Series:
+        parts = texts.str.extract_groups(_MEMORY).struct.unnest()
+        number, unit = pl.col(parts.columns[0]), pl.col(parts.columns[1]).str.to_uppercase()
+        scale = unit.replace_strict({"": _SCALE[bare], **_SCALE}, default=None, return_dtype=pl.Int64)
+        size = number.cast(pl.Float64, strict=False) * scale
+        found = parts.select(size.round(mode="half_to_even").cast(pl.Int64, strict=False)).to_series()
+        return _with_no_limit(found, texts, UNLIMITED << 20)
+
+    return text.map_batches(amount, return_dtype=pl.Int64)
+
+
+def memory_per(text: pl.Expr) -> pl.Expr:
+    """What an amount of memory is counted by, where the text says so: cpu or node."""
+    per = text.str.extract(_MEMORY, 3).str.to_lowercase()
+    return per.replace_strict({"c": "cpu", "n": "node"}, default=None, return_dtype=pl.String)
+
+
+# --- times ---------------------------------------------------------------------------------------
+
+
+def moment(
+    text: pl.Expr, zone: str = "UTC", *, ambiguous: Literal["earliest", "latest"] = "earliest"
+) -> pl.Expr:
+    """Unix seconds of a time written in the zone's clock; null where that clock skipped it.
+
+    In the hour that a clock goes through twice, the text does not say which one is meant. What
+    `SLURM_TIME_FORMAT` can make of times is read too: Unix seconds, and an offset at the end.
+
+    >>> texts = ["2024-07-01T12:00:00", "1719828000", "2024-07-01T12:00:00+0200", "Unknown"]
+    >>> frame = pl.DataFrame({"t": texts})
+    >>> frame.select(moment(pl.col("t"), "Europe/Berlin"))["t"].to_list()
+    [1719828000, 1719828000, 1719828000, None]
+    """
+
+    def seconds(texts: pl.Series) -> pl.Series:
+        clock = texts.str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False, time_unit="ms")
+        other = texts.filter(clock.is_null()).unique().to_frame("t").select(present(pl.col("t"))).drop_nulls()
+        if zone != "UTC":
+            clock = clock.dt.replace_time_zone(zone, ambiguous=ambiguous, non_existent="null")
+        if other.is_empty():
+            return clock.dt.epoch("s")
+        with_offset = texts.str.to_datetime("%Y-%m-%dT%H:%M:%S%#z", strict=False, time_unit="ms")
+        numbers = texts.cast(pl.Int64, strict=False)
+        return pl.select(pl.coalesce(clock.dt.epoch("s"), numbers, with_offset.dt.epoch("s"))).to_series()
+
+    return text.str.strip_chars().map_batches(seconds, return_dtype=pl.Int64)
+
+
+# --- what is read once for each different text ---------------------------------------------------
+
+
+def once_each(text: pl.Expr, read: Callable[[str], Any], dtype: pl.DataType | type[pl.DataType]) -> pl.Expr:
+    """`read` called once for each different text of the column; ValueError is null."""
+
+    def value(item: str) -> Any:
+        try:
+            return read(item)
+        except ValueError:
+            return None
+
+    def column(texts: pl.Series) -> pl.Series:
+        distinct = texts.drop_nulls().unique()
+        values = pl.Series([value(item) for item in distinct], dtype=dtype)
+        return texts.replace_strict(distinct, values, default=None, return_dtype=dtype)
+
+    return text.map_batches(column, return_dtype=dtype)
+
+
+TRES = pl.Struct({"text": pl.String, "cpu": pl.Int64, "mem": pl.Int64, "node": pl.Int64, "gpu": pl.Int64})
+
+
+def tres(text: pl.Expr) -> pl.Expr:
+    """A TRES string as a struct: its canonical text, and the counts that records have fields for.
+
+    >>> frame = pl.DataFrame({"t": ["node=1,cpu=2,mem=62.50G,gres/gpu:a=3"]})
+    >>> frame.select(tres(pl.col("t")))["t"][0]
+    {'text': 'cpu=2,gres/gpu:a=3,mem=64000M,node=1', 'cpu': 2, 'mem': 67108864000, 'node': 1, 'gpu': 3}
+    """
+
+    def read(item: str) -> dict[str, Any]:
+        found = parse_tres(item)
+        counts = {name: found.get(name) for name in ("cpu", "mem", "node")}
+        return {"text": format_tres(found), **counts, "gpu": gpus_in_tres(found)}
+
+    return once_each(present(text), read, TRES)
+
+
+def outcome(state: pl.Expr) -> pl.Expr:
+    """The outcome of a scheduler's state, null for a job that has not ended: see `outcome_of_state`."""
+
+    def read(item: str) -> str | None:
+        found = outcome_of_state(item)
+        return None if found is None else str(found)
+
+    return once_each(state, read, pl.String)
+
+
+# --- exit codes ----------------------------------------------------------------------------------
+
+_EXIT = r"^\s*([0-9]+):([0-9]+)\s*$"
+
+
+def exit_code(text: pl.Expr) -> pl.Expr:
+    """The code of ``code:signal``."""
+    return text.str.extract(_EXIT, 1).cast(pl.Int64, strict=False)
+
+
+def exit_signal(text: pl.Expr) -> pl.Expr:
+    """The signal of ``code:signal``."""
+    return text.str.extract(_EXIT, 2).cast(pl.Int64, strict=False)
