@@ -160,9 +160,8 @@ def _foot(stream: IO[bytes]) -> dict[str, Any]:
     # The members behind the records begin after a `]`; only from the right one do they reach the end.
     for match in _FOOT.finditer(text):
         try:
-            members = json.loads("{" + text[match.end() :])
+            members: dict[str, Any] = json.loads("{" + text[match.end() :])
         except ValueError:
             continue
-        if isinstance(members, dict) and "meta" in members:
-            return members
+        return members
     return {}
