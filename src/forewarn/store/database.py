@@ -39,6 +39,8 @@ def use_log(connection: sqlite3.Connection) -> None:
     """Switch the file to a write-ahead log, which lets others read while one writes."""
     if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         connection.execute("PRAGMA journal_mode = WAL")
+    # With its first read this connection has the log open; as long as one has, closing others is cheap.
+    connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
 
 
 @contextmanager

@@ -71,14 +71,11 @@ class Scan:
     def _in_order(self, connection: sqlite3.Connection) -> Iterator[pl.DataFrame]:
         """Observations in frames that follow one another in time."""
         numbers = None if self.job_ids is None else segments.id_numbers(self.job_ids)
-        found = sorted(
-            (
-                segment
-                for segment in segments.listed(connection, self.kind, self.cluster)
-                if segment.may_hold(self.since, self.until, numbers)
-            ),
-            key=lambda segment: segment.first_time,
-        )
+        found = [
+            segment
+            for segment in segments.listed(connection, self.kind, self.cluster)
+            if segment.may_hold(self.since, self.until, numbers)
+        ]
         needed = {*segments.order(self.kind), *self._used} - {KNOWN_AT}
         if KNOWN_AT in self._used:
             needed |= set(views.KNOWN_FROM)
@@ -90,10 +87,7 @@ class Scan:
             chosen = pl.col("job_id").is_in(list(self.job_ids))
             where = chosen if where is None else where & chosen
         return segments.in_order(
-            (segments.read(connection, segment, names, where) for segment in found),
-            [segment.first_time for segment in found],
-            TIME[self.kind],
-            self.rows,
+            found, lambda segment: segments.read(connection, segment, names, where), self.rows
         )
 
     def _seen(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:

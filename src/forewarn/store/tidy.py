@@ -50,11 +50,13 @@ def crowded_ones(found: Sequence[Segment], limit: int = CROWDED_ROWS) -> list[Se
     return [s for s in found if any(s.first_time < end and s.last_time > begin for begin, end in crowds)]
 
 
-def rewrite(connection: sqlite3.Connection, group: Sequence[Segment]) -> list[Segment]:
+def rewrite(
+    connection: sqlite3.Connection, group: Sequence[Segment], rows: int = SEGMENT_ROWS
+) -> list[Segment]:
     """The rows of these segments as new ones, each of its own time range, one range in memory at a time."""
     kind, cluster = group[0].kind, group[0].cluster
     made: list[Segment] = []
-    cuts: list[int | None] = [*_cuts(connection, group), None]
+    cuts: list[int | None] = [*_cuts(connection, group, rows), None]
     for since, until in pairwise(cuts):
         parts = [
             segments.read(connection, segment, where=segments.between(kind, since, until))
@@ -66,10 +68,10 @@ def rewrite(connection: sqlite3.Connection, group: Sequence[Segment]) -> list[Se
     return made
 
 
-def _cuts(connection: sqlite3.Connection, group: Iterable[Segment]) -> list[int]:
-    """Times that cut the rows into parts of about a segment."""
+def _cuts(connection: sqlite3.Connection, group: Iterable[Segment], rows: int) -> list[int]:
+    """Times that cut the segments' rows into parts of about `rows`."""
     times = np.concatenate(
         [segments.read(connection, s, [TIME[s.kind]])[TIME[s.kind]].to_numpy() for s in group]
     )
     times.sort()
-    return [int(time) for time in np.unique(times[::SEGMENT_ROWS])]
+    return [int(time) for time in np.unique(times[::rows])]

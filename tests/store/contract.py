@@ -1,0 +1,386 @@
+"""What every store keeps: the promises of `forewarn.store.base`, as tests.
+
+A store's test class inherits `StoreContract` and says how a fresh one is opened:
+
+    class TestEmbedded(StoreContract):
+        @contextmanager
+        def fresh(self, *, known_delay=0):
+            with TemporaryDirectory() as home, open_store(Path(home), known_delay=known_delay) as store:
+                yield store
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from forewarn.errors import UsageError
+from forewarn.job.columns import SCHEMAS, record_schema
+from forewarn.store.base import PREDICTION_SCHEMA, ClusterFacts, Store, Written
+from tests.store.samples import Row, frame, many, row, seen
+
+FIELDS = st.fixed_dictionaries(
+    {
+        "job_id": st.sampled_from(["7", "8", "10_1"]),
+        "submit": st.sampled_from([100, 200]),
+        "seen_at": st.integers(100, 400),
+        "source": st.sampled_from(["live", "log"]),
+        "reconstructed": st.booleans(),
+        "partition": st.sampled_from([None, "a", "b"]),
+        "time_limit": st.sampled_from([None, 60, 120]),
+        "start": st.sampled_from([None, 150, 300]),
+        "end": st.sampled_from([None, 350]),
+        "outcome": st.sampled_from([None, "failed", "completed"]),
+        "cpu_time": st.sampled_from([None, 0.5, float("inf")]),
+    }
+)
+OBSERVED = st.lists(
+    FIELDS.map(lambda fields: row(**fields)),
+    max_size=40,
+    # One sighting of a job at a time, so that no order of writing need decide.
+    unique_by=lambda r: (r["job_id"], r["submit"], r["seen_at"]),
+)
+
+
+def write(store: Store, *rows: Row, kind: str = "job", file: str | None = None) -> Written:
+    with store.writing() as writer:
+        return writer.observe(kind, frame(*rows, kind=kind), file=file)
+
+
+def whole(store: Store, **asked: Any) -> pl.DataFrame:
+    columns = asked.get("columns")
+    kind = asked.get("kind", "job")
+    schema = {**SCHEMAS[kind], "known_at": pl.Int64()}
+    default = [*record_schema(kind), *(["known_at"] if kind == "job" else [])]
+    empty = pl.DataFrame(schema={name: schema[name] for name in columns or default})
+    return pl.concat([empty, *store.scan(**asked)])
+
+
+class StoreContract:
+    """Inherit it, and the store is held to its contract."""
+
+    def fresh(self, *, known_delay: int = 0) -> AbstractContextManager[Store]:
+        raise NotImplementedError("say how a fresh store is opened")
+
+    @pytest.fixture
+    def store(self) -> Iterator[Store]:
+        with self.fresh() as store:
+            yield store
+
+    # observations
+
+    def test_writing_twice_changes_nothing(self, store: Store) -> None:
+        jobs = many(500)
+        for expected in [(500, 0), (0, 500), (0, 500)]:
+            with store.writing() as writer:
+                written = writer.observe("job", jobs, file="log")
+            assert (written.new, written.same, written.conflicts.height) == (*expected, 0)
+        assert store.count() == 500
+        assert whole(store).drop("known_at").equals(jobs.select(*record_schema("job")).sort("submit"))
+
+    def test_half_of_a_batch_may_be_there(self, store: Store) -> None:
+        with store.writing() as writer:
+            writer.observe("job", many(100), file="a")
+            written = writer.observe("job", many(100, first=50), file="b")
+        assert (written.new, written.same) == (50, 50)
+        assert store.count() == 150
+
+    def test_a_row_repeated_in_a_batch_is_one(self, store: Store) -> None:
+        for file in (None, "log"):
+            written = write(store, row("1", source=str(file)), row("1", source=str(file)), file=file)
+            assert (written.new, written.same) == (1, 1)
+
+    def test_rows_of_one_file_must_not_contradict_each_other(self, store: Store) -> None:
+        rows = [row(user="ann"), row("2", user="cat"), row(user="bob"), row(user="ann"), row(user=None)]
+        for expected in [(2, 1), (0, 3)]:
+            written = write(store, *rows, file="log")
+            assert (written.new, written.same) == expected
+            assert written.conflicts["line"].to_list() == [3, 5]
+        assert whole(store)["user"].to_list() == ["ann", "cat"]
+
+    @pytest.mark.parametrize("times", [1, 2])
+    def test_nor_rows_of_different_batches(self, store: Store, times: int) -> None:
+        """The second time the first row is there already: the file still contradicts itself."""
+        for _ in range(times):
+            with store.writing() as writer:
+                writer.observe("job", frame(row(user="ann")), file="log")
+                writer.observe("job", many(50), file="log")
+                again = writer.observe(
+                    "job", frame(row(user="bob"), row(user="ann"), row(user="dan")), file="log"
+                )
+            assert again.conflicts["line"].to_list() == [1, 3]
+            assert (again.new, again.same) == (0, 1)
+        assert store.observations("job", {"cluster": "c", "submit": 100, "source": "live"}).height == 1
+
+    def test_another_file_may_and_is_current(self, store: Store) -> None:
+        with store.writing() as writer:
+            writer.observe("job", frame(row(user="ann")), file="a")
+            written = writer.observe("job", frame(row(user="bob")), file="b")
+        assert (written.new, written.conflicts.height) == (1, 0)
+        assert whole(store)["user"].to_list() == ["bob"]
+        # The first file again is nothing new; what the second said stays current.
+        assert write(store, row(user="ann"), file="a").same == 1
+        assert whole(store)["user"].to_list() == ["bob"]
+        assert store.count() == 1
+
+    def test_a_file_must_not_contradict_itself_with_what_another_file_said(self, store: Store) -> None:
+        write(store, row(user="ann"), file="a")
+        write(store, row(user="bob"), file="b")
+        written = write(store, row(user="ann"), row(user="bob"), file="c")
+        assert (written.same, written.conflicts["line"].to_list()) == (1, [2])
+
+    def test_sightings_may_differ(self, store: Store) -> None:
+        assert write(store, row(state="PENDING"), row(state="RUNNING"), row(state="PENDING")).new == 2
+        assert store.observations("job", {"job_id": "1"})["state"].to_list() == ["PENDING", "RUNNING"]
+        assert whole(store)["state"].to_list() == ["RUNNING"]
+
+    def test_no_observation_without_its_key(self, store: Store) -> None:
+        with pytest.raises(UsageError, match="job without submit"):
+            write(store, {**row(), "submit": None})
+        with pytest.raises(UsageError, match="no such kind"), store.writing() as writer:
+            writer.observe("jbo", frame(row()))
+
+    def test_observations_by_any_columns_in_the_order_seen(self, store: Store) -> None:
+        write(store, row(seen_at=300, user="ann"), row(seen_at=200), row("12_3", submit=7, user="ann"))
+        write(store, row(seen_at=250))
+        assert store.observations("job", {"job_id": "1"})["seen_at"].to_list() == [200, 250, 300]
+        assert store.observations("job", {"cluster": "c", "job_id": "12_3", "submit": 7}).height == 1
+        assert store.observations("job", {"user": "ann"})["job_id"].to_list() == ["12_3", "1"]
+        assert store.observations("job", {"job_id": "1", "submit": 7}).is_empty()
+        assert store.observations("job", {"job_id": "x"}).schema == pl.Schema(SCHEMAS["job"])
+        with pytest.raises(UsageError, match="has no colour"):
+            store.observations("job", {"colour": "red"})
+
+    # views
+
+    def test_the_latest_value_of_each_field(self, store: Store) -> None:
+        write(store, row(seen_at=300, state="RUNNING", start=290, partition=None))
+        write(store, row(seen_at=100, state="PENDING", partition="a,b", time_limit=60))
+        (job,) = whole(store).to_dicts()
+        assert (job["state"], job["partition"], job["time_limit"], job["start"]) == (
+            "RUNNING",
+            "a,b",
+            60,
+            290,
+        )
+
+    def test_a_view_shows_what_had_been_seen_by_then(self, store: Store) -> None:
+        write(
+            store,
+            row(seen_at=100, time_limit=60, partition="a"),
+            row(seen_at=200, time_limit=120),
+            row(seen_at=300, time_limit=240, start=250, state="RUNNING"),
+            row("2", seen_at=180, time_limit=7, start=150),  # seen late: its earliest sighting stands
+            row("2", seen_at=190, time_limit=8, partition="b"),
+            row("3", seen_at=100, time_limit=1),  # not started: as of submit
+            row("3", seen_at=101, time_limit=2),
+        )
+        for view, limits in {"now": [240, 8, 2], "start": [120, 7, 1], "submit": [60, 7, 1]}.items():
+            found = whole(store, view=view)
+            assert found["time_limit"].to_list() == limits, view
+            assert found["start"].to_list() == [250, 150, None], view  # times are those of now
+            assert found["state"].to_list() == ["RUNNING", None, None], view
+        assert whole(store, view="start", columns=["time_limit"])["time_limit"].to_list() == [120, 7, 1]
+
+    def test_known_at(self) -> None:
+        with self.fresh(known_delay=5) as store:
+            write(
+                store,
+                row("1", end=200, outcome="failed", seen_at=200, reconstructed=True, source="log"),
+                row("2", end=200, outcome="failed", seen_at=200, reconstructed=True, source="log"),
+                row("2", end=200, outcome="failed", seen_at=260),
+                row("2", end=200, outcome="failed", seen_at=230),
+                row("3", seen_at=230),
+                row("4", end=200, outcome="failed", seen_at=240),
+                row("5", outcome="unknown", seen_at=100, reconstructed=True),
+            )
+            assert whole(store)["known_at"].to_list() == [205, 230, None, 240, None]
+            assert whole(store, columns=["known_at"])["known_at"].to_list() == [205, 230, None, 240, None]
+            early = whole(store, where=pl.col("known_at") < 210, columns=["job_id"])
+            assert early["job_id"].to_list() == ["1"]
+
+    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(observed=OBSERVED, data=st.data())
+    def test_no_order_of_writing_matters(self, observed: list[Row], data: st.DataObject) -> None:
+        shuffled = data.draw(st.permutations(observed))
+        size = data.draw(st.sampled_from([1, 3, 100]))
+        with self.fresh(known_delay=3) as store:
+            for _ in range(2):
+                with store.writing() as writer:
+                    for first in range(0, len(shuffled), size):
+                        writer.observe("job", frame(*shuffled[first : first + size]))
+                for view in ("now", "submit", "start"):
+                    assert whole(store, view=view).to_dicts() == seen(observed, view, known_delay=3)
+            keys = {(r["job_id"], r["submit"]) for r in observed}
+            assert store.count() == len(keys)
+            assert sum(
+                store.observations("job", {"job_id": key[0], "submit": key[1]}).height for key in keys
+            ) == len(observed)
+
+    # scans
+
+    def test_a_scan_is_in_order_whatever_came_first(self, store: Store) -> None:
+        for first in (600, 0, 300):
+            with store.writing() as writer:
+                writer.observe("job", many(300, first=first).sample(fraction=1, shuffle=True, seed=first))
+                writer.observe("job", many(300, first=first, cluster="b"))
+        found = whole(store, columns=["submit", "cluster", "job_id"])
+        assert found.height == 1800
+        assert found.equals(found.sort("submit", "cluster", "job_id"))
+        assert found["submit"].to_list() == [n // 2 for n in range(1800)]
+
+    def test_a_scan_of_a_time_and_a_cluster(self, store: Store) -> None:
+        with store.writing() as writer:
+            writer.observe("job", many(100))
+            writer.observe("job", many(100, cluster="d"))
+        assert whole(store, cluster="d", since=10, until=20)["submit"].to_list() == list(range(10, 20))
+        assert whole(store, since=98)["job_id"].to_list() == ["98", "98", "99", "99"]
+        assert whole(store, until=1)["cluster"].to_list() == ["c", "d"]
+        assert whole(store, cluster="e").is_empty()
+        assert [store.count(cluster=c) for c in (None, "c", "d", "e")] == [200, 100, 100, 0]
+
+    def test_a_scan_of_some_jobs(self, store: Store) -> None:
+        with store.writing() as writer:
+            writer.observe("job", many(100))
+            writer.observe(
+                "job", frame(row("5_1", 1000), row("5+1", 1001), row("wrapped", 1002), row("5", 1003))
+            )
+        assert whole(store, job_ids=["5", "5_1"])["submit"].to_list() == [5, 1000, 1003]
+        assert whole(store, job_ids=["wrapped"])["submit"].to_list() == [1002]
+        assert whole(store, job_ids=[]).is_empty()
+
+    def test_a_scan_in_frames_of_a_size(self, store: Store) -> None:
+        with store.writing() as writer:
+            writer.observe("job", many(1000))
+        assert [f.height for f in store.scan(rows=250)] == [250] * 4
+        assert [f.height for f in store.scan()] == [1000]
+
+    def test_columns_and_where(self, store: Store) -> None:
+        with store.writing() as writer:
+            writer.observe("job", many(100))
+        found = whole(store, columns=["cpus_asked", "job_id"], where=pl.col("outcome") == "failed")
+        assert found.columns == ["cpus_asked", "job_id"]
+        assert found["job_id"].to_list() == [str(n) for n in range(0, 100, 5)]
+        assert whole(store).columns == [*record_schema("job"), "known_at"]
+        assert whole(store, columns=["source", "seen_at"], until=1).rows() == [("log", 20)]
+        for wrong in ({"columns": ["colour"]}, {"where": pl.col("colour") == 1}, {"kind": "jbo"}):
+            with pytest.raises(UsageError):
+                store.scan(**wrong)  # type: ignore[arg-type]
+
+    def test_where_sees_the_view(self, store: Store) -> None:
+        """Not the observations: a job that was pending is not found as pending."""
+        write(store, row(seen_at=100, state="PENDING"), row(seen_at=200, state="RUNNING"))
+        assert whole(store, where=pl.col("state") == "PENDING").is_empty()
+
+    # other kinds
+
+    def test_nodes_and_partitions_in_their_latest_state(self, store: Store) -> None:
+        seen_live = {"cluster": "c", "source": "live", "reconstructed": False}
+        for kind in ("node", "partition"):
+            write(store, {**seen_live, "name": "n2", "seen_at": 20, "state": "IDLE"}, kind=kind)
+            write(store, {**seen_live, "name": "n1", "seen_at": 10, "state": "UP"}, kind=kind)
+            write(store, {**seen_live, "name": "n2", "seen_at": 15, "state": "DOWN"}, kind=kind)
+            write(store, {**seen_live, "name": "n1", "seen_at": 30, "nodes": "x"}, kind=kind)
+            found = whole(store, kind=kind)
+            assert found.columns == list(record_schema(kind))
+            assert found.select("name", "state").rows() == [("n1", "UP"), ("n2", "IDLE")]
+            assert store.count(kind) == 2
+            assert store.observations(kind, {"name": "n2"})["seen_at"].to_list() == [15, 20]
+            with pytest.raises(UsageError):
+                store.scan(kind, view="submit")
+
+    def test_usage_samples(self, store: Store) -> None:
+        samples = [{**row(), "at": at, "seen_at": at, "memory": at * 2} for at in (110, 120, 110)]
+        assert write(store, *samples, kind="usage").new == 2
+        assert whole(store, kind="usage", since=100, until=101)["memory"].to_list() == [220, 240]
+        assert store.count("usage") == 2
+        assert store.count("job") == 0
+
+    # small things
+
+    def test_clusters_and_cursors(self, store: Store) -> None:
+        facts = ClusterFacts("Europe/Berlin", {"cpus_asked": {"absence": "leaks"}})
+        with store.writing() as writer:
+            writer.describe_cluster("c", ClusterFacts())
+            writer.describe_cluster("c", facts)
+            writer.set_cursor("sacct", "1")
+            writer.set_cursor("sacct", "2")
+        assert store.clusters() == {"c": facts}
+        assert (store.cursor("sacct"), store.cursor("other")) == ("2", None)
+
+    def test_state_by_key(self, store: Store) -> None:
+        big = 2**63 - 1
+        with store.writing() as writer:
+            writer.put_state("c", "users", [(1, b"a"), (-big - 1, b"b"), (big, b"")])
+            writer.put_state("c", "users", [(1, b"A")])
+            writer.put_state("d", "users", [(1, b"other")])
+            writer.put_state("c", "weights", [(7, b"w")])
+        assert store.get_state("c", "users", [1, 2, big]) == {1: b"A", big: b""}
+        assert store.get_state("c", "users", range(10_000)) == {1: b"A"}
+        assert store.get_state("c", "nothing", [1]) == {}
+        assert dict(store.all_state("c", "users")) == {1: b"A", -big - 1: b"b", big: b""}
+        with store.writing() as writer:
+            writer.drop_state("c", "users", [1, 2])
+            writer.drop_state("c", "weights")
+        assert list(store.get_state("c", "users", [1, big])) == [big]
+        assert list(store.all_state("c", "weights")) == []
+        assert dict(store.all_state("d", "users")) == {1: b"other"}
+
+    def test_predictions_are_kept_once(self, store: Store) -> None:
+        made = pl.DataFrame(
+            [("c", "1", 100, "submit", "m", 100 + n, n / 10, 0.5, None) for n in range(5)],
+            schema=dict(PREDICTION_SCHEMA),
+            orient="row",
+        )
+        with store.writing() as writer:
+            assert writer.predict(made.head(3)) == 3
+            assert writer.predict(made.reverse()) == 2
+        assert_frame_equal(store.predictions(), made)
+        assert store.predictions(since=101, until=103)["made_at"].to_list() == [101, 102]
+        assert store.predictions(cluster="d").is_empty()
+        assert store.predictions(cluster="d").schema == made.schema
+
+    # all or nothing
+
+    def test_a_write_that_fails_leaves_nothing(self, store: Store) -> None:
+        write(store, row(user="ann"))
+
+        def half_a_write() -> None:
+            with store.writing() as writer:
+                writer.observe("job", many(100))
+                writer.set_cursor("sacct", "1")
+                writer.put_state("c", "users", [(1, b"a")])
+                writer.describe_cluster("c", ClusterFacts())
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            half_a_write()
+        assert (store.count(), store.cursor("sacct"), store.clusters()) == (1, None, {})
+        assert store.get_state("c", "users", [1]) == {}
+        assert whole(store)["user"].to_list() == ["ann"]
+
+    def test_readers_see_what_is_acknowledged(self, store: Store) -> None:
+        write(store, row("1"))
+        with store.writing() as writer:
+            writer.observe("job", frame(row("2")))
+            writer.set_cursor("sacct", "1")
+            assert (store.count(), whole(store).height, store.cursor("sacct")) == (1, 1, None)
+        assert (store.count(), whole(store).height, store.cursor("sacct")) == (2, 2, "1")
+
+    def test_a_scan_sees_one_state_to_its_end(self, store: Store) -> None:
+        with store.writing() as writer:
+            writer.observe("job", many(1000))
+        scan = store.scan(rows=100)
+        height = next(scan).height
+        for n in range(20):
+            with store.writing() as writer:
+                writer.observe("job", many(100, first=1000 + n * 100))
+        assert height + sum(f.height for f in scan) == 1000
+        assert whole(store).height == 3000
