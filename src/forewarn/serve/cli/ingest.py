@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from datetime import datetime
@@ -13,6 +14,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from forewarn.features.absence import Finding
+from forewarn.job.outcomes import UnknownStateWarning
 from forewarn.operate.ingest import Report, ingest, review, source_of
 from forewarn.serve.cli.common import configured, home_option, json_option, store_of
 from forewarn.serve.cli.filters import split
@@ -70,6 +72,7 @@ def command(
     )
     opened = [source_of(spec, config, given) for spec in sources]
     reports: list[Report] = []
+    warnings.simplefilter("ignore", UnknownStateWarning)  # the summary says it, with how many jobs
     store = store_of(config)
     try:
         for source in opened:
@@ -83,7 +86,7 @@ def command(
         store.close()
         if as_json:
             print_json(_as_json(reports, findings))
-    for finding in findings:
+    for finding in () if as_json else findings:
         note(finding.message)
 
 

@@ -24,7 +24,7 @@ class Query:
 
     def count(self, store: Store) -> int:
         """How many."""
-        if (self.where, self.job_ids, self.since, self.until) == (None, None, None, None):
+        if all(part is None for part in (self.where, self.job_ids, self.since, self.until)):
             return sum(store.count(cluster=c) for c in self.clusters) if self.clusters else store.count()
         return sum(frame.height for frame in self.all(store, ["job_id"]))
 
