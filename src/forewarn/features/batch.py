@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from forewarn.features import layout as L  # noqa: N812
 from forewarn.features.inputs import (
     COLUMNS,
+    RESULT_COLUMNS,
     Inputs,
     atoms_of,
     nodes_of,
@@ -21,6 +23,7 @@ from forewarn.features.inputs import (
 )
 from forewarn.features.kernel.run import run
 from forewarn.features.kernel.state import KNOWN, NEVER, START, SUBMIT, State, with_room
+from forewarn.job.columns import JOB_SCHEMA
 from forewarn.job.outcomes import Policy
 from forewarn.store.base import ClusterFacts, Store
 
@@ -43,64 +46,63 @@ class Events:
 def read_inputs(store: Store, cluster: str, policy: Policy, *, phase: str) -> Inputs:
     """Everything the features need of a cluster's history, as seen by each job's own moment."""
     facts = store.clusters().get(cluster, ClusterFacts())
-    at_submit = store.scan("job", view="submit", cluster=cluster, columns=COLUMNS)
-    at_start = store.scan("job", view="start", cluster=cluster, columns=COLUMNS) if phase == "start" else None
-    return inputs_of(at_submit, at_start, facts, policy)
+    return inputs_of(
+        store.scan("job", view="submit", cluster=cluster, columns=COLUMNS),
+        store.scan("job", view="start", cluster=cluster, columns=COLUMNS) if phase == "start" else None,
+        store.scan("job", view="now", cluster=cluster, columns=RESULT_COLUMNS),
+        facts,
+        policy,
+    )
 
 
 def inputs_of(
     at_submit: Iterable[pl.DataFrame],
     at_start: Iterable[pl.DataFrame] | None,
+    at_end: Iterable[pl.DataFrame],
     facts: ClusterFacts,
     policy: Policy,
 ) -> Inputs:
-    """Frames of jobs as arrays; `at_start` has the same jobs as they were known at their start."""
-    ids, columns = [], []
+    """Frames of the same jobs, as they were known at their submit, start and end, as arrays."""
+    ids: list[pl.DataFrame] = []
+    columns: list[tuple[NDArray[Any], ...]] = []
     for frame in at_submit:
         frame = policed(_ordered(frame), facts)
         ids.append(frame.select(_IDS))
-        columns.append(
-            (
-                frame["start"].fill_null(-1).to_numpy(),
-                frame["known_at"].fill_null(-1).to_numpy(),
-                numbers_of(frame, facts.timezone),
-                atoms_of(frame),
-                results_of(frame, policy),
-                *nodes_of(frame["nodes"]),
-            )
-        )
+        columns.append((numbers_of(frame, facts.timezone), atoms_of(frame), *nodes_of(frame["nodes"])))
     if not ids:
-        empty = pl.DataFrame(schema={name: _dtype(name) for name in COLUMNS})
-        return inputs_of([empty], None, facts, policy)
-    start, known, numbers, atoms, results, first, nodes = zip(*columns, strict=True)
+        names = {*COLUMNS, *RESULT_COLUMNS}
+        empty = pl.DataFrame(schema={name: JOB_SCHEMA.get(name, pl.Int64()) for name in names})
+        return inputs_of([empty], None, [empty], facts, policy)
+    all_numbers, all_atoms, firsts, all_nodes = zip(*columns, strict=True)
     del columns
-    base = np.cumsum([0, *(len(n) for n in nodes)])
-    submit_numbers, submit_atoms = np.concatenate(numbers), np.concatenate(atoms)
-    start_numbers, start_atoms = submit_numbers, submit_atoms
+    bases = np.cumsum([0, *(len(nodes) for nodes in all_nodes[:-1])])
+    numbers, atoms = np.concatenate(all_numbers), np.concatenate(all_atoms)
+    numbers_at_start, atoms_at_start = numbers, atoms
     if at_start is not None:
-        frames = [policed(_ordered(frame), facts) for frame in at_start]
-        start_numbers = np.concatenate([numbers_of(f, facts.timezone, "start") for f in frames])
-        start_atoms = np.concatenate([atoms_of(f) for f in frames])
+        seen = [
+            (numbers_of(frame, facts.timezone, "start"), atoms_of(frame))
+            for frame in (policed(_ordered(frame), facts) for frame in at_start)
+        ]
+        numbers_at_start, atoms_at_start = (np.concatenate(parts) for parts in zip(*seen, strict=True))
+    ends = [
+        (frame["start"].fill_null(-1), frame["known_at"].fill_null(-1), results_of(frame, policy))
+        for frame in map(_ordered, at_end)
+    ]
+    start, known, results = (np.concatenate(parts) for parts in zip(*ends, strict=True))
     return Inputs(
         ids=pl.concat(ids),
-        start=np.concatenate(start),
-        known=np.concatenate(known),
-        numbers=submit_numbers,
-        atoms=submit_atoms,
-        numbers_at_start=start_numbers,
-        atoms_at_start=start_atoms,
-        results=np.concatenate(results),
+        start=start,
+        known=known,
+        numbers=numbers,
+        atoms=atoms,
+        numbers_at_start=numbers_at_start,
+        atoms_at_start=atoms_at_start,
+        results=results,
         node_first=np.concatenate(
-            [np.zeros(1, np.int64), *(f[1:] + b for f, b in zip(first, base, strict=False))]
+            [[0], *(first[1:] + base for first, base in zip(firsts, bases, strict=True))]
         ),
-        node_keys=np.concatenate(nodes),
+        node_keys=np.concatenate(all_nodes),
     )
-
-
-def _dtype(name: str) -> pl.DataType:
-    from forewarn.job.columns import JOB_SCHEMA
-
-    return JOB_SCHEMA.get(name, pl.Int64())
 
 
 def _ordered(frame: pl.DataFrame) -> pl.DataFrame:
@@ -123,10 +125,19 @@ def events_of(inputs: Inputs) -> Events:
 
 
 def walk(
-    state: State, inputs: Inputs, events: Events, *, emitted: int = NEVER
+    state: State,
+    inputs: Inputs,
+    events: Events,
+    *,
+    emitted: int = NEVER,
+    places: NDArray[np.int64] | None = None,
 ) -> Iterator[tuple[State, NDArray[np.int64], NDArray[np.float64]]]:
-    """Let the kernel walk all events; after each chunk the state, and the jobs and features emitted in it."""
-    places = np.full(inputs.numbers.shape[0], -1, np.int64)
+    """Let the kernel walk all events; after each chunk the state, and the jobs and features emitted in it.
+
+    `places`, where given, tells at the end where each job lies that is still in flight; -1 for the others.
+    """
+    if places is None:
+        places = np.full(inputs.numbers.shape[0], -1, np.int64)
     for begin in range(0, len(events.times), _CHUNK):
         chunk = slice(begin, begin + _CHUNK)
         kinds, jobs = events.kinds[chunk], events.jobs[chunk]

@@ -6,11 +6,10 @@ Once for a frame of jobs and once for one job, side by side; the replay test hol
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -53,11 +52,15 @@ _PLAIN_ATOMS = MappingProxyType(
         L.A_QOS: "qos",
     }
 )
-# All that the features read of a record.
+# All that the features read of a record, for what was asked and for what became of it.
 COLUMNS = (
-    *("cluster", "job_id", "submit", "start", "end", "suspended", "outcome", "known_at", "max_memory"),
+    *("cluster", "job_id", "submit", "start"),
     *(*_PLAIN.values(), *_PLAIN_ATOMS.values(), "memory_per", "dependency", "defaulted", "nodes"),
     *("name", "application", "work_dir", "script_hash", "submit_line"),
+)
+RESULT_COLUMNS = (
+    *("cluster", "job_id", "submit", "start", "end", "suspended", "outcome", "known_at", "time_limit"),
+    "max_memory",
 )
 
 
@@ -154,13 +157,21 @@ def node_keys(nodes: str) -> NDArray[np.uint64]:
     return np.array([text_hash(f"node {name}") for name in names], np.uint64)
 
 
-def job_numbers(job: Job, facts: ClusterFacts, moment: int) -> NDArray[np.float64]:
+def policed_job(job: Job, facts: ClusterFacts) -> Job:
+    """`policed` for one job."""
+    filled = {
+        field: getattr(job, how["stand_in"]) if "stand_in" in how else how["fill"]
+        for field, how in facts.fields.items()
+        if getattr(job, field) is None
+    }
+    return replace(job, **filled) if filled else job
+
+
+def job_numbers(job: Job, zone: str, moment: int) -> NDArray[np.float64]:
     """`numbers_of` for one job, at a moment of its life."""
     made = np.full(len(L.NUMBERS), np.nan)
     for place, name in _PLAIN.items():
         value = getattr(job, name)
-        if value is None and name in facts.fields:
-            value = _policed_value(job, facts.fields[name])
         if value is not None:
             made[place] = value
     if job.memory_per in _PER:
@@ -168,12 +179,8 @@ def job_numbers(job: Job, facts: ClusterFacts, moment: int) -> NDArray[np.float6
     made[L.X_DEPENDS] = job.dependency is not None
     if job.defaulted is not None:
         made[L.X_DEFAULTED] = job.defaulted.count(",") + 1
-    made[L.X_UTC_OFFSET] = _utc_offset(facts.timezone, moment // 900 * 900)
+    made[L.X_UTC_OFFSET] = _utc_offset(zone, moment // 900 * 900)
     return made
-
-
-def _policed_value(job: Job, how: Mapping[str, Any]) -> Any:
-    return getattr(job, how["stand_in"]) if "stand_in" in how else how["fill"]
 
 
 @lru_cache(maxsize=1 << 10)

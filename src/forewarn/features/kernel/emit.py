@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from forewarn.features import layout as L
-from forewarn.features.kernel.cluster import decayed
+from forewarn.features.kernel.cluster import faded
 from forewarn.features.kernel.compiled import compiled
 from forewarn.features.kernel.entities import row_of
 from forewarn.features.kernel.numbers import log_ratio, mix, rate, short, total_memory
 from forewarn.features.kernel.regression import logit
 from forewarn.features.kernel.state import Floats, Hashes, Ints, Slots, State
 
+_NEWER = 0.97 ** np.arange(L.RING_JOBS)  # what a job of the ring weighs by its age
 PRIOR = 2.0  # how many jobs' worth a parent counts in a back-off rate
 
 
@@ -46,15 +47,12 @@ def _emit_queue(st: State, t: float, partition: int, out: Floats) -> None:
         out[4], out[5] = p[L.S_IN_FLIGHT] - p[L.S_RUNNING], p[L.S_RUNNING]
         out[6], out[7] = p[L.S_PENDING_CPUS], p[L.S_RUNNING_CPUS]
         out[9] = rate(p[L.S_WAIT_LOG], p[L.S_WAIT_WEIGHT])
-    out[10] = decayed(st, t, L.C_SUBMITS_10M)
-    ends = decayed(st, t, L.C_ENDS_10M)
-    out[11] = ends
-    # A hair of prior, so that the rate of a silent cluster does not hang on decayed dust.
-    out[12] = decayed(st, t, L.C_FAILS_10M) / ends if ends > 1e-3 else np.nan
-    ends = decayed(st, t, L.C_ENDS_1H)
-    out[13] = decayed(st, t, L.C_FAILS_1H) / ends if ends > 1e-3 else np.nan
-    ends = decayed(st, t, L.C_ENDS_1D)
-    out[14] = decayed(st, t, L.C_FAILS_1D) / ends if ends > 1e-3 else np.nan
+    minutes, hour, day = faded(st, t)
+    out[10], out[11] = c[L.C_SUBMITS_10M] * minutes, c[L.C_ENDS_10M] * minutes
+    # The rate of a cluster that has been silent for long would hang on dust.
+    out[12] = c[L.C_FAILS_10M] / c[L.C_ENDS_10M] if c[L.C_ENDS_10M] * minutes > 1e-3 else np.nan
+    out[13] = c[L.C_FAILS_1H] / c[L.C_ENDS_1H] if c[L.C_ENDS_1H] * hour > 1e-3 else np.nan
+    out[14] = c[L.C_FAILS_1D] / c[L.C_ENDS_1D] if c[L.C_ENDS_1D] * day > 1e-3 else np.nan
 
 
 @compiled
@@ -122,8 +120,7 @@ def _emit_encoded(
         )
         n += 3
     for k in L.CONTEXT_KEYS:
-        w = st.weight[slots[k]]
-        out[n] = rate(w[L.W_FAILS], w[L.W_COUNT])
+        out[n] = rate(st.weight[slots[k], L.W_FAILS], st.weight[slots[k], L.W_COUNT])
         n += 1
     out[n : n + 7] = np.nan
     if rows[L.E_USER] > 0:
@@ -166,7 +163,7 @@ def _emit_similar(st: State, x: Floats, a: Hashes, ring: int, count: int, out: F
         best = max(best, alike)
         # Newer jobs weigh more: the ring is filled in turn.
         age = (count - 1 - i) % L.RING_JOBS
-        weight = alike * 0.97**age
+        weight = alike * _NEWER[age]
         total += weight
         fails += weight * r[L.N_FAILS]
         if not np.isnan(r[L.N_RUN_LOG]):

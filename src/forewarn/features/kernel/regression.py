@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from forewarn.features import layout as L
-from forewarn.features.kernel.cluster import decayed
 from forewarn.features.kernel.compiled import compiled
 from forewarn.features.kernel.numbers import (
     clipped,
@@ -44,8 +43,8 @@ def regression_slots(st: State, t: float, x: Floats, keys: Hashes, rows: Ints, s
     flight_last = steps(request[L.S_IN_FLIGHT], 1.0, 6) * 3 + three(request[L.S_LAST])
     limit_ratio = signed_steps(log_ratio(x[L.X_LIMIT], request[L.S_RUN_LOG], request[L.S_RUN_WEIGHT]))
     memory_ratio = signed_steps(log_ratio(total_memory(x), request[L.S_MEM_LOG], request[L.S_MEM_WEIGHT]))
-    near = fifths(rate(decayed(st, t, L.C_FAILS_10M), decayed(st, t, L.C_ENDS_10M)))
-    wide = fifths(rate(decayed(st, t, L.C_FAILS_1H), decayed(st, t, L.C_ENDS_1H)))
+    near = fifths(rate(st.cluster[L.C_FAILS_10M], st.cluster[L.C_ENDS_10M]))
+    wide = fifths(rate(st.cluster[L.C_FAILS_1H], st.cluster[L.C_ENDS_1H]))
     burst = steps(user[L.S_BURST], 1.0, 8) if since_submit <= 4 else 9
     burst_last = burst * 3 + three(user[L.S_LAST])
     streak = clipped(user[L.S_STREAK], 6)
@@ -113,10 +112,10 @@ def learn(st: State, slots: Slots, fails: float) -> None:
     st.cluster[L.C_BIAS_G] += error * error
     st.cluster[L.C_BIAS] -= STEP * error / np.sqrt(FIRST_SQUARES + st.cluster[L.C_BIAS_G])
     for k in range(L.N_KEYS):
-        w = st.weight[slots[k]]
-        gradient = error + L2 * w[L.W_WEIGHT]
-        w[L.W_SQUARES] += gradient * gradient
-        w[L.W_WEIGHT] -= STEP * gradient / np.sqrt(FIRST_SQUARES + w[L.W_SQUARES])
-        w[L.W_FAILS] = w[L.W_FAILS] * L.D100 + fails
-        w[L.W_COUNT] = w[L.W_COUNT] * L.D100 + 1.0
-        st.weight_dirty[slots[k]] = 1
+        slot = slots[k]
+        gradient = error + L2 * st.weight[slot, L.W_WEIGHT]
+        squares = st.weight[slot, L.W_SQUARES] + gradient * gradient
+        st.weight[slot, L.W_SQUARES] = squares
+        st.weight[slot, L.W_WEIGHT] -= STEP * gradient / np.sqrt(FIRST_SQUARES + squares)
+        st.weight[slot, L.W_FAILS] = st.weight[slot, L.W_FAILS] * L.D100 + fails
+        st.weight[slot, L.W_COUNT] = st.weight[slot, L.W_COUNT] * L.D100 + 1.0

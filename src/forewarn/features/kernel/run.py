@@ -62,11 +62,9 @@ def run(
                 emit_start(st, t, x, places[j], rows[L.E_USER], nodes, out[written, L.B_START :])
                 written += 1
             advance(st, t)
-            rows_of(st, st.flight_key[places[j]], rows)
-            started(st, t, places[j], rows)
+            started(st, t, places[j])
         else:
             advance(st, t)
-            rows_of(st, st.flight_key[places[j]], rows)
-            ended(st, t, places[j], rows, results[j], nodes)
+            ended(st, t, places[j], results[j], nodes)
             places[j] = -1
     return written

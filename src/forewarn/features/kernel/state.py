@@ -29,12 +29,11 @@ class State(NamedTuple):
     used: Ints  # rows, rings, free places for jobs in flight
     key: Hashes  # of each row
     entity: Floats  # rows × STATE; row 0 is nobody and is never written
-    dirty: NDArray[np.uint8]  # rows changed since they were last saved
     ring: Floats  # rings × RING_JOBS × RING
     weight: Floats  # WEIGHT_SLOTS × 4
-    weight_dirty: NDArray[np.uint8]
     cluster: Floats
     flight_key: Hashes  # jobs in flight × ENTITIES
+    flight_row: Ints  # … and the rows that these have
     flight_slot: Slots  # jobs in flight × KEYS
     flight: Floats  # jobs in flight × FLIGHT
     flight_free: Ints
@@ -52,12 +51,11 @@ def new_state() -> State:
         used=used,
         key=np.zeros(1, np.uint64),
         entity=entity,
-        dirty=np.zeros(1, np.uint8),
         ring=np.full((0, L.RING_JOBS, L.N_RING), np.nan),
         weight=np.zeros((L.WEIGHT_SLOTS, 4)),
-        weight_dirty=np.zeros(L.WEIGHT_SLOTS, np.uint8),
         cluster=np.zeros(len(L.CLUSTER)),
         flight_key=np.zeros((0, L.N_ENTITIES), np.uint64),
+        flight_row=np.zeros((0, L.N_ENTITIES), np.int64),
         flight_slot=np.zeros((0, L.N_KEYS), np.int32),
         flight=np.full((0, len(L.FLIGHT)), np.nan),
         flight_free=np.zeros(0, np.int64),
@@ -76,7 +74,6 @@ def with_room(state: State, *, rows: int, rings: int, flights: int) -> State:
             table_row=table_row,
             key=_longer(state.key, size),
             entity=_longer(state.entity, size),
-            dirty=_longer(state.dirty, size),
         )
     rings += int(state.used[USED_RINGS])
     if rings > state.ring.shape[0]:
@@ -89,6 +86,7 @@ def with_room(state: State, *, rows: int, rings: int, flights: int) -> State:
         state.used[FREE_FLIGHTS] += size - before
         state = state._replace(
             flight_key=_longer(state.flight_key, size),
+            flight_row=_longer(state.flight_row, size),
             flight_slot=_longer(state.flight_slot, size),
             flight=_longer(state.flight, size),
             flight_free=fresh,

@@ -51,6 +51,7 @@ def submitted(st: State, t: float, x: Floats, a: Hashes, keys: Hashes, rows: Int
     st.used[FREE_FLIGHTS] -= 1
     place = st.flight_free[st.used[FREE_FLIGHTS]]
     st.flight_key[place] = keys
+    st.flight_row[place] = rows
     st.flight_slot[place] = slots
     cpus = 1.0 if np.isnan(x[L.X_CPUS]) else x[L.X_CPUS]
     f = st.flight[place]
@@ -79,7 +80,7 @@ def submitted(st: State, t: float, x: Floats, a: Hashes, keys: Hashes, rows: Int
             s[L.S_IN_FLIGHT] += 1.0
             s[L.S_PENDING_CPUS] += cpus
             s[L.S_LAST_SUBMIT] = t
-            st.dirty[rows[e]] = 1
+            s[L.S_DIRTY] = 1.0
     st.cluster[L.C_PENDING] += 1.0
     st.cluster[L.C_PENDING_CPUS] += cpus
     st.cluster[L.C_SUBMITS_10M] += 1.0
@@ -87,8 +88,9 @@ def submitted(st: State, t: float, x: Floats, a: Hashes, keys: Hashes, rows: Int
 
 
 @compiled
-def started(st: State, t: float, place: int, rows: Ints) -> None:
+def started(st: State, t: float, place: int) -> None:
     """Move a job in flight from pending to running."""
+    rows = st.flight_row[place]
     f = st.flight[place]
     f[L.FL_START] = t
     cpus, wait = f[L.FL_CPUS], np.log2(max(0.0, t - f[L.FL_SUBMIT]) + 1.0)
@@ -102,7 +104,7 @@ def started(st: State, t: float, place: int, rows: Ints) -> None:
                 s[L.S_WAIT_LOG] * L.D15 + wait,
                 s[L.S_WAIT_WEIGHT] * L.D15 + 1.0,
             )
-            st.dirty[rows[e]] = 1
+            s[L.S_DIRTY] = 1.0
     c = st.cluster
     c[L.C_PENDING] -= 1.0
     c[L.C_RUNNING] += 1.0
@@ -112,9 +114,9 @@ def started(st: State, t: float, place: int, rows: Ints) -> None:
 
 
 @compiled
-def ended(st: State, t: float, place: int, rows: Ints, result: Floats, nodes: Hashes) -> None:
+def ended(st: State, t: float, place: int, result: Floats, nodes: Hashes) -> None:
     """The outcome of a job in flight has become known: leave the queue, learn, forget the job."""
-    f = st.flight[place]
+    f, rows = st.flight[place], st.flight_row[place]
     ran, cpus = not np.isnan(f[L.FL_START]), f[L.FL_CPUS]
     counts = not np.isnan(result[L.R_FAILS])
     run_log = np.log2(result[L.R_RUN_TIME] + 1.0) if result[L.R_RUN_TIME] >= 0.0 else np.nan
@@ -123,7 +125,7 @@ def ended(st: State, t: float, place: int, rows: Ints, result: Floats, nodes: Ha
     for e in range(L.N_ENTITIES):
         if rows[e] > 0:
             s = st.entity[rows[e]]
-            st.dirty[rows[e]] = 1
+            s[L.S_DIRTY] = 1.0
             s[L.S_IN_FLIGHT] -= 1.0
             if ran:
                 s[L.S_RUNNING] -= 1.0
@@ -151,7 +153,7 @@ def ended(st: State, t: float, place: int, rows: Ints, result: Floats, nodes: Ha
         for key in nodes:
             row = row_of(st, key)
             _to_ended(st.entity[row], t, fails, result[L.R_LIMIT], result[L.R_MEMORY_KILL])
-            st.dirty[row] = 1
+            st.entity[row, L.S_DIRTY] = 1.0
         if rows[L.E_USER] > 0:
             _remember(st, f, st.entity[rows[L.E_USER]], fails, run_log, mem_log)
         learn(st, st.flight_slot[place], fails)

@@ -1,0 +1,150 @@
+"""Fields whose absence would give the outcome away, and fields that are absent altogether.
+
+A request field can be missing because of how the job ended: in LLNL-Thunder the processors asked for are
+missing only for jobs that never ran, all of them failures. A model would learn the log-keeping, not the
+jobs. Such a field is found here, reported, and filled for the features with its most frequent value, so
+that its absence cannot be seen. A field that a log never has (CTC-SP2's processors asked for) takes the
+one that was given in its stead, which is reported too. Both are kept as the cluster's field policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import polars as pl
+
+from forewarn.features import labels
+from forewarn.job.outcomes import POLICIES
+from forewarn.store.base import ClusterFacts, Store
+
+REQUEST_FIELDS = (
+    *("cpus_asked", "nodes_asked", "tasks_asked", "memory_asked", "time_limit", "gpus_asked"),
+    *("priority", "user", "group", "account", "name", "work_dir", "submit_line", "application"),
+    *("partition", "qos", "script_hash", "memory_per"),
+)
+STAND_INS: Mapping[str, str] = MappingProxyType({"cpus_asked": "cpus_given", "nodes_asked": "nodes_given"})
+FEWEST = 30  # rows without the field; below, nothing is said
+# The absence nearly decides the outcome when the failure rate without the field lies, with its interval,
+# in the outer twentieth while the rate with it does not.
+NEARLY = 0.05
+_Z = 1.96
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One field whose absence matters."""
+
+    cluster: str
+    field: str
+    missing: int
+    rows: int
+    rate: float | None  # of failure without the field
+    base: float | None  # of failure with it
+    policy: Mapping[str, Any]
+
+    @property
+    def message(self) -> str:
+        """For people."""
+        if self.rate is None or self.base is None:
+            return (
+                f"{self.cluster}: no job has {self.field}; {self.policy['stand_in']} stands in for it, "
+                "which is known only after the job was placed"
+            )
+        return (
+            f"{self.cluster}: {self.field} is missing in {self.missing:,} of {self.rows:,} jobs. Of those "
+            f"with a known outcome {self.rate:.1%} failed, of the others {self.base:.1%}: its absence gives "
+            f"the outcome away, so features see {self.policy['fill']!r} instead"
+        )
+
+
+def find_absences(frames: Iterable[pl.DataFrame], cluster: str) -> list[Finding]:
+    """The fields of a cluster's jobs whose absence matters."""
+    counted = _Counts()
+    for frame in frames:
+        counted.add(frame)
+    return [f for field in REQUEST_FIELDS if (f := counted.finding(cluster, field)) is not None]
+
+
+def absence_report(store: Store, cluster: str) -> list[Finding]:
+    """`find_absences` over what the store has seen of a cluster."""
+    columns = [*REQUEST_FIELDS, *STAND_INS.values(), "outcome", "start", "end", "suspended"]
+    return find_absences(store.scan("job", view="submit", cluster=cluster, columns=columns), cluster)
+
+
+def with_policies(facts: ClusterFacts, findings: Iterable[Finding]) -> ClusterFacts:
+    """The cluster's facts with the policies that the findings ask for."""
+    return replace(facts, fields={f.field: dict(f.policy) for f in findings})
+
+
+class _Counts:
+    """Rows and failures with and without each field, and the values it has."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.judged = 0
+        self.failed = 0
+        self.missing = dict.fromkeys(REQUEST_FIELDS, 0)
+        self.judged_without = dict.fromkeys(REQUEST_FIELDS, 0)
+        self.failed_without = dict.fromkeys(REQUEST_FIELDS, 0)
+        self.stand_in = dict.fromkeys(STAND_INS, 0)
+        self.values: dict[str, pl.DataFrame] = {}
+
+    def add(self, frame: pl.DataFrame) -> None:
+        frame = frame.with_columns(_fails=labels.fails(POLICIES["papers"]))
+        self.rows += frame.height
+        self.judged += frame.height - frame["_fails"].null_count()
+        self.failed += int(frame["_fails"].sum())
+        judged = pl.col("_fails").is_not_null()
+        without = frame.select(
+            *(pl.col(f).is_null().sum().alias(f"{f} missing") for f in REQUEST_FIELDS),
+            *((pl.col(f).is_null() & judged).sum().alias(f"{f} judged") for f in REQUEST_FIELDS),
+            *(
+                (pl.col(f).is_null() & (pl.col("_fails") == 1)).sum().alias(f"{f} failed")
+                for f in REQUEST_FIELDS
+            ),
+            *(pl.col(by).is_not_null().sum().alias(f"{f} stand_in") for f, by in STAND_INS.items()),
+        ).row(0, named=True)
+        for field in REQUEST_FIELDS:
+            self.missing[field] += without[f"{field} missing"]
+            self.judged_without[field] += without[f"{field} judged"]
+            self.failed_without[field] += without[f"{field} failed"]
+            if 0 < without[f"{field} missing"] < frame.height or field in self.values:
+                self._count_values(field, frame)
+        for field in STAND_INS:
+            self.stand_in[field] += without[f"{field} stand_in"]
+
+    def _count_values(self, field: str, frame: pl.DataFrame) -> None:
+        found = frame.select(pl.col(field).drop_nulls().value_counts(sort=True).head(1000)).unnest(field)
+        if field in self.values:
+            found = pl.concat([self.values[field], found]).group_by(field).agg(pl.col("count").sum())
+        self.values[field] = found
+
+    def finding(self, cluster: str, field: str) -> Finding | None:
+        missing = self.missing[field]
+        if self.rows and missing == self.rows and self.stand_in.get(field):
+            return Finding(cluster, field, missing, self.rows, None, None, {"stand_in": STAND_INS[field]})
+        n, k = self.judged_without[field], self.failed_without[field]
+        others = self.judged - n
+        if n < FEWEST or others < FEWEST or field not in self.values:
+            return None
+        base = (self.failed - k) / others
+        low, high = wilson(k, n)
+        if not ((low > 1 - NEARLY > base) or (high < NEARLY < base)):
+            return None
+        most = self.values[field].sort("count", field, descending=[True, False])[field][0]
+        return Finding(cluster, field, missing, self.rows, k / n, base, {"fill": most})
+
+
+def wilson(successes: int, n: int) -> tuple[float, float]:
+    """Wilson's interval of a share.
+
+    >>> [round(x, 3) for x in wilson(98, 100)]
+    [0.93, 0.994]
+    """
+    share, z2 = successes / n, _Z * _Z
+    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
+    spread = _Z / (1 + z2 / n) * (share * (1 - share) / n + z2 / (4 * n * n)) ** 0.5
+    return middle - spread, middle + spread

@@ -1,0 +1,178 @@
+"""The kernel one event at a time: what the collector and the stream do as jobs come and go.
+
+`OnlineFeatures` is the one writer of a cluster's online state: it keeps the state in memory, walks each
+event with the same compiled `run` as the batch, and saves what changed into the store. `features_now` is
+for everybody else: it fetches from the store only the rows that one job's keys name.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forewarn.features import layout as L  # noqa: N812
+from forewarn.features import saved
+from forewarn.features.batch import events_of, read_inputs, walk
+from forewarn.features.inputs import job_atoms, job_numbers, job_result, node_keys, policed_job
+from forewarn.features.kernel.entities import entity_keys
+from forewarn.features.kernel.run import run
+from forewarn.features.kernel.state import KNOWN, NEVER, START, SUBMIT, new_state, with_room
+from forewarn.job.outcomes import Policy
+from forewarn.job.record import Job
+from forewarn.store.base import ClusterFacts, Store, Writer
+
+Row = NDArray[np.float64]
+_NO_NUMBERS, _NO_ATOMS = np.full(len(L.NUMBERS), np.nan), np.zeros(len(L.ATOMS), np.uint64)
+_NO_RESULT = np.full(len(L.RESULTS), np.nan)
+_NO_NODES = np.zeros(0, np.uint64)
+
+
+class OnlineFeatures:
+    """The online state of one cluster, for its one writer.
+
+    Events must come in order of time, as the batch walks them: in one second submits, then starts, then
+    outcomes. A job whose submit was not seen is put in flight by its start or outcome.
+    """
+
+    def __init__(self, cluster: str, policy: Policy, facts: ClusterFacts | None = None) -> None:
+        self.cluster = cluster
+        self.policy = policy
+        self.facts = facts or ClusterFacts()
+        self.state = new_state()
+        self.places: dict[int, int] = {}  # job to its place among those in flight
+        self._landed: set[int] = set()  # jobs no longer in flight since the last save
+        self._fresh: set[int] = set()  # jobs in flight that were touched since the last save
+        self._learned: set[int] = set()  # slots of the regression that changed since the last save
+        self._place = np.zeros(1, np.int64)
+        self._nobody = np.zeros(1, np.int64)
+
+    @classmethod
+    def from_history(cls, store: Store, cluster: str, policy: Policy) -> OnlineFeatures:
+        """Start from what the store has seen, walked in batch."""
+        facts = store.clusters().get(cluster, ClusterFacts())
+        made = cls(cluster, policy, facts)
+        inputs = read_inputs(store, cluster, policy, phase="submit")
+        places = np.full(inputs.numbers.shape[0], -1, np.int64)
+        for state, _, _ in walk(made.state, inputs, events_of(inputs), places=places):
+            made.state = state
+        flying = np.flatnonzero(places >= 0)
+        for job_id, submit, place in zip(
+            inputs.ids["job_id"].gather(flying),
+            inputs.ids["submit"].gather(flying),
+            places[flying],
+            strict=True,
+        ):
+            made.places[saved.job_key(job_id, submit)] = int(place)
+        made._fresh = set(made.places)
+        made._learned = set(np.flatnonzero(made.state.weight[:, L.W_COUNT]).tolist())
+        return made
+
+    @classmethod
+    def load(cls, store: Store, cluster: str, policy: Policy) -> OnlineFeatures:
+        """Go on from what was saved; a `StoreError` where nothing fitting was: then `from_history`."""
+        saved.check_meta(store, cluster, policy)
+        made = cls(cluster, policy, store.clusters().get(cluster, ClusterFacts()))
+        made.state, made.places = saved.load_all(store, cluster)
+        return made
+
+    def submit(self, job: Job) -> Row:
+        """A job was submitted: its features as of then."""
+        return self._walk(SUBMIT, job.submit, job, emitted=SUBMIT)
+
+    def start(self, job: Job) -> Row:
+        """A job started: its features as of then."""
+        assert job.start is not None
+        self._in_flight(job)
+        return self._walk(START, job.start, job, emitted=START)
+
+    def ended(self, job: Job, known_at: int) -> None:
+        """The outcome of a job has become known."""
+        self._in_flight(job)
+        self._walk(KNOWN, known_at, job, emitted=NEVER)
+
+    def save(self, writer: Writer) -> None:
+        """Save what changed since the last time."""
+        saved.save_changes(
+            writer,
+            self.cluster,
+            self.policy,
+            self.state,
+            flying={key: self.places[key] for key in self._fresh},
+            landed=self._landed,
+            learned=self._learned,
+        )
+        self._fresh, self._landed, self._learned = set(), set(), set()
+
+    def _in_flight(self, job: Job) -> None:
+        if saved.job_key(job.job_id, job.submit) not in self.places:
+            self._walk(SUBMIT, job.submit, job, emitted=NEVER)
+
+    def _walk(self, kind: int, moment: int, job: Job, *, emitted: int) -> Row:
+        key = saved.job_key(job.job_id, job.submit)
+        nodes = node_keys(job.nodes) if job.nodes and kind != SUBMIT else _NO_NODES
+        numbers, atoms, result = _NO_NUMBERS, _NO_ATOMS, _NO_RESULT
+        if kind == KNOWN:
+            result = job_result(job, self.policy)
+        else:
+            asked = policed_job(job, self.facts)
+            numbers, atoms = job_numbers(asked, self.facts.timezone, moment), job_atoms(asked)
+        self.state = with_room(
+            self.state, rows=L.N_ENTITIES + len(nodes), rings=kind == KNOWN, flights=kind == SUBMIT
+        )
+        self._place[0] = place = self.places.pop(key, -1)
+        slots = self.state.flight_slot[place]
+        out = np.empty((1, L.N_FEATURES))
+        run(
+            self.state,
+            np.array([moment]),
+            np.array([kind], np.int8),
+            self._nobody,
+            numbers[None],
+            atoms[None],
+            numbers[None],
+            atoms[None],
+            result[None],
+            np.array([0, len(nodes)]),
+            nodes,
+            self._place,
+            emitted,
+            out,
+        )
+        if kind == KNOWN:
+            self._learned.update(slots.tolist())
+            self._landed.add(key)
+            self._fresh.discard(key)
+        else:
+            self.places[key] = int(self._place[0])
+            self._fresh.add(key)
+        row: Row = out[0]
+        return row
+
+
+def features_now(store: Store, cluster: str, job: Job, *, at: int, facts: ClusterFacts | None = None) -> Row:
+    """A job's features at submit as of a moment, from the saved state: only its own rows are read."""
+    facts = facts or store.clusters().get(cluster, ClusterFacts())
+    job = policed_job(job, facts)
+    numbers, atoms = job_numbers(job, facts.timezone, at), job_atoms(job)
+    keys = np.zeros(L.N_ENTITIES, np.uint64)
+    entity_keys(numbers, atoms, keys)
+    state = saved.load_some(store, cluster, keys, numbers, at)
+    out = np.empty((1, L.N_FEATURES))
+    run(
+        with_room(state, rows=L.N_ENTITIES, rings=0, flights=1),
+        np.array([at]),
+        np.array([SUBMIT], np.int8),
+        np.zeros(1, np.int64),
+        numbers[None],
+        atoms[None],
+        numbers[None],
+        atoms[None],
+        _NO_RESULT[None],
+        np.zeros(2, np.int64),
+        _NO_NODES,
+        np.zeros(1, np.int64),
+        SUBMIT,
+        out,
+    )
+    row: Row = out[0]
+    return row

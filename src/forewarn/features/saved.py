@@ -1,0 +1,158 @@
+"""The online state in the store: one small row per entity, weight and job in flight, one per cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forewarn.errors import StoreError
+from forewarn.features import layout as L  # noqa: N812
+from forewarn.features.kernel.entities import row_of, rows_of
+from forewarn.features.kernel.regression import regression_slots
+from forewarn.features.kernel.state import (
+    FREE_FLIGHTS,
+    USED_RINGS,
+    USED_ROWS,
+    Floats,
+    Hashes,
+    State,
+    new_state,
+    with_room,
+)
+from forewarn.features.keys import text_hash
+from forewarn.job.outcomes import Policy
+from forewarn.store.base import Store, Writer
+
+ENTITY, RING, WEIGHT, FLIGHT, CLUSTER, META = "entity", "ring", "weight", "flight", "cluster", "meta"
+_SPACES = (ENTITY, RING, WEIGHT, FLIGHT, CLUSTER, META)
+_RING_SHAPE = (L.RING_JOBS, L.N_RING)
+_KEY_BYTES, _SLOT_BYTES = 8 * L.N_ENTITIES, 4 * L.N_KEYS
+
+
+def job_key(job_id: str, submit: int) -> int:
+    """The key of a job in flight within its cluster."""
+    return _signed(text_hash(f"{job_id} {submit}"))
+
+
+def _signed(key: int) -> int:
+    """Stores keep signed integers."""
+    return key - (1 << 64) if key >= 1 << 63 else key
+
+
+def _meta(policy: Policy) -> bytes:
+    """What saved state depends on: another layout or policy makes it worthless."""
+    layout = (L.ENTITIES, L.STATE, L.CLUSTER, L.RING, L.RING_JOBS, L.FLIGHT, L.KEYS, L.WEIGHT_SLOTS)
+    digest = hashlib.sha256(repr(layout).encode()).hexdigest()[:16]
+    return json.dumps({"layout": digest, "policy": policy.name}).encode()
+
+
+def check_meta(store: Store, cluster: str, policy: Policy) -> None:
+    """Raise a `StoreError` unless the saved state is of this layout and policy."""
+    if store.get_state(cluster, META, [0]).get(0) != _meta(policy):
+        raise StoreError(
+            f"no online state of cluster {cluster!r} for policy {policy.name!r} and this version: "
+            "it has to be made from history"
+        )
+
+
+def save_changes(
+    writer: Writer,
+    cluster: str,
+    policy: Policy,
+    state: State,
+    *,
+    flying: Mapping[int, int],
+    landed: Iterable[int],
+    learned: Iterable[int],
+) -> None:
+    """Write what changed: entities by their mark, jobs in flight, jobs that landed, slots that learned."""
+    rows = np.flatnonzero(state.entity[: state.used[USED_ROWS], L.S_DIRTY])
+    writer.put_state(cluster, ENTITY, _entities(state, rows))
+    writer.put_state(cluster, RING, _rings(state, rows))
+    writer.put_state(cluster, WEIGHT, ((slot, state.weight[slot].tobytes()) for slot in learned))
+    writer.put_state(cluster, FLIGHT, ((key, _flight(state, place)) for key, place in flying.items()))
+    writer.drop_state(cluster, FLIGHT, landed)
+    writer.put_state(cluster, CLUSTER, [(0, state.cluster.tobytes())])
+    writer.put_state(cluster, META, [(0, _meta(policy))])
+    state.entity[rows, L.S_DIRTY] = 0.0
+
+
+def clear(writer: Writer, cluster: str) -> None:
+    """Forget all online state of a cluster."""
+    for space in _SPACES:
+        writer.drop_state(cluster, space)
+
+
+def _entities(state: State, rows: NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
+    for row in rows:
+        values = state.entity[row].copy()
+        values[[L.S_RING, L.S_DIRTY]] = 0.0  # where its ring lies is this process's business
+        yield _signed(int(state.key[row])), values.tobytes()
+
+
+def _rings(state: State, rows: NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
+    for row in rows[state.entity[rows, L.S_RING] > 0]:
+        ring = int(state.entity[row, L.S_RING]) - 1
+        yield _signed(int(state.key[row])), state.ring[ring].tobytes()
+
+
+def _flight(state: State, place: int) -> bytes:
+    parts = state.flight_key[place], state.flight_slot[place], state.flight[place]
+    return b"".join(part.tobytes() for part in parts)
+
+
+def load_all(store: Store, cluster: str) -> tuple[State, dict[int, int]]:
+    """The whole state of a cluster, and where each job in flight lies."""
+    entities, rings = dict(store.all_state(cluster, ENTITY)), dict(store.all_state(cluster, RING))
+    flights = dict(store.all_state(cluster, FLIGHT))
+    state = with_room(new_state(), rows=len(entities), rings=len(rings), flights=len(flights))
+    _put_entities(state, entities, rings)
+    for slot, values in store.all_state(cluster, WEIGHT):
+        state.weight[slot] = np.frombuffer(values)
+    _put_cluster(state, store, cluster)
+    places: dict[int, int] = {}
+    for key, values in flights.items():
+        state.used[FREE_FLIGHTS] -= 1
+        place = int(state.flight_free[state.used[FREE_FLIGHTS]])
+        places[key] = place
+        rest = _KEY_BYTES + _SLOT_BYTES
+        state.flight_key[place] = np.frombuffer(values[:_KEY_BYTES], np.uint64)
+        rows_of(state, state.flight_key[place], state.flight_row[place])
+        state.flight_slot[place] = np.frombuffer(values[_KEY_BYTES:rest], np.int32)
+        state.flight[place] = np.frombuffer(values[rest:])
+    return state, places
+
+
+def load_some(store: Store, cluster: str, keys: Hashes, numbers: Floats, at: int) -> State:
+    """A state that holds what one job's features need: its entities, its ring, its weights."""
+    wanted = [_signed(int(key)) for key in keys if key]
+    entities = store.get_state(cluster, ENTITY, wanted)
+    rings = store.get_state(cluster, RING, [_signed(int(keys[L.E_USER]))])
+    state = with_room(new_state(), rows=len(wanted), rings=1, flights=0)
+    _put_entities(state, entities, rings)
+    _put_cluster(state, store, cluster)
+    rows, slots = np.zeros(L.N_ENTITIES, np.int64), np.zeros(L.N_KEYS, np.int32)
+    rows_of(state, keys, rows)
+    regression_slots(state, float(at), numbers, keys, rows, slots)
+    for slot, values in store.get_state(cluster, WEIGHT, [int(s) for s in slots]).items():
+        state.weight[slot] = np.frombuffer(values)
+    return state
+
+
+def _put_entities(state: State, entities: Mapping[int, bytes], rings: Mapping[int, bytes]) -> None:
+    for key, values in entities.items():
+        row = row_of(state, np.uint64(key % (1 << 64)))
+        state.entity[row] = np.frombuffer(values)
+        if key in rings:
+            state.ring[state.used[USED_RINGS]] = np.frombuffer(rings[key]).reshape(_RING_SHAPE)
+            state.used[USED_RINGS] += 1
+            state.entity[row, L.S_RING] = state.used[USED_RINGS]
+
+
+def _put_cluster(state: State, store: Store, cluster: str) -> None:
+    for values in store.get_state(cluster, CLUSTER, [0]).values():
+        state.cluster[:] = np.frombuffer(values)

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from forewarn.features.absence import find_absences, with_policies
+from forewarn.features.batch import inputs_of
+from forewarn.features.table import feature_frames
+from forewarn.job.outcomes import POLICIES
+from forewarn.sources.base import open_source
+from forewarn.store.base import ClusterFacts
+from tests.features.histories import history
+
+
+def test_a_field_missing_only_in_failures_is_found_and_hidden() -> None:
+    failed = pl.col("outcome") == "failed"
+    jobs = history(2000).with_columns(
+        cpus_asked=pl.when(failed).then(None).otherwise(pl.col("cpus_asked").fill_null(4)),
+        time_limit=pl.col("time_limit").fill_null(60),
+    )
+    (found,) = (f for f in find_absences([jobs[:900], jobs[900:]], "c") if f.field == "cpus_asked")
+    assert found.rate == 1.0
+    assert found.base is not None
+    assert found.base < 0.5
+    assert "gives the outcome away" in found.message
+    facts = with_policies(ClusterFacts(), [found])
+    inputs = inputs_of([jobs], None, [jobs], facts, POLICIES["papers"])
+    table = pl.concat(feature_frames(inputs, "submit", "generic"))
+    assert table["cpus"].null_count() == 0
+    hidden = table.join(jobs.filter(failed), on=["job_id", "submit"], how="semi")["cpus"]
+    assert hidden.unique().to_list() == [found.policy["fill"]]
+    assert (table["cpus"] == found.policy["fill"]).sum() > hidden.len()  # others have it too
+
+
+def test_fields_missing_at_random_are_left_alone() -> None:
+    assert [f.field for f in find_absences([history(3000)], "c")] == []
+
+
+def test_a_field_no_job_has_is_stood_in_for() -> None:
+    jobs = history(300).with_columns(cpus_asked=pl.lit(None, pl.Int64))
+    (found,) = find_absences([jobs], "c")
+    assert found.policy == {"stand_in": "cpus_given"}
+    assert "stands in" in found.message
+
+
+def test_too_few_rows_say_nothing() -> None:
+    jobs = history(29).with_columns(user=pl.when(pl.col("outcome") == "failed").then(None).otherwise("user"))
+    assert find_absences([jobs], "c") == []
+
+
+@pytest.mark.shared_data
+def test_thunders_missing_processors(shared_data: Path) -> None:
+    """1,062 jobs that never ran, all failures, have no requested processors."""
+    source = open_source(f"swf:{shared_data}/swf/LLNL-Thunder-2007-1.1-cln.swf.gz")
+    frames = [b.frame for b in source.batches()]
+    findings = find_absences(frames, "thunder")
+    assert [f.field for f in findings] == ["cpus_asked"]
+    assert findings[0].rate == 1.0
+    jobs = pl.concat(frames).with_columns(known_at=pl.col("end"))
+    judged = jobs.filter(pl.col("cpus_asked").is_null() & (pl.col("outcome") != "unknown"))
+    assert judged.height == 1062
+    facts = with_policies(ClusterFacts("US/Pacific"), findings)
+    inputs = inputs_of([jobs], None, [jobs], facts, POLICIES["papers"])
+    assert not np.isnan(inputs.numbers[:, 0]).any()
+
+
+@pytest.mark.shared_data
+def test_ctc_has_no_requested_processors(shared_data: Path) -> None:
+    source = open_source(f"swf:{shared_data}/swf/CTC-SP2-1996-3.1-cln.swf.gz")
+    (found,) = find_absences((b.frame for b in source.batches()), "ctc")
+    assert (found.field, found.policy) == ("cpus_asked", {"stand_in": "cpus_given"})

@@ -1,0 +1,174 @@
+"""Design rule 2: the batch table and the same log one event at a time are the same numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from forewarn.errors import StoreError
+from forewarn.features import layout as L  # noqa: N812
+from forewarn.features.batch import _ordered, events_of, read_inputs, walk
+from forewarn.features.kernel.state import KNOWN, START, SUBMIT, new_state
+from forewarn.features.online import OnlineFeatures, features_now
+from forewarn.job.columns import SCHEMAS, to_records
+from forewarn.job.outcomes import POLICIES, Policy
+from forewarn.job.record import Job
+from forewarn.operate.ingest import ingest
+from forewarn.sources.base import open_source
+from forewarn.store.base import ClusterFacts, Store
+from forewarn.store.embedded import open_store
+from tests.features.histories import history
+
+
+def batch(store: Store, cluster: str, policy: Policy, phase: str) -> np.ndarray:
+    inputs = read_inputs(store, cluster, policy, phase=phase)
+    kind = SUBMIT if phase == "submit" else START
+    return np.concatenate([v for _, _, v in walk(new_state(), inputs, events_of(inputs), emitted=kind)])
+
+
+def replay(
+    store: Store, cluster: str, policy: Policy, restarts: int
+) -> tuple[np.ndarray, np.ndarray, OnlineFeatures]:
+    """The log through the online path, saved to the store and loaded anew now and then."""
+    views = {
+        view: list(to_records(_ordered(pl.concat(store.scan(view=view, cluster=cluster))), Job))
+        for view in ("submit", "start", "now")
+    }
+    events = events_of(read_inputs(store, cluster, policy, phase="submit"))
+    rows: dict[int, list[np.ndarray]] = {SUBMIT: [], START: []}
+    online = OnlineFeatures(cluster, policy, store.clusters()[cluster])
+    stops = set(np.linspace(0, len(events.times), restarts + 2, dtype=int)[1:-1].tolist())
+    for i, (t, kind, j) in enumerate(zip(events.times, events.kinds, events.jobs, strict=True)):
+        if i in stops:
+            with store.writing() as writer:
+                online.save(writer)
+            online = OnlineFeatures.load(store, cluster, policy)
+        if kind == SUBMIT:
+            rows[SUBMIT].append(online.submit(views["submit"][j]))
+        elif kind == START:
+            rows[START].append(online.start(views["start"][j]))
+        else:
+            online.ended(views["now"][j], int(t))
+    return np.array(rows[SUBMIT]), np.array(rows[START]), online
+
+
+def assert_same(one: np.ndarray, other: np.ndarray) -> None:
+    """Integers equal, floats to 1e-9 (in fact to the last bit), missing where missing."""
+    assert one.shape == other.shape
+    for place, feature in enumerate(L.FEATURES):
+        tolerance = 0.0 if feature.integer else 1e-9
+        np.testing.assert_allclose(
+            other[:, place], one[:, place], rtol=tolerance, atol=tolerance, err_msg=feature.name
+        )
+
+
+@pytest.fixture
+def made_up(tmp_path: Path) -> Store:
+    """A store with a made-up history in which requests change while pending."""
+    store = open_store(tmp_path / "home", known_delay=60)
+    frame = history(1500).drop("known_at")
+    final = frame.with_columns(
+        partition=pl.when(pl.int_range(pl.len()) % 4 == 0).then(pl.lit("long")).otherwise("partition"),
+        time_limit=pl.when(pl.int_range(pl.len()) % 5 == 0).then(7200).otherwise("time_limit"),
+    )
+    final = final.filter(pl.col("seen_at") > pl.col("submit"))
+    asked = frame.with_columns(
+        seen_at=pl.col("submit"), reconstructed=pl.lit(False), outcome=None, start=None, end=None
+    )
+    asked = asked.cast({c: SCHEMAS["job"][c] for c in ("outcome", "start", "end")})
+    with store.writing() as writer:
+        writer.observe("job", asked)
+        writer.observe("job", final)
+        writer.describe_cluster("c", ClusterFacts("Europe/Berlin", {"group": {"fill": "g0"}}))
+    return store
+
+
+@pytest.mark.parametrize("policy", ["papers", "wasted"])
+def test_a_made_up_history_replays_to_the_same_table(made_up: Store, policy: str) -> None:
+    submit, start, _ = replay(made_up, "c", POLICIES[policy], restarts=3)
+    assert_same(batch(made_up, "c", POLICIES[policy], "submit"), submit)
+    assert_same(batch(made_up, "c", POLICIES[policy], "start"), start)
+    assert np.isfinite(submit[:, [f.name for f in L.FEATURES].index("similar_rate")]).any()
+    assert np.isfinite(start[:, [f.name for f in L.FEATURES].index("node_rate_max")]).any()
+
+
+def test_what_changed_while_pending_is_seen_at_start_only(made_up: Store) -> None:
+    name = [f.name for f in L.FEATURES].index("time_limit")
+    submit = batch(made_up, "c", POLICIES["papers"], "submit")[:, name]
+    start = batch(made_up, "c", POLICIES["papers"], "start")[:, name]
+    # The change was seen with the end, which is after the submit: the submit may not know it.
+    assert not (submit == 7200).any()
+    instant = (start == 7200).sum()  # started when they were last seen: ended at once, or still running
+    assert instant < 30
+    changed = made_up.observations("job", {"cluster": "c"}).with_columns(time_limit=9000)
+    with made_up.writing() as writer:
+        writer.observe("job", changed.filter("reconstructed").with_columns(seen_at=pl.col("submit") + 1))
+    assert not (batch(made_up, "c", POLICIES["papers"], "submit")[:, name] == 9000).any()
+    assert (batch(made_up, "c", POLICIES["papers"], "start")[:, name] == 9000).sum() > 1000
+
+
+def test_state_made_from_history_goes_on_like_the_replay(made_up: Store) -> None:
+    policy = POLICIES["wasted"]
+    _, _, online = replay(made_up, "c", policy, restarts=0)
+    other = OnlineFeatures.from_history(made_up, "c", policy)
+    with made_up.writing() as writer:
+        other.save(writer)
+    saved = OnlineFeatures.load(made_up, "c", policy)
+    (last,) = made_up.scan(cluster="c")
+    job = next(to_records(last.tail(1), Job))
+    now = job.submit + 10**6
+    new = {"job_id": "999999", "submit": now}
+    later = Job(**{f: getattr(job, f) for f in job.__slots__} | new)
+    one = online.submit(later)
+    np.testing.assert_array_equal(other.submit(later), one)
+    np.testing.assert_array_equal(saved.submit(later), one)
+
+
+def test_a_reader_fetches_only_its_own_rows_and_gets_the_writers_features(made_up: Store) -> None:
+    policy = POLICIES["wasted"]
+    online = OnlineFeatures.from_history(made_up, "c", policy)
+    with made_up.writing() as writer:
+        online.save(writer)
+    jobs = list(to_records(pl.concat(made_up.scan(cluster="c")).tail(20), Job))
+    moment = max(j.submit for j in jobs) + 10**5
+    for job in jobs:
+        asked = Job(
+            **{f: getattr(job, f) for f in job.__slots__} | {"submit": moment, "job_id": job.job_id + "9"}
+        )
+        seen = features_now(made_up, "c", asked, at=moment)
+        np.testing.assert_array_equal(OnlineFeatures.load(made_up, "c", policy).submit(asked), seen)
+
+
+def test_state_of_another_policy_is_refused(made_up: Store) -> None:
+    online = OnlineFeatures.from_history(made_up, "c", POLICIES["wasted"])
+    with pytest.raises(StoreError, match="from history"):
+        OnlineFeatures.load(made_up, "c", POLICIES["wasted"])
+    with made_up.writing() as writer:
+        online.save(writer)
+    with pytest.raises(StoreError, match="papers"):
+        OnlineFeatures.load(made_up, "c", POLICIES["papers"])
+
+
+def test_an_end_without_a_submit_seen_is_learned_from(made_up: Store) -> None:
+    online = OnlineFeatures("c", POLICIES["papers"])
+    job = Job(cluster="c", job_id="1", submit=0, user="u", cpus_asked=1, start=5, end=9, outcome="failed")
+    online.ended(job, 10)
+    again = online.submit(Job(cluster="c", job_id="2", submit=20, user="u", cpus_asked=1))
+    assert again[[f.name for f in L.FEATURES].index("user_last")] == 1
+    assert online.places.keys() != set()
+    assert KNOWN == 2
+
+
+@pytest.mark.shared_data
+@pytest.mark.slow
+def test_ctc_replays_to_the_same_table(shared_data: Path, tmp_path: Path) -> None:
+    store = open_store(tmp_path / "home")
+    ingest(store, open_source(f"swf:{shared_data}/swf/CTC-SP2-1996-3.1-cln.swf.gz"))
+    (cluster,) = store.clusters()
+    submit, start, _ = replay(store, cluster, POLICIES["papers"], restarts=2)
+    assert len(submit) == 77_222
+    assert_same(batch(store, cluster, POLICIES["papers"], "submit"), submit)
+    assert_same(batch(store, cluster, POLICIES["papers"], "start"), start)
