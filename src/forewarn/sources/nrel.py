@@ -107,25 +107,28 @@ class NrelSource(Source):
         for block in line_blocks(stream, self.options.block_bytes):
             if b"\0" in block:
                 raise SourceError(f"{self.path}: binary data near line {line + 1}, not NREL's csv")
-            lines = (
-                pl.Series("text", block.decode("utf-8", errors="replace").split("\n"), dtype=pl.String)
-                .to_frame()
-                .with_row_index("line", offset=line + 1)
-                .select(pl.col("line").cast(pl.Int64), pl.col("text").str.strip_chars_end("\r"))
-                .filter(pl.col("text").str.strip_chars() != "")
-            )
+            while not names and block:
+                head, _, block = block.partition(b"\n")
+                line += 1
+                if head.strip():
+                    names = [name.strip(' "\r\ufeff') for name in head.decode("utf-8", "replace").split(",")]
+                    self._check(names)
+            if block:
+                regular = _regular(block, names, line)
+                yield (regular, []) if regular is not None else self._cells(block, names, line)
             line += block.count(b"\n")
-            if not names and lines.height:
-                names = [name.strip(' "\ufeff') for name in lines["text"][0].split(",")]
-                self._check(names)
-                lines = lines[1:]
-            if lines.height:
-                yield self._cells(lines, names)
         if not names:
             raise SourceError(f"{self.path}: nothing in it but blank lines")
 
-    def _cells(self, lines: pl.DataFrame, names: list[str]) -> Part:
+    def _cells(self, block: bytes, names: list[str], before: int) -> Part:
         """The lines as columns of text; those with too few or too many apart."""
+        lines = (
+            pl.Series("text", block.decode("utf-8", errors="replace").split("\n"), dtype=pl.String)
+            .to_frame()
+            .with_row_index("line", offset=before + 1)
+            .select(pl.col("line").cast(pl.Int64), pl.col("text").str.strip_chars_end("\r"))
+            .filter(pl.col("text").str.strip_chars() != "")
+        )
         commas = pl.col("text").str.replace_all('"[^"]*"', "").str.count_matches(",", literal=True)
         counted = lines.with_columns(_columns=commas + 1)
         wrong = counted.filter(pl.col("_columns") != len(names))
@@ -144,6 +147,9 @@ class NrelSource(Source):
         return cells.select(good["line"], *(name for name in names if name in _COLUMNS)), bad
 
     def _check(self, found: Sequence[str]) -> None:
+        twice = [name for name in _COLUMNS if found.count(name) > 1]
+        if twice:
+            raise SourceError(f"{self.path}: two columns {twice[0]!r}")
         for name in _NEEDED:
             if name not in found:
                 raise SourceError(
@@ -171,18 +177,16 @@ class NrelSource(Source):
             for name in (*_NUMBERS, *_TIMES)
             if name in frame.columns
         }
-        wrong = pl.select(
-            line=typed["line"],
-            field=pl.coalesce(pl.when(test).then(pl.lit(name)) for name, test in lost.items()),
-            value=pl.coalesce(
-                pl.when(test).then(frame[name].cast(pl.String, strict=False)) for name, test in lost.items()
-            ),
-        )
-        bad += [
-            self.bad(line, name, f"not a {'time' if name in _TIMES else 'number'}: {value!r}")
-            for line, name, value in wrong.drop_nulls("field").iter_rows()
-        ]
-        return typed.filter(wrong["field"].is_null())
+        wrong = [name for name, test in lost.items() if test.any()]
+        if not wrong:
+            return typed
+        field = pl.select(pl.coalesce(pl.when(lost[n]).then(pl.lit(n)) for n in wrong)).to_series()
+        rejected = frame.with_columns(_field=field).filter(field.is_not_null())
+        for row in rejected.iter_rows(named=True):
+            name = row["_field"]
+            what = "time" if name in _TIMES else "number"
+            bad.append(self.bad(row["line"], name, f"not a {what}: {row[name]!r}"))
+        return typed.filter(field.is_null())
 
     def _column(self, frame: pl.DataFrame, name: str, dtype: pl.DataType) -> pl.Expr:
         if name not in frame.columns:
@@ -209,15 +213,16 @@ class NrelSource(Source):
 
     def _numbered(self, frame: pl.DataFrame) -> pl.DataFrame:
         """With `task`: how many rows of the same job id and submit time came before in one run of it."""
-        run = pl.col("submit_time").rle_id()
-        before = pl.lit(0, pl.Int64)
+        frame = frame.with_columns(_run=pl.col("submit_time").rle_id(), task=pl.lit(0, pl.Int64))
+        pair = pl.struct("_run", "job_id")
+        repeated = frame.filter(pair.is_duplicated())  # few, and counting within groups is slow
+        if repeated.height:
+            counted = repeated.select("line", task=pl.int_range(pl.len(), dtype=pl.Int64).over(pair))
+            frame = frame.update(counted, on="line")
         if self._seen:
-            known = pl.col("job_id").replace_strict(self._seen, default=0, return_dtype=pl.Int64)
+            before = pl.col("job_id").replace_strict(self._seen, default=0, return_dtype=pl.Int64)
             goes_on = (pl.col("_run") == 0) & (pl.col("submit_time") == self._submit)
-            before = pl.when(goes_on).then(known).otherwise(0)
-        frame = frame.with_columns(_run=run).with_columns(
-            task=pl.int_range(pl.len(), dtype=pl.Int64).over("_run", "job_id") + before
-        )
+            frame = frame.with_columns(pl.col("task") + pl.when(goes_on).then(before).otherwise(0))
         self._tasks += frame.select((pl.col("task") > 0).sum()).item()
         if frame.height:
             last = frame.filter(pl.col("_run") == pl.col("_run").max())
@@ -257,6 +262,26 @@ class NrelSource(Source):
             outcome=outcome,
             cancelled_by=pl.col("state").str.extract(r" by (\S+)"),
         )
+
+
+def _regular(block: bytes, names: list[str], before: int) -> pl.DataFrame | None:
+    """The lines as columns, read at once, if they are all as they should be."""
+    rows = block.count(b"\n") + (not block.endswith(b"\n"))
+    # As many commas as rows and columns need: where a row has too few, another has too many, and Polars
+    # refuses that one.
+    if b'"' in block or block.count(b",") != rows * (len(names) - 1):
+        return None
+    types = [pl.Float64() if name in _NUMBERS else pl.String() for name in names]
+    try:
+        cells = pl.read_csv(block, has_header=False, schema_overrides=types, new_columns=names)
+    except pl.exceptions.PolarsError:
+        return None
+    place = pl.int_range(before + 1, before + 1 + pl.len(), dtype=pl.Int64)
+    return (
+        cells.select(*(name for name in names if name in _COLUMNS), line=place)
+        if cells.height == rows
+        else None
+    )
 
 
 def _texts(rows: list[dict[str, object]], lines: list[int]) -> pl.DataFrame:
