@@ -48,10 +48,14 @@ def schema_of(phase: str, feature_set: str) -> dict[str, pl.DataType]:
 def to_frame(values: NDArray[np.float64], phase: str, feature_set: str) -> pl.DataFrame:
     """Rows of the kernel as columns, NaN as null."""
     places = L.selected(phase, feature_set)
-    names = [L.FEATURES[place].name for place in places]
-    whole = [L.FEATURES[place].name for place in places if L.FEATURES[place].integer]
-    frame = pl.from_numpy(values[:, places], schema=names, orient="row")
-    return frame.with_columns(pl.all().fill_nan(None)).with_columns(pl.col(whole).cast(pl.Int64))
+    features = [L.FEATURES[place] for place in places]
+    columns = [
+        pl.Series(feature.name, column, nan_to_null=True)
+        for feature, column in zip(features, np.ascontiguousarray(values.T[places]), strict=True)
+    ]
+    return pl.DataFrame(
+        [c.cast(pl.Int64) if f.integer else c for f, c in zip(features, columns, strict=True)]
+    )
 
 
 def feature_frames(
