@@ -494,6 +494,7 @@ def test_no_job_is_no_error(tmp_path: Path) -> None:
         (answer([slurm_job()])[:-300], "cut short"),
         (b'{"jobs": [{"job_id" 1}]}', "not JSON at character 21"),
         (b'{"jobs": [' + b"[" * 100_000, "nested too deeply"),
+        (b'{"jobs": [' + b"1" * 5000 + b"]}", "not JSON at character 11"),
         (answer([{"job_id": "1", "state": ["RUNNING"]}]), "have no submit time"),
     ],
 )

@@ -19,7 +19,7 @@ from forewarn.sources.slurmrestd.partitions import PARTITION
 from forewarn.sources.slurmrestd.slurm_jobs import SLURM_JOB, is_slurm_job
 from forewarn.sources.slurmrestd.slurmdb_jobs import SLURMDB_JOB, is_slurmdb_job
 from forewarn.sources.slurmrestd.table import Table
-from forewarn.sources.slurmrestd.values import Fields, at, moment
+from forewarn.sources.slurmrestd.values import Fields, moment, text
 
 _KINDS = {"jobs": "job", "nodes": "node", "partitions": "partition"}
 # Rows are Python objects until they are a frame: few enough that they do not count.
@@ -44,7 +44,8 @@ def answer_batches(source: Source, stream: IO[bytes]) -> Iterator[Batch]:
             records += batch.frame.height + len(batch.bad)
             yield batch
     reader.finish()
-    errors = "; ".join(_error(error) for error in said.get("errors") or ())
+    listed = said.get("errors")
+    errors = "; ".join(_error(error) for error in listed) if isinstance(listed, list) else ""
     if not _KINDS.keys() & said:
         holds = ", ".join(said) or "nothing"
         raise SourceError(
@@ -139,7 +140,7 @@ class _Records:
         return Batch(self._kind, complete(frame, self._kind).drop_nulls("name"), tuple(bad))
 
     def _cluster(self) -> str:
-        answered = at("meta.slurm.cluster")(self._said)
+        answered = text("meta.slurm.cluster")(self._said)
         return self._source.options.cluster or answered or self._source.cluster
 
 
@@ -156,11 +157,11 @@ def _foot(stream: IO[bytes]) -> dict[str, Any]:
     while chunk := stream.read(1 << 20):
         tail = (tail + chunk)[-_FOOT_BYTES:]
     stream.seek(here)
-    text = tail.decode("utf-8", "replace")
+    foot = tail.decode("utf-8", "replace")
     # The members behind the records begin after a `]`; only from the right one do they reach the end.
-    for match in _FOOT.finditer(text):
+    for match in _FOOT.finditer(foot):
         try:
-            members: dict[str, Any] = json.loads("{" + text[match.end() :])
+            members: dict[str, Any] = json.loads("{" + foot[match.end() :])
         except ValueError:
             continue
         return members

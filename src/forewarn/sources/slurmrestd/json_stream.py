@@ -84,6 +84,8 @@ class JsonReader:
                 raise self._wrong(error.msg, error.pos) from None
             except RecursionError:
                 raise self._wrong("nested too deeply", self._at) from None
+            except ValueError as error:  # a number of thousands of digits
+                raise self._wrong(str(error), self._at) from None
             # A number that ends with the block may go on in the next: 1 as 1.5, and 1e- as 1e-7.
             if len(self._buffer) - end < 3 and isinstance(value, int | float) and self._more():
                 continue

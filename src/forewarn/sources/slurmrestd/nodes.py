@@ -12,7 +12,7 @@ def _state(record: Record) -> str | None:
     """Base state and flags joined: a list, or up to v0.0.38 a word in small letters and a list of flags."""
     state = record.get("state")
     parts = state if isinstance(state, list) else [state] if state else []
-    return "+".join([*parts, *record.get("state_flags", ())]).upper() or None
+    return "+".join([*parts, *(record.get("state_flags") or ())]).upper() or None
 
 
 def _gpus(record: Record) -> int | None:
