@@ -98,7 +98,7 @@ class Source(ABC):
                 raise SourceError(f"{self.path}: binary data in line {line}: not text that {self.name} reads")
             if not block.isascii():
                 block = block.decode("utf-8", errors="replace").encode()
-            yield before, block.replace(b"\r\n", b"\n") if b"\r\n" in block else block
+            yield before, block.replace(b"\r\n", b"\n") if b"\r" in block else block
             before += block.count(b"\n")
 
     def job_batch(self, frame: pl.DataFrame, bad: tuple[BadRow, ...] = ()) -> Batch:

@@ -74,7 +74,7 @@ def fine_duration(text: pl.Expr) -> pl.Expr:
     return duration(text, bare=1).cast(pl.Float64) + decimals.fill_null(0.0)
 
 
-_MEMORY = r"(?i)^\s*([0-9]+(?:\.[0-9]+)?)([BKMGTP]?)(?:I?B)?([cn]?)\s*$"
+_MEMORY = r"(?i)^\s*([0-9]+)(\.[0-9]+)?([BKMGTP]?)(?:I?B)?([cn]?)\s*$"
 _SCALE = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 
 
@@ -88,10 +88,14 @@ def memory(text: pl.Expr, *, bare: str = "M") -> pl.Expr:
 
     def amount(texts: pl.Series) -> pl.Series:
         parts = texts.str.extract_groups(_MEMORY).struct.unnest()
-        number, unit = pl.col(parts.columns[0]), pl.col(parts.columns[1]).str.to_uppercase()
-        scale = unit.replace_strict({"": _SCALE[bare], **_SCALE}, default=None, return_dtype=pl.Int64)
-        size = number.cast(pl.Float64, strict=False) * scale
-        found = parts.select(size.round(mode="half_to_even").cast(pl.Int64, strict=False)).to_series()
+        whole, decimals, unit, _ = (pl.col(name) for name in parts.columns)
+        scale = unit.str.to_uppercase().replace_strict(
+            {"": _SCALE[bare], **_SCALE}, default=None, return_dtype=pl.Int64
+        )
+        # Apart, since a float cannot hold every count of bytes.
+        rest = (decimals.cast(pl.Float64).fill_null(0.0) * scale).round(mode="half_to_even")
+        size = whole.cast(pl.Int64, strict=False) * scale + rest.cast(pl.Int64)
+        found = parts.select(size).to_series()
         return _with_no_limit(found, texts, UNLIMITED << 20)
 
     return text.map_batches(amount, return_dtype=pl.Int64)
@@ -99,7 +103,7 @@ def memory(text: pl.Expr, *, bare: str = "M") -> pl.Expr:
 
 def memory_per(text: pl.Expr) -> pl.Expr:
     """What an amount of memory is counted by, where the text says so: cpu or node."""
-    per = text.str.extract(_MEMORY, 3).str.to_lowercase()
+    per = text.str.extract(_MEMORY, 4).str.to_lowercase()
     return per.replace_strict({"c": "cpu", "n": "node"}, default=None, return_dtype=pl.String)
 
 
@@ -148,7 +152,7 @@ def once_each(text: pl.Expr, read: Callable[[str], Any], dtype: pl.DataType | ty
 
     def column(texts: pl.Series) -> pl.Series:
         distinct = texts.drop_nulls().unique()
-        values = pl.Series([value(item) for item in distinct], dtype=dtype)
+        values = pl.Series([value(item) for item in distinct], dtype=dtype, strict=False)
         return texts.replace_strict(distinct, values, default=None, return_dtype=dtype)
 
     return text.map_batches(column, return_dtype=dtype)
@@ -165,12 +169,14 @@ def tres(text: pl.Expr) -> pl.Expr:
     {'text': 'cpu=2,gres/gpu:a=3,mem=64000M,node=1', 'cpu': 2, 'mem': 67108864000, 'node': 1, 'gpu': 3}
     """
 
-    def read(item: str) -> dict[str, Any]:
+    def read(item: str) -> dict[str, Any] | None:
         found = parse_tres(item)
+        if not found:
+            return None
         counts = {name: found.get(name) for name in ("cpu", "mem", "node")}
         return {"text": format_tres(found), **counts, "gpu": gpus_in_tres(found)}
 
-    return once_each(present(text), read, TRES)
+    return once_each(text, read, TRES)
 
 
 def outcome(state: pl.Expr) -> pl.Expr:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 import polars as pl
 
 from forewarn.errors import UsageError
+from forewarn.job.units import parse_duration, parse_memory
 from forewarn.sources import units
 
 Reader = Callable[[pl.Expr], pl.Expr]
@@ -41,6 +42,7 @@ _TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*|\d{9,}|Unknown|None|N/A"
 JOB_ID = r"[0-9]+(?:_[0-9]+|_\[[^\]|]*\]|\+[0-9]+)?"
 
 ID = _form(JOB_ID + r"(?:\.[^\s|]+)?")
+SUBMIT = _form(_TIME)
 TIME = _form(rf"(?:{_TIME})?")
 DURATION = _form(r"(?:(?:\d+-)?\d+(?::\d+){0,2}(?:\.\d+)?|UNLIMITED|Partition_Limit|INVALID)?")
 NUMBER = _form(r"[0-9]*|Unknown|UNLIMITED|Partition_Limit|INVALID")
@@ -54,7 +56,7 @@ PHRASE = _form(r"[^|\n]*")  # Slurm's own words: spaces, but no separator
 NAME = _form(r"[^\n]*", free=True)
 PATH = _form(r"(?:/[^\n]*)?", free=True)
 COMMENT = _form(r".*", free=True, lines=True)
-COMMAND = _form(r"(?:\S*(?:sbatch|srun|salloc|scrontab|sattach)\b.*)?", free=True, lines=True)
+COMMAND = _form(r"(?:[^\s|]*(?:sbatch|srun|salloc|scrontab|sattach)\b.*)?", free=True, lines=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,12 @@ class Field:
 
     form: Form
     column: str | None = None
-    read: Reader | None = None
+    read: Reader | None = None  # of a time none: that needs the zone, too
+
+    @property
+    def is_time(self) -> bool:
+        """Whether it is a time on the cluster's clock."""
+        return self.column is not None and self.read is None
 
 
 def _text(text: pl.Expr) -> pl.Expr:
@@ -73,20 +80,33 @@ def _text(text: pl.Expr) -> pl.Expr:
 
 
 def _said(text: pl.Expr) -> pl.Expr:
-    return units.present(text)
+    """What Slurm wrote: these words of it are no values."""
+    return pl.when(~text.is_in(["Unknown", "None", "N/A", "(null)", "INVALID"])).then(text)
 
 
 def _seconds(text: pl.Expr) -> pl.Expr:
     return units.duration(text, bare=1)
 
 
+def _limit(text: pl.Expr) -> pl.Expr:
+    """A lone number is minutes. Few limits are different, so each is read once."""
+    return units.once_each(text, parse_duration, pl.Int64)
+
+
 def _bytes(text: pl.Expr) -> pl.Expr:
     return units.memory(text, bare="B")
 
 
+MEMORY = pl.Struct({"bytes": pl.Int64, "per": pl.String})
+
+
 def _requested_memory(text: pl.Expr) -> pl.Expr:
-    # ``16?`` is what 21.08 and later print for a job without any memory request: INFINITE64 bytes.
-    return units.memory(pl.when(~text.str.ends_with("?")).then(text))
+    def read(item: str) -> dict[str, object] | None:
+        # ``16?`` is what 21.08 and later print for a job without any memory request: INFINITE64 bytes.
+        memory = None if item.endswith("?") else parse_memory(item)
+        return None if memory is None else {"bytes": memory.bytes, "per": memory.per}
+
+    return units.once_each(text, read, MEMORY)
 
 
 def _disk(text: pl.Expr) -> pl.Expr:
@@ -129,8 +149,8 @@ FIELDS: Mapping[str, Field] = MappingProxyType(
         "ReqCPUS": Field(NUMBER, "cpus_asked", units.whole_number),
         "ReqMem": Field(SIZE, "_memory_asked", _requested_memory),  # MiB where it names no unit
         "ReqTRES": Field(TRES, "_tres_asked", units.tres),
-        "TimelimitRaw": Field(NUMBER, "time_limit", units.duration),  # minutes
-        "Timelimit": Field(DURATION, "time_limit", units.duration),
+        "TimelimitRaw": Field(NUMBER, "time_limit", _limit),
+        "Timelimit": Field(DURATION, "time_limit", _limit),
         "Priority": Field(NUMBER, "priority", units.whole_number),
         # given
         "AllocNodes": Field(NUMBER, "nodes_given", units.whole_number),
@@ -138,12 +158,12 @@ FIELDS: Mapping[str, Field] = MappingProxyType(
         "AllocCPUS": Field(NUMBER, "cpus_given", units.whole_number),
         "NCPUS": Field(NUMBER, "cpus_given", units.whole_number),
         "AllocTRES": Field(TRES, "_tres_given", units.tres),
-        # when; times are read in `fold.py`, which knows the zone
-        "Submit": Field(TIME, "submit"),
+        # when
+        "Submit": Field(SUBMIT, "submit"),
         "Eligible": Field(TIME, "eligible"),
         "Start": Field(TIME, "start"),
         "End": Field(TIME, "end"),
-        "ElapsedRaw": Field(NUMBER, "_elapsed", _seconds),
+        "ElapsedRaw": Field(NUMBER, "_elapsed", units.whole_number),
         "Elapsed": Field(DURATION, "_elapsed", _seconds),
         "Suspended": Field(DURATION, "suspended", _seconds),
         "Restarts": Field(NUMBER, "restarts", units.whole_number),

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from forewarn.sources import units
-from forewarn.sources.sacct.fields import FIELDS, JOB_ID, TIME
+from forewarn.sources.sacct.fields import FIELDS, JOB_ID
 
-# Texts that say more than their value: what memory is counted by, a limit left to the partition, the
-# signal beside the exit code, and clock times in the hour that comes twice.
-_KEPT_TEXTS = ("ReqMem", "Timelimit", "TimelimitRaw", "ExitCode", "Start", "End")
+# Texts that say more than their value: a limit left to the partition, the signal beside the exit code,
+# and clock times in the hour that comes twice.
+_KEPT_TEXTS = ("Timelimit", "TimelimitRaw", "ExitCode", "Start", "End")
 # What is looked at in a step's row.
 _OF_STEPS = (
     *("TotalCPU", "MaxRSS", "NTasks", "ConsumedEnergyRaw", "ConsumedEnergy"),
@@ -52,22 +52,23 @@ def _with_ids(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[Unreadable]]:
     field = "JobID" if "JobID" in rows.columns else "JobIDRaw"
     name = pl.col(field).str.strip_chars().fill_null("")
     rows = rows.with_columns(name.alias(field), _is_step=name.str.contains(".", literal=True))
-    rows = rows.with_columns(
-        _job=(~pl.col("_is_step")).cum_sum(),
-        _of=pl.when(~pl.col("_is_step")).then(pl.col(field) + ".").forward_fill(),
-    ).with_columns(
-        _wrong=pl.when(~pl.col(field).str.contains(rf"^{JOB_ID}(?:\..+)?$"))
-        .then(pl.lit("not a job id"))
-        .when(pl.col("_is_step") & ~pl.col(field).str.starts_with(pl.col("_of")).fill_null(False))
-        .then(pl.lit("a step without the row of its job before it"))
+    rows = rows.with_columns(_job=(~pl.col("_is_step")).cum_sum())
+    wrong: pl.Expr = pl.when(~pl.col(field).str.contains(rf"^{JOB_ID}(?:\..+)?$")).then(
+        pl.lit("not a job id")
     )
+    if rows["_is_step"].any():
+        job = pl.when(~pl.col("_is_step")).then(pl.col(field) + ".").forward_fill()
+        stray = pl.col("_is_step") & ~pl.col(field).str.starts_with(job).fill_null(False)
+        alone = pl.when(stray).then(pl.lit("a step without the row of its job before it"))
+        wrong = pl.coalesce(wrong, alone)
+    rows = rows.with_columns(_wrong=wrong)
     bad = [
         Unreadable(line, field, f"{why}: {text!r}", text)
         for line, why, text in rows.filter(pl.col("_wrong").is_not_null())
         .select("line", "_wrong", field)
         .iter_rows()
     ]
-    return (rows.filter(pl.col("_wrong").is_null()) if bad else rows).drop("_wrong", "_of"), bad
+    return (rows.filter(pl.col("_wrong").is_null()) if bad else rows).drop("_wrong"), bad
 
 
 def _read(rows: pl.DataFrame, zone: str, names: Sequence[str]) -> tuple[pl.DataFrame, list[Unreadable]]:
@@ -109,14 +110,14 @@ def _read(rows: pl.DataFrame, zone: str, names: Sequence[str]) -> tuple[pl.DataF
 
 def _unreadable(name: str) -> pl.Expr:
     """Where the text, of which nothing could be read, does say something."""
-    said, form = units.present(pl.col(name)), FIELDS[name].form
-    if form is TIME:
+    said = units.present(pl.col(name))
+    if FIELDS[name].is_time:
         return said.is_not_null()
-    return ~units.once_each(said, form.fits, pl.Boolean).fill_null(True)
+    return ~units.once_each(said, FIELDS[name].form.fits, pl.Boolean).fill_null(True)
 
 
 def _why(name: str, text: str, zone: str) -> str:
-    if FIELDS[name].form is TIME and TIME.fits(text.strip()):
+    if FIELDS[name].is_time and FIELDS[name].form.fits(text.strip()):
         return f"no such time in {zone}: {text!r}; is that the cluster's zone?"
     return f"cannot be read: {text!r}"
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from forewarn.job.columns import JOB_SCHEMA
 from forewarn.sources import units
+from forewarn.sources.sacct.fields import MEMORY
 
 col = pl.col
 
@@ -16,9 +17,10 @@ col = pl.col
 _TOLD: Mapping[str, pl.DataType | type[pl.DataType]] = MappingProxyType(
     {
         **dict.fromkeys(("_id", "_raw_id", "_state", "_qos_asked"), pl.String),
-        **dict.fromkeys(("ReqMem", "Timelimit", "TimelimitRaw", "ExitCode", "Start", "End"), pl.String),
+        **dict.fromkeys(("Timelimit", "TimelimitRaw", "ExitCode", "Start", "End"), pl.String),
         **dict.fromkeys(("_tres_asked", "_tres_given"), units.TRES),
-        **dict.fromkeys(("_memory_asked", "_elapsed", "_steps", "_steps_memory"), pl.Int64),
+        "_memory_asked": MEMORY,
+        **dict.fromkeys(("_elapsed", "_steps", "_steps_memory"), pl.Int64),
         **dict.fromkeys(("_steps_cpu", "_steps_energy"), pl.Float64),
     }
 )
@@ -52,8 +54,8 @@ def job_columns(told: pl.DataFrame, fields: Set[str], *, cluster: str, zone: str
     told = told.with_columns(
         cluster=pl.coalesce("cluster", pl.lit(cluster)), **_ids(), **_asked(), **_given()
     )
-    told = told.with_columns(**_memory_asked(), **_ended(), **_used(), defaulted=_defaulted(fields))
-    return told.select("line", *JOB_SCHEMA)
+    told = told.with_columns(**_memory_asked(), **_ended(), **_used())
+    return told.with_columns(defaulted=_defaulted(told, fields)).select("line", *JOB_SCHEMA)
 
 
 # --- when ----------------------------------------------------------------------------------------
@@ -149,8 +151,8 @@ def _memory_asked() -> dict[str, pl.Expr]:
     Since then it is the memory of the whole job (mem in ReqTRES), whether it was asked for by --mem or
     --mem-per-cpu: it is given back per node, as --mem would have asked for it.
     """
-    per = units.memory_per(col("ReqMem"))
-    whole = pl.coalesce("_memory_asked", col("_tres_asked").struct.field("mem"))
+    per = col("_memory_asked").struct.field("per")
+    whole = pl.coalesce(col("_memory_asked").struct.field("bytes"), col("_tres_asked").struct.field("mem"))
     shared = per.is_null() & (col("nodes_asked") > 0).fill_null(False)
     return {
         "memory_asked": pl.when(shared).then(whole // col("nodes_asked")).otherwise(whole),
@@ -183,7 +185,7 @@ def _used() -> dict[str, pl.Expr]:
     }
 
 
-def _defaulted(fields: Set[str]) -> pl.Expr:
+def _defaulted(told: pl.DataFrame, fields: Set[str]) -> pl.Expr:
     """Fields that the user left to the site, as far as it can be told.
 
     Options of a batch script are not in the accounts. But srun, salloc and --wrap have no script: what
@@ -191,10 +193,12 @@ def _defaulted(fields: Set[str]) -> pl.Expr:
     """
     line = col("submit_line")
     no_script = line.str.contains(r"^\S*(?:srun|salloc)\s|\s--wrap[=\s]")
-    left = {name: no_script & ~line.str.contains(options) for name, options in _ASKED_BY.items()}
-    limit = pl.coalesce("Timelimit", "TimelimitRaw").str.to_uppercase() == "PARTITION_LIMIT"
-    left["time_limit"] = left["time_limit"].fill_null(False) | limit
+    left: dict[str, pl.Expr] = {}
+    if told.select(no_script.any()).item():
+        left = {name: no_script & ~line.str.contains(options) for name, options in _ASKED_BY.items()}
+    limit = pl.coalesce("Timelimit", "TimelimitRaw") == "Partition_Limit"
+    left["time_limit"] = limit | left.get("time_limit", pl.lit(False))
     if "QOSREQ" in fields:
         left["qos"] = col("_qos_asked").is_null()
-    names = [pl.when(left[name].fill_null(False)).then(pl.lit(name)) for name in JOB_SCHEMA if name in left]
+    names = [pl.when(left[name]).then(pl.lit(name)) for name in JOB_SCHEMA if name in left]
     return pl.concat_str(names, separator=",", ignore_nulls=True).replace("", None)

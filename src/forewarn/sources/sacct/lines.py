@@ -151,9 +151,8 @@ def _goes_on(rest: list[Line], layout: Layout) -> bool:
     """Whether lines after a complete row, none of which begins one, belong to its last column."""
     if layout.ends_with_separator or not layout.forms[-1].lines or len(rest) > _MOST_LINES:
         return False
-    # Only a line end before the id could make the first line of a row look like none.
-    own_row = any(form.lines for form in layout.forms[: layout.id_at])
-    return not own_row or _joined(rest).count(b"|") < layout.separators
+    # With a comment before the id they could as well begin the next row.
+    return not any(form.lines for form in layout.forms[: layout.id_at])
 
 
 def _grouped(lines: list[Line], layout: Layout) -> Iterator[list[Line]]:

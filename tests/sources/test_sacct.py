@@ -1,0 +1,464 @@
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from forewarn.errors import BadRow, SourceError, UsageError
+from forewarn.sources.base import Options, open_source
+from forewarn.sources.sacct import SacctSource
+from forewarn.sources.sacct.fields import FIELDS, known_name
+from tests.sources.contract import Sample, SourceContract
+
+T = "2024-01-01T00:00:0"  # and a digit
+STEPS = f"""\
+JobID|JobIDRaw|Cluster|User|State|ExitCode|Submit|Eligible|Start|End|NodeList|ReqMem|ReqTRES|Timelimit|TotalCPU\
+|MaxRSS|AveDiskRead|NTasks|ConsumedEnergyRaw|JobName|WorkDir|SubmitLine
+7|7|lab|ann|COMPLETED|0:0|{T}0|{T}0|{T}1|{T}9|n1|200M|mem=200M,node=2|01:00:00|00:10.500|||||a|/w|sbatch a
+7.batch|7.batch|lab||COMPLETED|0:0|{T}1||||||||00:10.500|3000K|1M|1|5|batch||
+7.extern|7.extern|lab||COMPLETED|0:0|{T}1||||||||00:00:00|10K|0|1|0|extern||
+7.0|7.0|lab||COMPLETED|0:0|{T}1||||||||00:01:00|90M|2M|4|6|srun||
+8_2|9|lab|ann|CANCELLED by 1001|0:9|{T}5|{T}5|{T}6|{T}7|n2|50M||Partition_Limit|00:00|||||s|/w|sbatch "a | b
+c"
+8_2.batch|9.batch|lab||CANCELLED|0:15|{T}6||||||||00:02:00|5000K||||batch||
+8_[3-9%2]|8|lab|ann|PENDING|0:0|{T}5|{T}5|Unknown|Unknown|None assigned|50M||UNLIMITED||||||sweep|/w|
+12+1|13|lab|bob|RUNNING|0:0|{T}6|{T}6|{T}7|Unknown|n3|50M||30:00|00:00:00|||||het|/w|
+14|14|lab|bob|FAILED|1:0|yesterday|Unknown|Unknown|Unknown|n3|50M||||||||bad|/w|
+15|15|lab|bob|FAILED|1:0|{T}7
+16|16|lab|bob|FAILED|1:0|{T}7|Unknown|{T}9|{T}8|n3|50M||||||||early|/w|
+""".encode()
+
+
+class TestSacct(SourceContract):
+    source = SacctSource
+
+    def sample(self) -> Sample:
+        return Sample(
+            STEPS,
+            ids=("7", "8_2", "8_[3-9%2]", "12+1"),
+            lines=(2, 6, 9, 10),
+            bad_lines=(11, 12, 13),
+            header_lines=1,
+            file="sacct.psv",
+        )
+
+
+class TestSacctWithoutHeader(SourceContract):
+    source = SacctSource
+
+    def sample(self) -> Sample:
+        lines = [line + b"|" for line in STEPS.split(b"\n")[1:] if line[:2] in (b"7|", b"7.", b"12")]
+        return Sample(
+            b"\n".join(lines) + b"\n",
+            ids=("7", "12+1"),
+            lines=(1, 5),
+            options=Options(fields=tuple(STEPS.split(b"\n")[0].decode().split("|"))),
+        )
+
+
+def read(
+    tmp_path: Path, text: str | bytes, **options: Any
+) -> tuple[list[dict[str, Any]], list[BadRow], list[str]]:
+    path = tmp_path / "jobs.psv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    source = SacctSource(path, Options(**options))
+    batches = list(source.batches())
+    rows = [row for batch in batches for row in batch.frame.iter_rows(named=True)]
+    return rows, [bad for batch in batches for bad in batch.bad], source.notes
+
+
+def one(tmp_path: Path, **fields: str) -> dict[str, Any]:
+    """The record of one job with these fields beside its id and submit."""
+    options = {"timezone": fields.pop("timezone")} if "timezone" in fields else {}
+    fields = {"JobID": "1", "Submit": "2024-06-01T00:00:00"} | fields
+    rows, bad, _ = read(tmp_path, "|".join(fields) + "\n" + "|".join(fields.values()) + "\n", **options)
+    assert bad == []
+    return rows[0]
+
+
+# --- steps ---------------------------------------------------------------------------------------
+
+
+def test_steps_are_folded_into_their_job(tmp_path: Path) -> None:
+    rows, _, _ = read(tmp_path, STEPS)
+    job = rows[0]
+    assert job["max_memory"] == 90 << 20, "the largest of any step"
+    assert job["io_read"] == (1 << 20) + 4 * (2 << 20), "the mean per task times the tasks, over the steps"
+    assert job["cpu_time"] == pytest.approx(70.5), "the steps' sum, where the job's own line says less"
+    assert job["energy"] == 11
+    assert rows[1]["cpu_time"] == 120.0
+    assert rows[3]["cpu_time"] is None, "0 of a running job is not known yet"
+
+
+def test_a_jobs_own_cpu_time_counts_before_its_steps(tmp_path: Path) -> None:
+    head = "JobID|Submit|Start|End|State|TotalCPU\n"
+    job = "1|2024-01-01T00:00:00|2024-01-01T00:00:00|2024-01-01T01:00:00|COMPLETED|"
+    (alone,), _, _ = read(tmp_path, head + job + "00:10:00\n")
+    assert alone["cpu_time"] == 600
+    (unknown,), _, _ = read(tmp_path, head + job + "00:00:00\n")
+    assert unknown["cpu_time"] is None, "sacct -X shows 0 for what it did not look up"
+    (none,), _, _ = read(tmp_path, head + job + "00:00:00\n1.batch|||||00:00:00\n")
+    assert none["cpu_time"] == 0
+
+
+def test_exact_io_totals_count_before_means_and_maxima(tmp_path: Path) -> None:
+    head = "JobID|Submit|State|TRESUsageInTot|AveDiskRead|MaxDiskRead|MaxDiskWrite|NTasks\n"
+    rows, _, _ = read(
+        tmp_path,
+        head
+        + "1|2024-01-01T00:00:00|COMPLETED|||||\n"
+        + "1.0||COMPLETED|cpu=00:00:01,fs/disk=8107,mem=3K|0.01M|0.01M|2M|3\n"
+        + "1.1||COMPLETED|cpu=00:00:01|1M|9M||3\n"
+        + "1.2||COMPLETED|||9M||\n",
+    )
+    assert rows[0]["io_read"] == 8107 + (3 << 20) + (9 << 20)
+    assert rows[0]["io_written"] == 2 << 20
+
+
+def test_a_step_without_its_job_is_a_bad_row(tmp_path: Path) -> None:
+    text = "JobID|Submit|State\n3.batch||FAILED\n4|2024-01-01T00:00:00|FAILED\n5.batch||FAILED\n"
+    rows, bad, _ = read(tmp_path, text)
+    assert [row["job_id"] for row in rows] == ["4"]
+    assert [(b.line, b.field) for b in bad] == [(2, "JobID"), (4, "JobID")]
+    assert "a step without the row of its job" in bad[0].reason
+
+
+def test_a_requeued_job_is_two_jobs(tmp_path: Path) -> None:
+    text = (
+        "JobID|Submit|State|MaxRSS\n"
+        "1|2024-01-01T00:00:00|NODE_FAIL|\n1.batch|||5K\n"
+        "1|2024-01-01T05:00:00|COMPLETED|\n1.batch|||7K\n"
+    )
+    rows, _, _ = read(tmp_path, text)
+    assert [(row["outcome"], row["max_memory"]) for row in rows] == [
+        ("node_fail", 5 << 10),
+        ("completed", 7 << 10),
+    ]
+
+
+# --- ids, times, requests ------------------------------------------------------------------------
+
+
+def test_array_tasks_pending_arrays_and_het_components(tmp_path: Path) -> None:
+    rows, _, _ = read(tmp_path, STEPS)
+    names = ("job_id", "raw_id", "array_job_id", "array_task_id", "array_tasks", "het_job_id", "het_offset")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("7", 7, None, None, None, None, None),
+        ("8_2", 9, 8, 2, None, None, None),
+        ("8_[3-9%2]", 8, 8, None, "3-9%2", None, None),
+        ("12+1", 13, None, None, None, 12, 1),
+    ]
+
+
+def test_cancelled_by(tmp_path: Path) -> None:
+    rows, _, _ = read(tmp_path, STEPS)
+    assert (rows[1]["state"], rows[1]["cancelled_by"]) == ("CANCELLED", "1001")
+    assert (rows[1]["exit_code"], rows[1]["exit_signal"]) == (0, 9)
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes", "expected"),
+    [
+        ("4000Mc", "2", (4000 << 20, "cpu")),
+        ("4Gn", "2", (4 << 30, "node")),
+        ("0n", "2", (0, "node")),
+        ("200M", "2", (100 << 20, "node")),  # since 21.08: of the whole job
+        ("200M", "", (200 << 20, None)),
+        ("16?", "2", (None, None)),
+        ("", "2", (None, None)),
+    ],
+)
+def test_memory_asked(tmp_path: Path, text: str, nodes: str, expected: tuple[int, str]) -> None:
+    job = one(tmp_path, ReqMem=text, ReqNodes=nodes, State="FAILED")
+    assert (job["memory_asked"], job["memory_per"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "seconds"),
+    [
+        ("Timelimit", "1-02:03:04", 93784),
+        ("Timelimit", "UNLIMITED", 0xFFFFFFFF),
+        ("Timelimit", "Partition_Limit", None),
+        ("TimelimitRaw", "90", 5400),
+        ("TimelimitRaw", "UNLIMITED", 0xFFFFFFFF),
+    ],
+)
+def test_time_limits(tmp_path: Path, field: str, text: str, seconds: int | None) -> None:
+    job = one(tmp_path, **{field: text})
+    assert job["time_limit"] == seconds
+    assert job["defaulted"] == ("time_limit" if seconds is None else None)
+
+
+@pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        ("sbatch job.sh", None),  # its options may stand in the script
+        ("srun -n4 -t 5 --mem=1G ./a", "account,partition,qos,nodes_asked"),
+        ("sbatch -A x --partition=p -N 2 --qos q --wrap hostname", "cpus_asked,memory_asked,time_limit"),
+    ],
+)
+def test_what_the_submit_line_says_was_left_to_the_site(tmp_path: Path, line: str, left: str | None) -> None:
+    assert one(tmp_path, SubmitLine=line)["defaulted"] == left
+
+
+def test_tres(tmp_path: Path) -> None:
+    job = one(
+        tmp_path,
+        Start="2024-06-01T01:00:00",
+        State="RUNNING",
+        ReqTRES="node=2,billing=9,cpu=8,mem=62.50G,gres/gpu:a100=4",
+        AllocTRES="cpu=8,gres/gpu=4,gres/gpu:a100=4,mem=62.50G,node=2",
+    )
+    assert job["tres_asked"] == "billing=9,cpu=8,gres/gpu:a100=4,mem=64000M,node=2"
+    assert (job["cpus_asked"], job["nodes_asked"], job["gpus_asked"]) == (8, 2, 4)
+    assert (job["cpus_given"], job["nodes_given"], job["gpus_given"]) == (8, 2, 4)
+    assert (job["memory_asked"], job["memory_per"], job["memory_given"]) == (32000 << 20, "node", 64000 << 20)
+
+
+def test_times_ahead_are_left_out(tmp_path: Path) -> None:
+    running = one(
+        tmp_path, State="RUNNING", Start="2024-06-01T01:00:00", End="2024-06-02T00:00:00", ExitCode="0:0"
+    )
+    assert (running["end"], running["outcome"], running["exit_code"]) == (None, None, None)
+    pending = one(tmp_path, State="PENDING", Start="2024-06-01T01:00:00", AllocCPUS="0")
+    assert (pending["start"], pending["cpus_given"]) == (None, None)
+
+
+def test_a_job_cancelled_while_it_waited_never_started(tmp_path: Path) -> None:
+    when = "2024-06-01T01:00:00"
+    job = one(tmp_path, State="CANCELLED by 5", Start=when, End=when, NodeList="None assigned", NNodes="4")
+    assert (job["start"], job["nodes"], job["nodes_given"], job["outcome"]) == (None, None, None, "cancelled")
+    assert job["end"] is not None
+
+
+def test_missing_times_follow_from_the_elapsed(tmp_path: Path) -> None:
+    without_end = one(
+        tmp_path, State="FAILED", Start="2024-06-01T01:00:00", Elapsed="00:30:00", Suspended="00:10:00"
+    )
+    assert without_end["end"] - without_end["start"] == 2400
+    without_start = one(tmp_path, State="FAILED", End="2024-06-01T01:00:00", ElapsedRaw="60")
+    assert without_start["end"] - without_start["start"] == 60
+
+
+def test_the_clusters_zone(tmp_path: Path) -> None:
+    job = one(tmp_path, Submit="2024-07-01T12:00:00", timezone="Europe/Berlin")
+    assert job["submit"] == 1719828000
+    with pytest.raises(UsageError, match="no such time zone: 'Mars/Base'"):
+        one(tmp_path, timezone="Mars/Base")
+
+
+def test_the_hour_that_comes_twice(tmp_path: Path) -> None:
+    job = one(
+        tmp_path,
+        timezone="Europe/Berlin",
+        Submit="2024-10-27T02:40:00",
+        Start="2024-10-27T02:50:00",
+        End="2024-10-27T02:10:00",
+        State="COMPLETED",
+    )
+    assert job["end"] - job["start"] == 20 * 60
+
+
+def test_a_time_that_never_was_is_a_bad_row(tmp_path: Path) -> None:
+    text = "JobID|Submit\n1|2024-03-31T02:30:00\n"
+    _, (bad,), _ = read(tmp_path, text, timezone="Europe/Berlin")
+    assert bad.field == "Submit"
+    assert "no such time in Europe/Berlin" in bad.reason
+
+
+def test_unix_times_of_slurm_time_format(tmp_path: Path) -> None:
+    assert one(tmp_path, Submit="1719828000", timezone="Europe/Berlin")["submit"] == 1719828000
+
+
+def test_an_unknown_state_is_unknown_with_one_warning(tmp_path: Path) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rows, _, _ = read(
+            tmp_path, "JobID|Submit|State\n1|2024-01-01T00:00:00|DREAMING\n2|2024-01-01T00:00:00|DREAMING\n"
+        )
+    assert [row["outcome"] for row in rows] == ["unknown"] * 2
+    assert len(caught) == 1
+
+
+# --- rows out of shape ---------------------------------------------------------------------------
+
+HEAD = "JobID|JobName|Submit|Constraints|State|WorkDir|SubmitLine|User\n"
+
+
+@pytest.mark.parametrize(
+    ("row", "field", "value"),
+    [
+        ("1|a|b|2024-01-01T00:00:00||FAILED|/w|sbatch x|u", "name", "a|b"),
+        ("1|||2024-01-01T00:00:00||FAILED|/w|sbatch x|u", "name", "|"),
+        ("1|a|2024-01-01T00:00:00|skl|hsw|FAILED|/w|sbatch x|u", "constraint", "skl|hsw"),
+        (
+            "1|a|2024-01-01T00:00:00||FAILED|/w|sbatch --wrap cat x | wc|u",
+            "submit_line",
+            "sbatch --wrap cat x | wc",
+        ),
+        ("1|a|2024-01-01T00:00:00||FAILED|/w|x|sbatch y|u", "work_dir", "/w|x"),
+        (
+            "1|a|2024-01-01T00:00:00||FAILED|/w|sbatch --wrap a\nb | c\n\nd|u",
+            "submit_line",
+            "sbatch --wrap a\nb | c\nd",
+        ),
+    ],
+)
+def test_a_separator_or_line_end_inside_a_value_is_mended(
+    tmp_path: Path, row: str, field: str, value: str
+) -> None:
+    around = "2|x|2024-01-01T00:00:00||COMPLETED|/w|sbatch x|u\n"
+    rows, bad, notes = read(tmp_path, HEAD + around + row + "\n" + around)
+    assert bad == []
+    assert [r["job_id"] for r in rows] == ["2", "1", "2"]
+    assert rows[1][field].replace("\n\n", "\n") == value
+    assert rows[1]["user"] == "u"
+    assert "1 rows" in notes[0]
+
+
+def test_a_line_end_in_the_last_column_belongs_to_the_row_before(tmp_path: Path) -> None:
+    text = f"JobID|Submit|SubmitLine\n1|{T}0|sbatch --wrap a\nb | c\nd\n2|{T}0|sbatch x\n"
+    rows, bad, _ = read(tmp_path, text)
+    assert bad == []
+    assert [row["submit_line"] for row in rows] == ["sbatch --wrap a\nb | c\nd", "sbatch x"]
+    assert [row["line"] for row in rows] == [2, 5]
+
+
+def test_a_line_end_before_the_id(tmp_path: Path) -> None:
+    row = "acc|{}|{}|2024-01-01T00:00:00|FAILED|sbatch x\n"
+    text = (
+        "Account|Comment|JobID|Submit|State|SubmitLine\n"
+        + row.format("", 1)
+        + row.format("two\nlines", 2)
+        + row.format("", 3)
+    )
+    rows, bad, _ = read(tmp_path, text)
+    assert bad == []
+    assert [(r["job_id"], r["line"]) for r in rows] == [("1", 2), ("2", 3), ("3", 5)]
+
+
+def test_what_cannot_be_told_apart_is_a_bad_row(tmp_path: Path) -> None:
+    text = f"JobID|Submit|JobName|Comment|State\n1|{T}0|a|b|c|FAILED\n2|{T}0|a|b|FAILED\n"
+    rows, (bad,), _ = read(tmp_path, text)
+    assert [row["job_id"] for row in rows] == ["2"]
+    assert (bad.line, bad.field) == (2, "line")
+    assert "6 columns instead of 5" in bad.reason
+
+
+def test_messages_among_the_rows_are_bad_rows(tmp_path: Path) -> None:
+    text = "JobID|Submit|SubmitLine\n1|2024-01-01T00:00:00|sbatch x\nsacct: error: slurmdbd is gone\n"
+    rows, (bad,), _ = read(tmp_path, text)
+    assert rows[0]["submit_line"] == "sbatch x"
+    assert (bad.line, bad.reason) == (3, "a message, not a row")
+
+
+def test_an_unreadable_field_is_named(tmp_path: Path) -> None:
+    text = f"JobID|Submit|ReqCPUS|ReqMem\n1|{T}0|many|1G\n2|{T}0|1|lots\nx|{T}0|1|1G\n"
+    _, bad, _ = read(tmp_path, text)
+    assert [(b.line, b.field) for b in bad] == [(2, "ReqCPUS"), (3, "ReqMem"), (4, "JobID")]
+    assert "'many'" in bad[0].reason
+
+
+def test_broken_utf8_is_replaced(tmp_path: Path) -> None:
+    rows, bad, _ = read(tmp_path, b"JobID|Submit|JobName|User\n1|2024-01-01T00:00:00|caf\xe9 \xc3\xa9|u\n")
+    assert bad == []
+    assert rows[0]["name"] == "caf\ufffd é"
+
+
+# --- columns -------------------------------------------------------------------------------------
+
+
+def test_fields_given_as_in_format(tmp_path: Path) -> None:
+    text = "1|FAILED|2024-01-01T00:00:00|\n"
+    rows, _, _ = read(tmp_path, text, fields=("jobid%-20", "State%30", "Submit"))
+    assert (rows[0]["job_id"], rows[0]["outcome"]) == ("1", "failed")
+
+
+def test_no_header_and_no_fields(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="--fields JobID,User"):
+        read(tmp_path, "1|FAILED|2024-01-01T00:00:00\n")
+
+
+def test_a_field_that_sacct_does_not_have(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no field 'JobIDs' \(is it JobID\?\)"):
+        read(tmp_path, "1|FAILED\n", fields=("JobIDs", "State"))
+
+
+def test_another_number_of_fields_than_columns(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="4 fields were named, but its rows have 3 columns"):
+        read(tmp_path, "1|FAILED|2024-01-01T00:00:00\n", fields=("JobID", "State", "Submit", "User"))
+
+
+def test_fields_without_which_there_is_no_job(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="without the field JobID"):
+        read(tmp_path, "Submit|State\n2024-01-01T00:00:00|FAILED\n")
+    with pytest.raises(SourceError, match="export Submit"):
+        read(tmp_path, "JobID|State\n1|FAILED\n")
+
+
+def test_fields_that_are_not_there_are_noted(tmp_path: Path) -> None:
+    rows, _, notes = read(tmp_path, "JobID|Start|End|Shoe\n1|2024-01-01T00:00:00|2024-01-01T00:10:00|42\n")
+    assert (rows[0]["submit"], rows[0]["outcome"]) == (rows[0]["start"], "unknown")
+    assert len(notes) == 3
+
+
+def test_json_is_recognised(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="not an answer with jobs"):
+        read(tmp_path, ' {"meta": {}}')
+
+
+# --- real data -----------------------------------------------------------------------------------
+
+POZIDRIV = (
+    *("JobID", "JobIDRaw", "Cluster", "Partition", "QOS", "Account", "Group", "GID", "User", "UID"),
+    *("Submit", "Eligible", "Start", "End", "Elapsed", "ExitCode", "State", "NNodes", "NCPUS", "ReqCPUS"),
+    *("ReqMem", "ReqTRES", "AllocTRES", "Timelimit", "NodeList", "JobName"),
+)
+
+
+@pytest.mark.shared_data
+def test_pozidriv(shared_data: Path) -> None:
+    source = open_source(f"sacct:{shared_data / 'sacct' / 'pozidriv.log.gz'}", Options(fields=POZIDRIV))
+    batches = list(source.batches())
+    frame = pl.concat([batch.frame for batch in batches])
+    assert [bad for batch in batches for bad in batch.bad] == []
+    assert frame.height == frame["line"].n_unique() == frame.select("job_id", "submit").n_unique() == 11_704
+    shares = dict(frame["outcome"].value_counts(normalize=True).iter_rows())
+    assert {name: round(share, 3) for name, share in shares.items()} == {
+        "completed": 0.866,
+        "failed": 0.086,
+        "cancelled": 0.040,
+        "preempted": 0.007,
+        "timeout": 0.001,
+    }
+    assert set(frame["cluster"]) == {"pozidriv"}
+    assert frame.filter(pl.col("defaulted") == "time_limit").height == 58
+    never_ran = frame.filter(pl.col("start").is_null())
+    assert set(never_ran["outcome"]) == {"cancelled"}
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize("version", ["22.05.8", "24.11.5", "26.05.5"])
+@pytest.mark.parametrize("what", ["steps", "allocations"])
+def test_recorded_text(shared_data: Path, version: str, what: str) -> None:
+    folder = shared_data / "slurmrestd" / "recorded" / version / "cli"
+    source = SacctSource(folder / f"sacct_{what}_ALL.psv")
+    batches = list(source.batches())
+    frame = pl.concat([batch.frame for batch in batches])
+    assert [bad for batch in batches for bad in batch.bad] == []
+    assert frame.height == 18
+    job = frame.row(by_predicate=pl.col("job_id") == "5", named=True)
+    assert job["outcome"] == "out_of_memory"
+    assert job["submit_line"].count("\n") == 5, "a submit line of six lines is one job"
+    assert (job["max_memory"] is None) == (what == "allocations")
+    assert frame.filter(pl.col("array_job_id") == 9)["array_task_id"].to_list() == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize("version", ["22.05.8", "24.11.5", "26.05.5"])
+def test_every_field_of_the_recorded_versions_is_known(shared_data: Path, version: str) -> None:
+    text = (shared_data / "slurmrestd" / "recorded" / version / "cli" / "sacct_helpformat.txt").read_text()
+    assert [word for word in text.split() if known_name(word) not in FIELDS] == []
