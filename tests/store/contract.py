@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from forewarn.errors import UsageError
+from forewarn.errors import StoreError, UsageError
 from forewarn.job.columns import SCHEMAS, record_schema
 from forewarn.store.base import PREDICTION_SCHEMA, ClusterFacts, Store, Written
 from tests.store.samples import Row, frame, many, row, seen
@@ -365,6 +365,16 @@ class StoreContract:
         assert (store.count(), store.cursor("sacct"), store.clusters()) == (1, None, {})
         assert store.get_state("c", "users", [1]) == {}
         assert whole(store)["user"].to_list() == ["ann"]
+
+    def test_nothing_is_written_after_the_end(self, store: Store) -> None:
+        with store.writing() as writer:
+            writer.set_cursor("sacct", "1")
+        with pytest.raises(StoreError, match="ended"):
+            writer.set_cursor("sacct", "2")
+        assert store.cursor("sacct") == "1"
+        store.close()
+        with pytest.raises(StoreError, match="closed"):
+            store.cursor("sacct")
 
     def test_readers_see_what_is_acknowledged(self, store: Store) -> None:
         write(store, row("1"))

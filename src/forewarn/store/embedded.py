@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from forewarn.store.database import connect, told, use_log
 from forewarn.store.filesystem import MOUNTS, refuse_network
 from forewarn.store.scanning import Scan, observations
 from forewarn.store.schema import migrate
-from forewarn.store.segments import TIME
+from forewarn.store.segments import TIME, check_kind
 from forewarn.store.writer import EmbeddedWriter
 
 FILE = "forewarn.db"
@@ -64,8 +63,8 @@ def open_store(
 class EmbeddedStore(Store):
     """A store in one file of a local disk, for many processes and threads of one machine.
 
-    Each scan and each write has a connection of its own, and so its own snapshot; small reads share one
-    connection a thread. Open it after a fork, not before.
+    Each read and each write borrows a connection, and so has a state of the store of its own. Open it
+    after a fork, not before.
     """
 
     def __init__(self, path: Path, *, read_only: bool, known_delay: int, busy_seconds: float) -> None:
@@ -73,52 +72,57 @@ class EmbeddedStore(Store):
         self._read_only = read_only
         self._known_delay = known_delay
         self._busy_seconds = busy_seconds
-        self._of_thread = threading.local()
-        self._open: list[sqlite3.Connection] = []
-        with told(path, busy_seconds):
-            connection = self._connection()
+        self._closed = False
+        self._idle: list[sqlite3.Connection] = []  # any thread takes from it and gives back
+        with self._connection() as connection:
             migrate(connection, str(path), read_only=read_only)
             if not read_only:
                 use_log(connection)
 
-    def _connect(self) -> sqlite3.Connection:
-        return connect(self.path, read_only=self._read_only, busy_seconds=self._busy_seconds)
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """A connection that nobody else has meanwhile, outside of a transaction."""
+        with told(self.path, self._busy_seconds):
+            if self._closed:
+                raise StoreError(f"{self.path}: the store has been closed")
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = connect(self.path, read_only=self._read_only, busy_seconds=self._busy_seconds)
+            try:
+                yield connection
+            finally:
+                if connection.in_transaction:  # after some errors (a full disk) SQLite has ended it itself
+                    connection.execute("ROLLBACK")
+                self._idle.append(connection)
+                if self._closed:
+                    self.close()
 
-    def _connection(self) -> sqlite3.Connection:
-        """This thread's connection for small reads."""
-        found: sqlite3.Connection | None = getattr(self._of_thread, "connection", None)
-        if found is None:
-            found = self._of_thread.connection = self._connect()
-            self._open.append(found)
-        return found
+    @contextmanager
+    def _snapshot(self) -> Iterator[sqlite3.Connection]:
+        """A connection that sees one state of the store throughout."""
+        with self._connection() as connection:
+            connection.execute("BEGIN")
+            yield connection
 
     def _all(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        with told(self.path, self._busy_seconds):
-            return self._connection().execute(query, values).fetchall()
+        with self._connection() as connection:
+            return connection.execute(query, values).fetchall()
 
     @contextmanager
     def writing(self) -> Iterator[EmbeddedWriter]:
         """One all-or-nothing write."""
         if self._read_only:
             raise StoreError(f"{self.path}: opened for reading only")
-        with told(self.path, self._busy_seconds), closing(self._connect()) as connection:
+        with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
+            writer = EmbeddedWriter(connection)
             try:
-                writer = EmbeddedWriter(connection)
                 yield writer
                 writer.finish()
                 connection.execute("COMMIT")
             finally:
-                # After some errors (a full disk) SQLite has rolled back already.
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-
-    @contextmanager
-    def _snapshot(self) -> Iterator[sqlite3.Connection]:
-        """A connection that sees one state of the store throughout."""
-        with told(self.path, self._busy_seconds), closing(self._connect()) as connection:
-            connection.execute("BEGIN")
-            yield connection
+                writer.end()
 
     def scan(
         self,
@@ -159,7 +163,8 @@ class EmbeddedStore(Store):
 
     def count(self, kind: str = "job", *, cluster: str | None = None) -> int:
         """How many records there are: jobs and usage samples are counted as they are written."""
-        if kind in KEYS and TIME[kind] not in KEYS[kind]:
+        check_kind(kind)
+        if TIME[kind] not in KEYS[kind]:
             return sum(frame.height for frame in self.scan(kind, cluster=cluster, columns=KEYS[kind]))
         query = "SELECT coalesce(sum(records), 0) FROM tally WHERE kind = ? AND ? IN (cluster, '')"
         ((count,),) = self._all(query, (kind, cluster or ""))
@@ -199,10 +204,10 @@ class EmbeddedStore(Store):
         return pl.DataFrame(found, schema=dict(PREDICTION_SCHEMA), orient="row")
 
     def close(self) -> None:
-        """Let go of files and connections."""
-        while self._open:
-            self._open.pop().close()
-        self._of_thread = threading.local()
+        """Let go of files and connections; those of scans under way follow when these end."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
 
 
 _STATE = "SELECT key, value FROM state WHERE space = (SELECT id FROM space WHERE cluster = ? AND name = ?)"

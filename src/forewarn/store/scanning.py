@@ -13,7 +13,7 @@ from forewarn.errors import UsageError
 from forewarn.job.columns import KEYS, SCHEMAS, record_schema
 from forewarn.store import segments, views
 from forewarn.store.base import KNOWN_AT, View
-from forewarn.store.segments import TIME, WRITTEN
+from forewarn.store.segments import TIME, WRITTEN, check_kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Scan:
     known_delay: int
 
     def __post_init__(self) -> None:
-        _check_kind(self.kind)
+        check_kind(self.kind)
         if self.kind != "job" and self.view != "now":
             raise UsageError(f"only jobs can be seen as of their {self.view}, not a {self.kind}")
         if not self._by_time and (self.since, self.until, self.job_ids) != (None, None, None):
@@ -110,7 +110,7 @@ class Scan:
 
 def observations(connection: sqlite3.Connection, kind: str, key: Mapping[str, Any]) -> pl.DataFrame:
     """Every observation whose columns equal `key`, in the order they were seen."""
-    _check_kind(kind)
+    check_kind(kind)
     if unknown := key.keys() - SCHEMAS[kind].keys():
         raise UsageError(f"a {kind} has no {', '.join(sorted(unknown))}")
     time, job_id = key.get(TIME[kind]), key.get("job_id")
@@ -124,8 +124,3 @@ def observations(connection: sqlite3.Connection, kind: str, key: Mapping[str, An
     ]
     nothing = pl.DataFrame(schema={**SCHEMAS[kind], WRITTEN: pl.Int64()})
     return pl.concat([nothing, *found]).sort("seen_at", WRITTEN).drop(WRITTEN)
-
-
-def _check_kind(kind: str) -> None:
-    if kind not in SCHEMAS:
-        raise UsageError(f"no such kind of record: {kind!r}; there are {', '.join(SCHEMAS)}")

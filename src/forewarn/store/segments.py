@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 import polars as pl
 
-from forewarn.errors import StoreError
+from forewarn.errors import StoreError, UsageError
 from forewarn.job.columns import KEYS, SCHEMAS
 
 WRITTEN = "written"
@@ -58,6 +58,12 @@ class Segment:
 _COLUMNS = ", ".join(Segment.__slots__)
 
 
+def check_kind(kind: str) -> None:
+    """Raise `UsageError` where there are no such records."""
+    if kind not in SCHEMAS:
+        raise UsageError(f"no such kind of record: {kind!r}; there are {', '.join(SCHEMAS)}")
+
+
 def order(kind: str) -> list[str]:
     """The columns that observations of a kind are sorted by: one record's stand together, oldest first."""
     time = TIME[kind]
@@ -89,18 +95,28 @@ def add(connection: sqlite3.Connection, kind: str, cluster: str, frame: pl.DataF
 
 def _add(connection: sqlite3.Connection, kind: str, cluster: str, frame: pl.DataFrame) -> Segment:
     time, numbers = frame[TIME[kind]], number_range(frame)
-    data = io.BytesIO()
-    # Empty columns are left out: reading completes them, as it does for columns that came later.
-    filled = [column.name for column in frame if column.null_count() < frame.height]
-    frame.select(filled).write_parquet(data, compression="zstd", row_group_size=_GROUP_ROWS)
-    blob = data.getvalue()
+    data = packed(frame)
     facts = (kind, cluster, frame.height, time[0], time[-1], *numbers, frame[WRITTEN].max())
     cursor = connection.execute(
         "INSERT INTO segment (kind, cluster, rows, first_time, last_time, first_number, last_number,"
         " last_written, checksum, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*facts, zlib.crc32(blob), blob),
+        (*facts, zlib.crc32(data), data),
     )
     return Segment(cursor.lastrowid, *facts)  # type: ignore[arg-type]
+
+
+def packed(frame: pl.DataFrame) -> bytes:
+    """Observations as they are kept."""
+    data = io.BytesIO()
+    # Empty columns are left out: reading completes them, as it does those that a record got later.
+    filled = [column.name for column in frame if column.null_count() < frame.height]
+    frame.select(filled).write_parquet(data, compression="zstd", row_group_size=_GROUP_ROWS)
+    return data.getvalue()
+
+
+def unpacked(data: bytes, schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+    """These columns of what was packed, as nulls where it lacks them."""
+    return pl.scan_parquet(data, schema=dict(schema), missing_columns="insert", extra_columns="ignore")
 
 
 def number_range(frame: pl.DataFrame) -> tuple[int | None, int | None]:
@@ -134,7 +150,7 @@ def read(
         )
     stored = _STORED[segment.kind]
     schema = stored if columns is None else {name: stored[name] for name in columns}
-    lazy = pl.scan_parquet(data, schema=schema, missing_columns="insert", extra_columns="ignore")
+    lazy = unpacked(data, schema)
     return (lazy if where is None else lazy.filter(where)).collect()
 
 

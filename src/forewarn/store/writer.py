@@ -9,27 +9,26 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import polars as pl
 
-from forewarn.errors import UsageError
+from forewarn.errors import StoreError, UsageError
 from forewarn.job.columns import KEYS, SCHEMAS, SEEN, complete
 from forewarn.store import segments, tidy
 from forewarn.store.base import PREDICTION_KEY, PREDICTION_SCHEMA, ClusterFacts, Writer, Written
 from forewarn.store.sameness import Claims, Mask, Pairs, Verdict, equal_rows, identity, judge
-from forewarn.store.segments import TIME, WRITTEN, Segment
+from forewarn.store.segments import TIME, WRITTEN, Segment, check_kind
 
 
 class EmbeddedWriter(Writer):
     """Writes into an open transaction; who opened that ends it."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+        self._open: sqlite3.Connection | None = connection
         self._segments: dict[tuple[str, str], list[Segment]] = {}
         self._claims: dict[str, Claims] = {}
         (self._written,) = connection.execute("SELECT coalesce(max(last_written), 0) FROM segment").fetchone()
 
     def observe(self, kind: str, frame: pl.DataFrame, *, file: str | None = None) -> Written:
         """Add observations: see the contract."""
-        if kind not in SCHEMAS:
-            raise UsageError(f"no such kind of record: {kind!r}; there are {', '.join(SCHEMAS)}")
+        check_kind(kind)
         frame = complete(frame, kind)
         for name in (*KEYS[kind], *SEEN):
             if frame[name].null_count():
@@ -101,6 +100,16 @@ class EmbeddedWriter(Writer):
         for found in self._segments.values():
             if crowded := tidy.crowded_ones(found):
                 self._rewrite(found, crowded)
+
+    def end(self) -> None:
+        """Write no more: the connection is another's now."""
+        self._open = None
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        if self._open is None:
+            raise StoreError("this write has ended: begin another one with store.writing()")
+        return self._open
 
     def describe_cluster(self, cluster: str, facts: ClusterFacts) -> None:
         """Set what is known of a cluster, over what was."""
