@@ -60,6 +60,8 @@ def command(
       forewarn features --phase start --features restricted -o start.parquet
       forewarn features --features swf -M CTC-SP2-1996-3 --policy papers -o ctc.parquet
     """
+    if not output.parent.is_dir():
+        raise UsageError(f"--output: {output}: its folder {output.parent} is not there")
     config = configured(home=home, policy=policy)
     store = store_of(config, read_only=True)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -154,7 +153,8 @@ def _print_summary(query: Query, store: Store, *, as_json: bool) -> None:
 def _print_json(frames: Iterator[pl.DataFrame], names: tuple[str, ...] | None) -> None:
     for frame in frames:
         shown = frame.select(raw(name) for name in names) if names else frame
-        shown.write_ndjson(sys.stdout.buffer)
+        for part in shown.iter_slices(10_000):
+            click.echo(part.write_ndjson(), nl=False)
 
 
 def _print_parsable(frames: Iterator[pl.DataFrame], names: tuple[str, ...], zones: Mapping[str, str]) -> None:

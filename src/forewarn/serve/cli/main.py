@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Mapping
@@ -44,6 +45,8 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"forewarn.serve.cli.{cmd_name}")
+        # Polars, once imported, lets a read that waits for a pipe go on after Ctrl-C.
+        signal.siginterrupt(signal.SIGINT, True)
         command: click.Command = module.command
         return command
 

@@ -1,0 +1,109 @@
+"""Files into the store: counts that add up, zones, and what the review of request fields keeps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.config import Config, resolve
+from forewarn.errors import BadRowError
+from forewarn.operate.ingest import Report, ingest, review, source_of
+from forewarn.sources.base import Options
+from forewarn.store.base import Store
+from forewarn.store.embedded import open_store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = open_store(tmp_path / "home")
+    yield store
+    store.close()
+
+
+def log(path: Path, *lines: str, zone: str | None = None) -> Path:
+    header = [f"; TimeZoneString: {zone}"] if zone else []
+    path.write_text("\n".join([*header, *lines]) + "\n")
+    return path
+
+
+def line(number: int, *, submit: int = 0, cpus: int = 4, status: int = 1) -> str:
+    return f"{number} {submit} 5 60 4 -1 -1 {cpus} 3600 -1 {status} 1 1 1 1 1 -1 -1"
+
+
+def read(store: Store, path: Path, config: Config | None = None, **options: str) -> Report:
+    return ingest(store, source_of(f"swf:{path}", config or Config(), Options(**options)))  # type: ignore[arg-type]
+
+
+def test_counts_add_up(store: Store, tmp_path: Path) -> None:
+    path = log(tmp_path / "a.swf", line(1), "1 2 3", line(2, submit=9, status=0), line(1), line(2, submit=9))
+    rejects = tmp_path / "rejects.jsonl"
+    seen: list[int] = []
+    report = ingest(
+        store, source_of(f"swf:{path}", Config(), Options()), rejects=lambda: rejects, progress=seen.append
+    )
+    assert (report.rows, report.new, report.same, report.bad) == (5, 2, 1, 2)
+    assert seen[-1] == report.rows
+    assert report.kinds == {"job": 3}
+    assert report.outcomes == {"completed": 2, "failed": 1}
+    assert (report.first_submit, report.last_submit) == (0, 9)
+    assert report.rejects == rejects
+    bad = [json.loads(text) for text in rejects.read_text().splitlines()]
+    assert [(row["line"], row["field"]) for row in bad] == [(2, "line"), (5, "job_id")]
+    assert store.count() == 2
+
+
+def test_the_first_bad_row_is_named_and_nothing_is_written(store: Store, tmp_path: Path) -> None:
+    path = log(tmp_path / "a.swf", line(1), line(1, status=0), "1 2 3")
+    with pytest.raises(BadRowError) as error:
+        read(store, path)
+    assert error.value.row.line == 2
+    assert (store.count(), store.clusters()) == (0, {})
+
+
+def test_a_zone_that_is_said_wins_over_one_that_was_read(store: Store, tmp_path: Path) -> None:
+    def zone() -> str:
+        return store.clusters()["a"].timezone
+
+    zurich = log(tmp_path / "a.swf", line(1), zone="Europe/Zurich")
+    assert read(store, zurich).notes == []
+    assert zone() == "Europe/Zurich"
+    # Another file says something else: said, and left as it was.
+    (tmp_path / "b").mkdir()
+    tokyo = log(tmp_path / "b" / "a.swf", line(2), zone="Asia/Tokyo")
+    (note,) = read(store, tokyo).notes
+    assert "Asia/Tokyo" in note
+    assert zone() == "Europe/Zurich"
+    # The site says it: changed, and said.
+    (note,) = read(store, tokyo, timezone="UTC").notes
+    assert "it was Europe/Zurich" in note
+    assert zone() == "UTC"
+    # And so it stays.
+    read(store, zurich)
+    assert zone() == "UTC"
+
+
+def test_the_cluster_s_table_says_how_its_status_is_read(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text('[clusters.ross]\nswf_status = "exit-code"\n')
+    config = resolve({}, {"FOREWARN_CONFIG": str(tmp_path / "c.toml")}).config
+    path = log(tmp_path / "ross.swf", line(1, status=0))
+    assert read(store, path, config).outcomes == {"completed": 1}
+    (tmp_path / "other").mkdir()
+    assert read(store, log(tmp_path / "other.swf", line(1, status=0)), config).outcomes == {"failed": 1}
+
+
+def test_a_field_whose_absence_tells_the_outcome_is_found_and_kept(store: Store, tmp_path: Path) -> None:
+    good = [line(n, submit=n, cpus=8) for n in range(300)]
+    telling = [line(n, submit=n, cpus=-1, status=0) for n in range(300, 400)]
+    read(store, log(tmp_path / "a.swf", *good, *telling, zone="Europe/Zurich"))
+    (finding,) = review(store, ["a"])
+    assert (finding.field, finding.missing, finding.rate, finding.base) == ("cpus_asked", 100, 1.0, 0.0)
+    facts = store.clusters()["a"]
+    assert facts.fields["cpus_asked"] == {"fill": 8}
+    assert facts.timezone == "Europe/Zurich"
+    # The same review again has nothing to write, and an ingest keeps what it knows.
+    assert review(store, ["a"]) == [finding]
+    read(store, tmp_path / "a.swf")
+    assert store.clusters()["a"] == facts
