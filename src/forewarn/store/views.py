@@ -28,8 +28,12 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Where the observations of each record begin and end (its last row) in a sorted frame."""
+    """The observations of each record, oldest first: where its run begins, and its last row.
 
+    `place` leads from the sorted order to the frame's own, which is wide and need not be sorted for it.
+    """
+
+    place: Rows
     first: Rows
     last: Rows
 
@@ -45,7 +49,7 @@ def jobs(
 ) -> pl.DataFrame:
     """Each job through a view, with `known_at` if a delay is given.
 
-    `frame` has the key, `seen_at` and those of `KNOWN_FROM` (with a delay) and `start` (for that view)
+    `frame` has the columns of `order`, those of `KNOWN_FROM` (with a delay) and `start` (for that view)
     beside the fields that are wanted.
     """
     frame, runs = _runs(frame, KEYS["job"], order)
@@ -54,27 +58,25 @@ def jobs(
     now = _values(frame, frame.columns, runs)
     if view != "now":
         moment = now.select(pl.col("submit") if view == "submit" else pl.coalesce("start", "submit"))
-        seen = _seen_by(frame["seen_at"].to_numpy(), moment.to_series().to_numpy(), runs)
+        seen = _seen_by(frame, moment.to_series().to_numpy(), runs)
         now = now.with_columns(_values(frame, [c for c in frame.columns if c in AS_OF_MOMENT], seen))
     if known_delay is None:
         return now
-    return (
-        now.with_columns(first_live=_first_live(frame, runs))
-        .with_columns(_known_at(known_delay))
-        .drop("first_live")
-    )
+    return now.with_columns(_known_at(_first_live(frame, runs), known_delay))
 
 
 def _runs(frame: pl.DataFrame, key: Sequence[str], order: Sequence[str]) -> tuple[pl.DataFrame, Runs | None]:
-    """The frame in order, and its runs, or None where every record has one row."""
-    if not _in_order(frame, order):
-        frame = frame.sort(order)
-    repeated = frame.select(pl.all_horizontal(pl.col(k) == pl.col(k).shift() for k in key).fill_null(False))
-    begins = ~repeated.to_series().to_numpy()
+    """The runs of the frame, or the frame in order where every record has one row."""
+    sorted_key = frame.select(pl.int_range(pl.len(), dtype=pl.Int64).alias("_place"), *order)
+    if not (in_order := _in_order(sorted_key, order)):
+        sorted_key = sorted_key.sort(order)
+    same = pl.all_horizontal(pl.col(name) == pl.col(name).shift() for name in key)
+    begins = ~sorted_key.select(same.fill_null(False)).to_series().to_numpy()
+    place = sorted_key["_place"].to_numpy()
     if begins.all():
-        return frame, None
+        return frame if in_order else frame[place], None
     first = np.flatnonzero(begins)
-    return frame, Runs(first, np.append(first[1:], frame.height) - 1)
+    return frame, Runs(place, first, np.append(first[1:], frame.height) - 1)
 
 
 def _in_order(frame: pl.DataFrame, order: Sequence[str]) -> bool:
@@ -94,32 +96,33 @@ def _values(frame: pl.DataFrame, names: Sequence[str], runs: Runs) -> pl.DataFra
         column = frame[name]
         at = runs.last
         if 0 < column.null_count() < frame.height:
-            at = np.maximum.accumulate(np.where(column.is_not_null().to_numpy(), rows, -1))[runs.last]
+            filled = column.is_not_null().to_numpy()[runs.place]
+            at = np.maximum.accumulate(np.where(filled, rows, -1))[runs.last]
             # Before the run's first row lies another record; its last row is null where all are.
             at = np.where(at < runs.first, runs.last, at)
-        columns.append(column.gather(at))
+        columns.append(column.gather(runs.place[at]))
     return pl.DataFrame(columns)
 
 
-def _seen_by(seen_at: Rows, moment: Rows, runs: Runs) -> Runs:
+def _seen_by(frame: pl.DataFrame, moment: Rows, runs: Runs) -> Runs:
     """The runs cut to what had been seen by each record's moment, at least its earliest row."""
+    seen_at = frame["seen_at"].to_numpy()[runs.place]
     by_then = seen_at <= np.repeat(moment, runs.last - runs.first + 1)
     count = np.add.reduceat(by_then.astype(np.int64), runs.first)
-    return Runs(runs.first, runs.first + np.maximum(count, 1) - 1)
+    return Runs(runs.place, runs.first, runs.first + np.maximum(count, 1) - 1)
 
 
 def _first_live(frame: pl.DataFrame, runs: Runs) -> pl.Series:
     """When each job's outcome was first seen by someone, rather than read from a record of the past."""
     never = np.iinfo(np.int64).max
-    live = frame.select(
-        pl.when(~pl.col("reconstructed") & pl.col("outcome").is_not_null()).then("seen_at").otherwise(never)
-    )
-    first = pl.Series(np.minimum.reduceat(live.to_series().to_numpy(), runs.first))
-    return first.to_frame("at").select(pl.when(pl.col("at") < never).then("at")).to_series()
+    live = ~pl.col("reconstructed") & pl.col("outcome").is_not_null()
+    seen_at = frame.select(pl.when(live).then("seen_at").otherwise(never)).to_series().to_numpy()
+    first = pl.Series(np.minimum.reduceat(seen_at[runs.place], runs.first))
+    return first.set(first == never, None)
 
 
-def _known_at(delay: int) -> pl.Expr:
-    known = pl.coalesce("first_live", pl.col("end") + delay)
+def _known_at(first_live: pl.Series, delay: int) -> pl.Expr:
+    known = pl.coalesce(first_live, pl.col("end") + delay)
     return pl.when(pl.col("outcome").is_not_null()).then(known).alias(KNOWN_AT)
 
 
