@@ -64,7 +64,7 @@ def read(
 ) -> tuple[list[dict[str, Any]], list[BadRow], list[str]]:
     path = tmp_path / "jobs.psv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    source = SacctSource(path, Options(**options))
+    source = SacctSource(path, Options(cluster="lab", **options))
     batches = list(source.batches())
     rows = [row for batch in batches for row in batch.frame.iter_rows(named=True)]
     return rows, [bad for batch in batches for bad in batch.bad], source.notes
@@ -157,6 +157,11 @@ def test_cancelled_by(tmp_path: Path) -> None:
     rows, _, _ = read(tmp_path, STEPS)
     assert (rows[1]["state"], rows[1]["cancelled_by"]) == ("CANCELLED", "1001")
     assert (rows[1]["exit_code"], rows[1]["exit_signal"]) == (0, 9)
+
+
+@pytest.mark.parametrize(("state", "who"), [("5", "ann"), ("0", "root"), ("77", "77")])
+def test_who_cancelled_has_a_name_where_it_is_certain(tmp_path: Path, state: str, who: str) -> None:
+    assert one(tmp_path, State=f"CANCELLED by {state}", User="ann", UID="5")["cancelled_by"] == who
 
 
 @pytest.mark.parametrize(
@@ -403,6 +408,14 @@ def test_fields_that_are_not_there_are_noted(tmp_path: Path) -> None:
     rows, _, notes = read(tmp_path, "JobID|Start|End|Shoe\n1|2024-01-01T00:00:00|2024-01-01T00:10:00|42\n")
     assert (rows[0]["submit"], rows[0]["outcome"]) == (rows[0]["start"], "unknown")
     assert len(notes) == 3
+
+
+def test_a_file_that_names_no_cluster_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "fox.2024.psv").write_text(f"JobID|State|Submit\n1|FAILED|{T}0\n")
+    source = SacctSource(tmp_path / "fox.2024.psv")
+    frames = [batch.frame for batch in source.batches()]
+    assert set(pl.concat(frames)["cluster"]) == {"fox"}
+    assert "--cluster" in source.notes[0]
 
 
 def test_json_is_recognised(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import polars as pl
 from forewarn.sources import units
 from forewarn.sources.sacct.fields import FIELDS, JOB_ID
 
-# Texts that say more than their value: a limit left to the partition, the signal beside the exit code,
-# and clock times in the hour that comes twice.
-_KEPT_TEXTS = ("Timelimit", "TimelimitRaw", "ExitCode", "Start", "End")
+# Texts that say more than their value: who a cancelling number is, a limit left to the partition, the
+# signal beside the exit code, and clock times in the hour that comes twice.
+_KEPT_TEXTS = ("UID", "Timelimit", "TimelimitRaw", "ExitCode", "Start", "End")
 # What is looked at in a step's row.
 _OF_STEPS = (
     *("TotalCPU", "MaxRSS", "NTasks", "ConsumedEnergyRaw", "ConsumedEnergy"),

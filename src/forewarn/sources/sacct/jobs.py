@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import polars as pl
 
-from forewarn.job.columns import JOB_SCHEMA
+from forewarn.job.columns import JOB_SCHEMA, proven_moment
 from forewarn.sources import units
 from forewarn.sources.sacct.fields import MEMORY
 
@@ -17,7 +17,7 @@ col = pl.col
 _TOLD: Mapping[str, pl.DataType | type[pl.DataType]] = MappingProxyType(
     {
         **dict.fromkeys(("_id", "_raw_id", "_state", "_qos_asked"), pl.String),
-        **dict.fromkeys(("Timelimit", "TimelimitRaw", "ExitCode", "Start", "End"), pl.String),
+        **dict.fromkeys(("UID", "Timelimit", "TimelimitRaw", "ExitCode", "Start", "End"), pl.String),
         **dict.fromkeys(("_tres_asked", "_tres_given"), units.TRES),
         "_memory_asked": MEMORY,
         **dict.fromkeys(("_elapsed", "_steps", "_steps_memory"), pl.Int64),
@@ -48,7 +48,7 @@ def job_columns(told: pl.DataFrame, fields: Set[str], *, cluster: str, zone: str
         if name not in told.columns
     )
     told = told.with_columns(
-        state=col("_state").str.extract(r"^([^\s+]+)"), cancelled_by=col("_state").str.extract(r"\bby (\S+)")
+        state=col("_state").str.extract(r"^([^\s+]+)"), cancelled_by=_cancelled_by()
     ).with_columns(outcome=units.outcome(col("state")))
     told = _with_times(_clocks_put_right(told, zone), fields)
     told = told.with_columns(
@@ -86,14 +86,22 @@ def _with_times(told: pl.DataFrame, fields: Set[str]) -> pl.DataFrame:
     never_ran = (
         (col("state") == "PENDING") | (col("nodes") == _NOWHERE) | (col("nodes_given") == 0)
     ).fill_null(False)
-    begins_later = (col("eligible") > col("end")) | (
-        (col("state") == "PENDING") & (col("reason") == "BeginTime")
+    told = told.with_columns(
+        start=pl.when(~never_ran).then("start"), nodes=pl.when(col("nodes") != _NOWHERE).then("nodes")
     )
-    return told.with_columns(
-        start=pl.when(~never_ran).then("start"),
-        eligible=pl.when(~begins_later.fill_null(False)).then("eligible"),
-        nodes=pl.when(col("nodes") != _NOWHERE).then("nodes"),
-    )
+    # `--begin` may lie ahead; a start proves that it has come, an end before it that it never did.
+    proven = pl.min_horizontal(proven_moment(), "end")
+    return told.with_columns(eligible=pl.when(col("eligible") <= proven).then("eligible"))
+
+
+# --- who cancelled -------------------------------------------------------------------------------
+
+
+def _cancelled_by() -> pl.Expr:
+    """sacct tells a number. It is given a name where that is certain: the job's own user, and root."""
+    number = col("_state").str.extract(r"\bby (\S+)")
+    own = number == col("UID")
+    return pl.when(own).then("user").when(number == "0").then(pl.lit("root")).otherwise(number)
 
 
 # --- the rest ------------------------------------------------------------------------------------

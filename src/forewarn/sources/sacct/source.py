@@ -112,6 +112,8 @@ class SacctSource(Source):
             self._note("has no field Submit: the time of eligibility or start stands in for it")
         if "State" not in names:
             self._note("has no field State: how its jobs ended is not known")
+        if "Cluster" not in names and self.options.cluster is None:
+            self._note(f"names no cluster: its jobs are read as those of {self.cluster!r}; see --cluster")
         if unknown := sorted(names - FIELDS.keys()):
             self._note(f"has fields that are not known here and not read: {', '.join(unknown)}")
 

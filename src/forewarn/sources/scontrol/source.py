@@ -1,0 +1,66 @@
+"""The source: one file of scontrol's records, of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import polars as pl
+
+from forewarn.errors import BadRow, SourceError
+from forewarn.job.columns import SCHEMAS, complete, proven_moment
+from forewarn.sources.base import Batch, Source, opened
+from forewarn.sources.scontrol.fields import job_fields, node_fields, partition_fields
+from forewarn.sources.scontrol.text import KINDS, fields, records
+from forewarn.sources.slurmrestd.jobs import happened
+from forewarn.sources.slurmrestd.table import Table
+
+
+class ScontrolSource(Source):
+    """The output of `scontrol show job`, `show node` or `show partition`, with `-o` and `-d` or without."""
+
+    name: ClassVar[str] = "scontrol"
+
+    def batches(self) -> Iterator[Batch]:
+        """Records in the order of the text; a new batch begins where the kind changes."""
+        known = {"job": job_fields(self.timezone), "node": node_fields(self.timezone)}
+        known["partition"] = partition_fields()
+        table, kind, bad, found = Table({}, {}), "", list[BadRow](), False
+        with opened(self.path) as stream:
+            for line, text in records(self.text_blocks(stream)):
+                record = fields(text)
+                said = KINDS.get(next(iter(record), ""))
+                if said is None:
+                    bad.append(self.bad(line, "line", "not a record of a job, node or partition", text))
+                    continue
+                if kind and (said != kind or len(table) + len(bad) >= self.options.batch_rows):
+                    yield self._batch(kind, table.flush(), bad)
+                    bad = []
+                if said != kind:
+                    kind, table = said, Table(known[said], SCHEMAS[said])
+                found = True
+                if wrong := table.add(record, line):
+                    bad.append(self.bad(line, *wrong, text=text))
+        if not found:
+            raise SourceError(
+                f"{self.path}: no job, node or partition in it: this is not what `scontrol show` prints"
+            )
+        yield self._batch(kind, table.flush(), bad)
+        if self.options.cluster is None:
+            self.notes.append(
+                f"{self.path.name} names no cluster: its records are read as those of {self.cluster!r}; "
+                "see --cluster"
+            )
+
+    def _batch(self, kind: str, frame: pl.DataFrame, bad: list[BadRow]) -> Batch:
+        frame = frame.with_columns(cluster=pl.lit(self.cluster), source=pl.lit(self.name), reconstructed=True)
+        if kind == "job":
+            # How long it was suspended scontrol does not tell, only how long it had run before.
+            frame = happened(frame.with_columns(suspended=pl.lit(None, pl.Int64)), None)
+            # A running job's run time ends at the moment it was looked at.
+            looked = pl.when(pl.col("outcome").is_null()).then(pl.col("start") + pl.col("_run_time"))
+            frame = frame.with_columns(seen_at=pl.max_horizontal(proven_moment(), "_considered", looked))
+            return self.job_batch(frame, tuple(bad))
+        # A node or partition proves no moment: its file was written when it was seen, as far as anyone knows.
+        written = int(self.path.stat().st_mtime)
+        return Batch(kind, complete(frame.with_columns(seen_at=pl.lit(written)), kind), tuple(bad))
