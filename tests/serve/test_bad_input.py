@@ -135,6 +135,10 @@ def test_rejects_go_where_they_are_told(forewarn: Forewarn, tmp_path: Path) -> N
     assert result.code == 0
     assert "1 bad" in result.out
     assert len((tmp_path / "mine.jsonl").read_text().splitlines()) == 1
+    two = forewarn(
+        "ingest", "--rejects", tmp_path / "mine.jsonl", not_a_number(tmp_path), not_a_number(tmp_path)
+    )
+    assert two.code == UsageError.exit_code
 
 
 def test_no_rejects_are_left_of_a_write_that_failed(forewarn: Forewarn, tmp_path: Path, home: Path) -> None:

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
+from forewarn.errors import UsageError
 from forewarn.features.absence import Finding
 from forewarn.job.outcomes import UnknownStateWarning
 from forewarn.operate.ingest import Report, ingest, review, source_of
@@ -37,7 +38,7 @@ from forewarn.sources.base import Options, Source
     "--rejects",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Where bad rows go (with --skip-bad).  [default: HOME/rejects/NAME-1.jsonl]",
+    help="Skip bad rows, and put them here.  [default: HOME/rejects/NAME-1.jsonl]",
 )
 @json_option
 def command(
@@ -63,6 +64,8 @@ def command(
       forewarn ingest --cluster blue swf:SDSC-BLUE-2000-4.2-cln.swf.gz
       forewarn ingest --skip-bad --timezone Europe/Zurich sacct:2023.txt sacct:2024.txt.gz
     """
+    if rejects and len(sources) > 1:
+        raise UsageError("--rejects names one file, for one SOURCE; --skip-bad makes one for each")
     config = configured(home=home, cluster=cluster, timezone=timezone)
     given = Options(
         cluster=cluster,
@@ -82,7 +85,8 @@ def command(
             if not as_json:
                 _show(reports[-1], source.timezone)
     finally:
-        findings = review(store, sorted({name for report in reports for name in report.clusters}))
+        with progress("checking request fields"):
+            findings = review(store, sorted({name for report in reports for name in report.clusters}))
         store.close()
         if as_json:
             print_json(_as_json(reports, findings))

@@ -18,6 +18,7 @@ from forewarn.serve.cli.fields import DEFAULT, FIELDS, Measure, chosen, columns_
 from forewarn.serve.cli.history import print_history
 from forewarn.serve.cli.moments import parse_moment
 from forewarn.serve.cli.output import note, print_facts, print_json, print_table, say, shares
+from forewarn.serve.cli.progress import watched
 from forewarn.serve.cli.query import Query
 from forewarn.store.base import KNOWN_AT, Store
 
@@ -121,6 +122,7 @@ def command(
             elif parsable:
                 _print_parsable(frames, names or usual, zones)
             else:
+                frames = watched(frames, "looking")
                 _print_jobs(frames, names or usual, zones, limit, whole=names is not None)
     finally:
         store.close()
@@ -140,7 +142,7 @@ def _moment(text: str | None, clusters: Sequence[str], zones: Mapping[str, str])
 def _print_summary(query: Query, store: Store, *, as_json: bool) -> None:
     outcomes: Counter[str] = Counter()
     total = 0
-    for frame in query.all(store, ["outcome"]):
+    for frame in watched(query.all(store, ["outcome"]), "counting"):
         total += frame.height
         outcomes.update(dict(frame["outcome"].drop_nulls().value_counts().iter_rows()))
     if as_json:

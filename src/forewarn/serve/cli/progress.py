@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from forewarn.serve.cli.output import say
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class Report(Protocol):
@@ -27,6 +30,16 @@ def progress(what: str) -> Iterator[Report]:
     """Show how far some work has come: ``with progress("reading") as report: … report(done)``."""
     with _live(what) if sys.stderr.isatty() else _plain(what) as report:
         yield report
+
+
+def watched(frames: Iterable[pl.DataFrame], what: str) -> Iterator[pl.DataFrame]:
+    """The frames, with progress on the way."""
+    done = 0
+    with progress(what) as report:
+        for frame in frames:
+            done += frame.height
+            report(done)
+            yield frame
 
 
 @contextmanager

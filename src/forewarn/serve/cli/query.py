@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from forewarn.serve.cli.progress import watched
 from forewarn.store.base import Store
 
 DAY = 86400
@@ -26,7 +27,7 @@ class Query:
         """How many."""
         if all(part is None for part in (self.where, self.job_ids, self.since, self.until)):
             return sum(store.count(cluster=c) for c in self.clusters) if self.clusters else store.count()
-        return sum(frame.height for frame in self.all(store, ["job_id"]))
+        return sum(frame.height for frame in watched(self.all(store, ["job_id"]), "counting"))
 
     def all(self, store: Store, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
         """Every job, oldest first."""
