@@ -86,6 +86,8 @@ def test_filters(filled: Forewarn, flags: str, ids: str) -> None:
         ("-j 1_[3-", "not a job id"),
         ("-o jobid,usr", "did you mean user?"),
         ("-o ,", "names no field"),
+        ("--by usr", "did you mean user?"),
+        ("--by user,partition", "one field at a time"),
         ("--history 99", "no job 99"),
         ("-n -1", "-1"),
     ],
@@ -149,6 +151,36 @@ def test_summary(filled: Forewarn) -> None:
     assert "6 jobs, 5 of them ended" in result.out
     assert "failed 20.0 %" in result.out
     assert filled("jobs", "--summary", "--json").json["outcomes"]["timeout"] == 1
+
+
+def test_failures_by_a_field(filled: Forewarn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Policy `wasted`: the cancelled job and the pending one are not judged."""
+    rows = {row["user"]: row for row in filled("jobs", "--by", "user", "--json").lines}
+    assert rows["alice"] == {"user": "alice", "jobs": 3, "judged": 1, "failed": 0}
+    assert rows["bob"] == {"user": "bob", "jobs": 2, "judged": 2, "failed": 2}
+    table = filled("jobs", "--by", "user")
+    assert table.out.splitlines()[1].split() == ["alice", "3", "0", "0.0", "%"]
+    assert "policy wasted" in table.err
+    monkeypatch.setenv("FOREWARN_POLICY", "papers")
+    rows = {row["user"]: row for row in filled("jobs", "--by", "user", "--json").lines}
+    assert (rows["alice"]["judged"], rows["alice"]["failed"]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("by", "groups"),
+    [("day", "2024-01-10 2024-01-11 2024-01-12 2024-01-13"), ("week", "2024-W02"), ("month", "2024-01")],
+)
+def test_failures_by_time(by: str, groups: str, filled: Forewarn) -> None:
+    assert [row[by] for row in filled("jobs", "--by", by, "--json").lines] == groups.split()
+
+
+def test_a_group_without_a_judged_job_has_no_share(filled: Forewarn) -> None:
+    assert filled("jobs", "--by", "user", "-s", "pending").out.splitlines()[1].split() == [
+        "alice",
+        "1",
+        "0",
+        "n/a",
+    ]
 
 
 def test_the_newest_come_last_and_are_found_however_old(forewarn: Forewarn, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ DEFAULT = (
 )
 
 
-def chosen(text: str) -> tuple[str, ...]:
+def chosen(text: str, option: str = "--format") -> tuple[str, ...]:
     """The fields of a list like ``jobid,user,elapsed``.
 
     >>> chosen("JobID, user")
@@ -112,9 +112,9 @@ def chosen(text: str) -> tuple[str, ...]:
         if name not in FIELDS:
             near = difflib.get_close_matches(name, FIELDS, 1)
             hint = f"did you mean {near[0]}?" if near else "--helpformat lists them"
-            raise UsageError(f"--format: no field {name!r}; {hint}")
+            raise UsageError(f"{option}: no field {name!r}; {hint}")
     if not names:
-        raise UsageError("--format: names no field; --helpformat lists them")
+        raise UsageError(f"{option}: names no field; --helpformat lists them")
     return names
 
 

@@ -13,6 +13,7 @@ import polars as pl
 
 from forewarn.job.columns import JOB_SCHEMA
 from forewarn.serve.cli import filters
+from forewarn.serve.cli.breakdown import broken_down, columns_for, print_breakdown
 from forewarn.serve.cli.common import configured, home_option, store_of
 from forewarn.serve.cli.fields import DEFAULT, FIELDS, Measure, chosen, columns_of, raw, written
 from forewarn.serve.cli.history import print_history
@@ -47,6 +48,7 @@ from forewarn.store.base import KNOWN_AT, Store
 @click.option("-e", "--helpformat", is_flag=True, help="List the fields that --format knows.")
 @click.option("--count", is_flag=True, help="Print how many there are, and nothing else.")
 @click.option("--summary", is_flag=True, help="Print how many there are and how they ended.")
+@click.option("--by", metavar="FIELD", help="Print failures by user, partition, day, week, month, …")
 @click.option("--history", metavar="JOBID", help="Print what was seen of one job, and when.")
 @click.option("-P", "--parsable", is_flag=True, help="For programs: |-separated, whole, without alignment.")
 @click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object a line.")
@@ -65,6 +67,7 @@ def command(
     helpformat: bool,
     count: bool,
     summary: bool,
+    by: str | None,
     history: str | None,
     parsable: bool,
     as_json: bool,
@@ -79,6 +82,7 @@ def command(
     Examples:
       forewarn jobs -u alice -s failed,timeout -S now-7days
       forewarn jobs --count -s OOM -p gpu
+      forewarn jobs --by user -S now-30days
       forewarn jobs -j 1234 -o jobid,nodelist,exitcode,maxrss
       forewarn jobs --limit 0 --json | jq .time_limit
     """
@@ -86,7 +90,8 @@ def command(
         click.echo("\n".join(sorted(FIELDS)))
         return
     names = chosen(fields) if fields else None
-    store = store_of(configured(home=home), read_only=True)
+    config = configured(home=home)
+    store = store_of(config, read_only=True)
     try:
         clusters = filters.split(cluster)
         zones = {name: facts.timezone for name, facts in store.clusters().items()}
@@ -110,6 +115,10 @@ def command(
         )
         if count:
             click.echo(query.count(store))
+        elif by:
+            frames = watched(query.all(store, columns_for(by.lower())), "counting")
+            table = broken_down(frames, by.lower(), zones, config.policy)
+            print_breakdown(table, by.lower(), config.policy, limit, as_json=as_json)
         elif summary:
             _print_summary(query, store, as_json=as_json)
         else:
