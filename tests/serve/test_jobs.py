@@ -16,7 +16,14 @@ ROWS = [
     sacct_line("11_1", user="bob", partition="gpu", submit="2024-01-10T09:00:00", state="FAILED", code="1:0"),
     sacct_line("11_2", user="bob", partition="gpu", submit="2024-01-10T09:00:00", state="TIMEOUT"),
     sacct_line("12", user="carol", submit="2024-01-11T00:30:00", state="OUT_OF_MEMORY", code="0:125"),
-    sacct_line("13", user="alice", submit="2024-01-12T08:00:00", state="CANCELLED by 1001"),
+    sacct_line(
+        "13",
+        user="alice",
+        submit="2024-01-12T08:00:00",
+        start="2024-01-12T08:10:00",
+        end="2024-01-12T08:20:00",
+        state="CANCELLED by 1001",
+    ),
     sacct_line(
         "14", user="alice", submit="2024-01-13T08:00:00", start="Unknown", end="Unknown", state="PENDING"
     ),
