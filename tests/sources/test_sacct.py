@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -308,7 +309,7 @@ HEAD = "JobID|JobName|Submit|Constraints|State|WorkDir|SubmitLine|User\n"
         (
             "1|a|2024-01-01T00:00:00||FAILED|/w|sbatch --wrap a\nb | c\n\nd|u",
             "submit_line",
-            "sbatch --wrap a\nb | c\nd",
+            "sbatch --wrap a\nb | c\n\nd",
         ),
     ],
 )
@@ -319,7 +320,7 @@ def test_a_separator_or_line_end_inside_a_value_is_mended(
     rows, bad, notes = read(tmp_path, HEAD + around + row + "\n" + around)
     assert bad == []
     assert [r["job_id"] for r in rows] == ["2", "1", "2"]
-    assert rows[1][field].replace("\n\n", "\n") == value
+    assert rows[1][field] == value
     assert rows[1]["user"] == "u"
     assert "1 rows" in notes[0]
 
@@ -330,6 +331,13 @@ def test_a_line_end_in_the_last_column_belongs_to_the_row_before(tmp_path: Path)
     assert bad == []
     assert [row["submit_line"] for row in rows] == ["sbatch --wrap a\nb | c\nd", "sbatch x"]
     assert [row["line"] for row in rows] == [2, 5]
+
+
+def test_blank_lines_between_rows_belong_to_none(tmp_path: Path) -> None:
+    text = f"JobID|Submit|SubmitLine\n\n1|{T}0|sbatch a\n\n\n2|{T}0|sbatch b\n\n"
+    rows, bad, notes = read(tmp_path, text)
+    assert (bad, notes) == ([], [])
+    assert [(row["submit_line"], row["line"]) for row in rows] == [("sbatch a", 3), ("sbatch b", 6)]
 
 
 def test_a_line_end_before_the_id(tmp_path: Path) -> None:
@@ -475,3 +483,50 @@ def test_recorded_text(shared_data: Path, version: str, what: str) -> None:
 def test_every_field_of_the_recorded_versions_is_known(shared_data: Path, version: str) -> None:
     text = (shared_data / "slurmrestd" / "recorded" / version / "cli" / "sacct_helpformat.txt").read_text()
     assert [word for word in text.split() if known_name(word) not in FIELDS] == []
+
+
+# --- the export that the README recommends -------------------------------------------------------
+
+EXPORT = re.search(
+    r"^sacct .* -o (\S+) > history.txt$",
+    (Path(__file__).resolve().parents[2] / "README.md").read_text(),
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "constraint"),
+    [
+        *(
+            (name, line, "")
+            for name in ("a|b", "|", "x||y")
+            for line in ("", "sbatch a.sh", "sbatch --wrap a\nb")
+        ),
+        *(("plain", line, "") for line in ("sbatch --wrap a | b", "sbatch --wrap a\nb | c", "srun x\n\ny")),
+        *(("plain", line, "skl|hsw") for line in ("", "sbatch a.sh")),
+    ],
+)
+def test_its_order_lets_every_free_text_be_mended(
+    tmp_path: Path, name: str, line: str, constraint: str
+) -> None:
+    assert EXPORT is not None
+    fields = EXPORT[1].split(",")
+    values = dict.fromkeys(fields, "") | {
+        "JobID": "1",
+        "JobIDRaw": "1",
+        "Submit": T + "0",
+        "State": "FAILED",
+        "ExitCode": "1:0",
+        "JobName": name,
+        "WorkDir": "/w",
+        "SubmitLine": line,
+        "Constraints": constraint,
+        "Timelimit": "10:00",
+        "User": "ann",
+    }
+    row = "|".join(values.values()) + "\n"
+    rows, bad, _ = read(tmp_path, "|".join(fields) + "\n" + row + row)
+    assert bad == []
+    assert [(r["name"], r["submit_line"], r["constraint"]) for r in rows] == [
+        (name, line or None, constraint or None)
+    ] * 2

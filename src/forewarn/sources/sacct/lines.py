@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import dropwhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,7 +125,8 @@ Line = tuple[int, bytes]
 def _mended(lines: list[Line], layout: Layout, bad: list[tuple[int, str, bytes]]) -> Iterator[Line]:
     """The rows of a stretch of lines, each as one line with the right count of separators."""
     for group in _grouped(lines, layout):
-        while group:
+        group = _from_first_text(group[::-1])[::-1]
+        while group := _from_first_text(group):
             for size in range(1, min(len(group), _MOST_LINES) + 1):
                 row = _fitted(_joined(group[:size]), layout)
                 if row is not None:
@@ -135,8 +137,12 @@ def _mended(lines: list[Line], layout: Layout, bad: list[tuple[int, str, bytes]]
                     group = rest
                     break
             else:
-                bad.extend((at, _what_is_wrong(text, layout), text) for at, text in group)
+                bad.extend((at, _what_is_wrong(text, layout), text) for at, text in group if text.strip())
                 group = []
+
+
+def _from_first_text(lines: list[Line]) -> list[Line]:
+    return list(dropwhile(lambda line: not line[1].strip(), lines))
 
 
 def _joined(lines: list[Line]) -> bytes:
@@ -159,18 +165,15 @@ def _grouped(lines: list[Line], layout: Layout) -> Iterator[list[Line]]:
     """Lines that may be one row together: a new one begins where a job's id stands in its column."""
     group: list[Line] = []
     for at, text in lines:
-        if not text.strip():
-            continue
         message = _NOT_A_ROW.match(text) is not None
-        if group and (message or layout.begins_row(text)):
+        if message or layout.begins_row(text):
             yield group
             group = []
         group.append((at, text))
         if message:
             yield group
             group = []
-    if group:
-        yield group
+    yield group
 
 
 def _fitted(text: bytes, layout: Layout) -> bytes | None:
