@@ -3,10 +3,13 @@ from __future__ import annotations
 import re
 import warnings
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from forewarn.errors import BadRow, SourceError, UsageError
 from forewarn.sources.base import Options, open_source
@@ -336,7 +339,8 @@ def test_a_line_end_in_the_last_column_belongs_to_the_row_before(tmp_path: Path)
 def test_blank_lines_between_rows_belong_to_none(tmp_path: Path) -> None:
     text = f"JobID|Submit|SubmitLine\n\n1|{T}0|sbatch a\n\n\n2|{T}0|sbatch b\n\n"
     rows, bad, notes = read(tmp_path, text)
-    assert (bad, notes) == ([], [])
+    assert bad == []
+    assert not any("mended" in note for note in notes)
     assert [(row["submit_line"], row["line"]) for row in rows] == [("sbatch a", 3), ("sbatch b", 6)]
 
 
@@ -530,3 +534,28 @@ def test_its_order_lets_every_free_text_be_mended(
     assert [(r["name"], r["submit_line"], r["constraint"]) for r in rows] == [
         (name, line or None, constraint or None)
     ] * 2
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.text("ab |/", max_size=6),
+            st.one_of(st.just(""), st.text("ab |/\n", max_size=12).map("sbatch --wrap {}".format)),
+            st.text("ab|", max_size=4),
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_a_row_is_mended_rightly_or_bad_but_never_read_wrongly(texts: list[tuple[str, str, str]]) -> None:
+    head = "JobID|Submit|Constraints|State|JobName|WorkDir|SubmitLine\n"
+    rows = [f"{n}|{T}0|{c}|FAILED|{name}|/w|{line}\n" for n, (name, line, c) in enumerate(texts)]
+    with TemporaryDirectory() as folder:
+        found, bad, _ = read(Path(folder), head + "".join(rows))
+    truth = {
+        str(n): tuple(text.strip() or None for text in (name, line, constraint))
+        for n, (name, line, constraint) in enumerate(texts)
+    }
+    for row in found:
+        assert (row["name"], row["submit_line"], row["constraint"]) == truth.pop(row["job_id"])
+    assert len(truth) <= len(bad), "what was not read is told"

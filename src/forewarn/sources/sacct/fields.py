@@ -48,7 +48,7 @@ DURATION = _form(r"(?:(?:\d+-)?\d+(?::\d+){0,2}(?:\.\d+)?|UNLIMITED|Partition_Li
 NUMBER = _form(r"[0-9]*|Unknown|UNLIMITED|Partition_Limit|INVALID")
 SIZE = _form(r"[0-9.]*[KMGTP?]?[cn]?")
 EXIT = _form(r"(?:\d+:\d+)?")
-STATE = _form(r"(?:[A-Z_]+\+?(?: by \S+)?)?")
+STATE = _form(r"[A-Z_]+\+?(?: by \S+)?")
 TRES = _form(r"(?:[\w/:.-]+=[^,|\s]*(?:,[\w/:.-]+=[^,|\s]*)*)?")
 WORD = _form(r"[^\s|]*")
 NODES = _form(r"None assigned|[^\s|]*")

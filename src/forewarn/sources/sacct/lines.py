@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import dropwhile
 
 import numpy as np
@@ -25,6 +25,7 @@ _STAND_INS = re.compile(f"{SEPARATOR}|{LINE_END}".encode())
 _JOB = re.compile(JOB_ID.encode())
 _NOT_A_ROW = re.compile(rb"(?:sacct|slurm\w*|srun): ")  # messages, where 2>&1 put them among the rows
 _MOST_LINES = 200  # of one row: a submit line may hold a script, not a book
+_MOST_SEPARATORS = 200  # too many in one row, for the same reason
 
 
 @dataclass(frozen=True)
@@ -181,22 +182,33 @@ def _fitted(text: bytes, layout: Layout) -> bytes | None:
     if b"\n" not in text and text.count(b"|") == layout.separators:
         return text
     parts = text.decode().removesuffix("|" if layout.ends_with_separator else "").split("|")
-    extra = len(parts) - len(layout.names)
-    if extra < 0:
+    ways = _ways(parts, layout.forms) if 0 <= len(parts) - len(layout.forms) <= _MOST_SEPARATORS else []
+    if len(ways) != 1:
         return None
-    ways = [parts] if extra == 0 else []
-    for n, form in enumerate(layout.forms):
-        if extra and form.free:
-            ways.append([*parts[:n], "|".join(parts[n : n + extra + 1]), *parts[n + extra + 1 :]])
-    fitting = [way for way in ways if _fits(way, layout)]
-    if len(fitting) != 1:
-        return None
-    row = b"|".join(_marked(part.encode()) for part in fitting[0])
+    row = b"|".join(_marked(part.encode()) for part in ways[0])
     return row + b"|" * layout.ends_with_separator
 
 
-def _fits(parts: list[str], layout: Layout) -> bool:
-    return all(form.fits(part) for form, part in zip(layout.forms, parts, strict=True))
+def _ways(parts: list[str], forms: tuple[Form, ...]) -> list[list[str]]:
+    """How the parts can be the columns, where those of free form may hold several; two ways are enough."""
+    extra = len(parts) - len(forms)
+
+    @cache
+    def ways(column: int, spent: int) -> list[list[str]]:
+        """Values of the columns up to this one, to which `spent` parts belong that are too many."""
+        if column < 0:
+            return [] if spent else [[]]
+        found: list[list[str]] = []
+        for more in range(spent + 1 if forms[column].free else 1):
+            end = column + spent + 1
+            value = "|".join(parts[end - more - 1 : end])
+            if forms[column].fits(value):
+                found += [[*before, value] for before in ways(column - 1, spent - more)]
+                if len(found) > 1:
+                    break
+        return found[:2]
+
+    return ways(len(forms) - 1, extra)
 
 
 def _what_is_wrong(text: bytes, layout: Layout) -> str:
