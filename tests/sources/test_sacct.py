@@ -407,6 +407,15 @@ def test_a_field_that_sacct_does_not_have(tmp_path: Path) -> None:
 def test_another_number_of_fields_than_columns(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="4 fields were named, but its rows have 3 columns"):
         read(tmp_path, "1|FAILED|2024-01-01T00:00:00\n", fields=("JobID", "State", "Submit", "User"))
+    with pytest.raises(SourceError, match="2 fields were named, but its rows have 3 columns"):
+        read(tmp_path, "1|2024-01-01T00:00:00|FAILED\n", fields=("JobID", "Submit"))
+
+
+def test_with_parsable_every_row_ends_with_the_separator(tmp_path: Path) -> None:
+    text = f"JobID|Submit|JobName|\n1|{T}0|a|\n2|{T}0|a|b\n3|{T}0|a|b|\n"
+    rows, (bad,), _ = read(tmp_path, text)
+    assert [(row["job_id"], row["name"]) for row in rows] == [("1", "a"), ("3", "a|b")]
+    assert bad.line == 3
 
 
 def test_fields_without_which_there_is_no_job(tmp_path: Path) -> None:

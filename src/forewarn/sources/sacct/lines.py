@@ -55,9 +55,15 @@ class Layout:
         parts = line.rstrip(b"\n").split(b"|", self.id_at + 1)
         return parts[self.id_at].strip() if len(parts) > self.id_at else b""
 
+    def is_whole(self, line: bytes) -> bool:
+        """Whether a line has all columns of a row and no more."""
+        if self.ends_with_separator and not line.rstrip(b"\n").endswith(b"|"):
+            return False
+        return line.count(b"|") == self.separators
+
     def begins_job(self, line: bytes) -> bool:
         """A whole row of a job, not of a step."""
-        return line.count(b"|") == self.separators and _JOB.fullmatch(self.id_of(line)) is not None
+        return self.is_whole(line) and _JOB.fullmatch(self.id_of(line)) is not None
 
     def begins_row(self, line: bytes) -> bool:
         """The first or only line of a row, whole or not."""
@@ -93,7 +99,10 @@ def rows_of(text: bytes, first_line: int, layout: Layout) -> Rows:
     ends = np.flatnonzero(data == ord("\n"))
     begins = np.concatenate(([0], ends[:-1] + 1))
     counts = np.diff(np.searchsorted(np.flatnonzero(data == ord("|")), ends), prepend=0)
-    odd = np.flatnonzero(counts != layout.separators)
+    is_odd = counts != layout.separators
+    if layout.ends_with_separator:
+        is_odd |= data[np.maximum(ends - 1, 0)] != ord("|")
+    odd = np.flatnonzero(is_odd)
     numbers = np.arange(first_line, first_line + len(ends), dtype=np.int64)
     if odd.size == 0:
         return Rows(text, numbers)
@@ -179,8 +188,10 @@ def _grouped(lines: list[Line], layout: Layout) -> Iterator[list[Line]]:
 
 def _fitted(text: bytes, layout: Layout) -> bytes | None:
     """The row with what stands inside its values marked, if there is exactly one way to read it."""
-    if b"\n" not in text and text.count(b"|") == layout.separators:
+    if b"\n" not in text and layout.is_whole(text):
         return text
+    if layout.ends_with_separator and not text.endswith(b"|"):
+        return None
     parts = text.decode().removesuffix("|" if layout.ends_with_separator else "").split("|")
     ways = _ways(parts, layout.forms) if 0 <= len(parts) - len(layout.forms) <= _MOST_SEPARATORS else []
     if len(ways) != 1:
@@ -212,9 +223,11 @@ def _ways(parts: list[str], forms: tuple[Form, ...]) -> list[list[str]]:
 
 
 def _what_is_wrong(text: bytes, layout: Layout) -> str:
-    wanted, got = layout.separators + 1, text.count(b"|") + 1
     if _NOT_A_ROW.match(text):
         return "a message, not a row"
+    if layout.ends_with_separator and not text.endswith(b"|"):
+        return "does not end with | as the other rows do"
+    wanted, got = len(layout.names), text.count(b"|") + 1 - layout.ends_with_separator
     if got < wanted:
         return f"{got} columns instead of {wanted}"
     return (

@@ -94,7 +94,7 @@ class SacctSource(Source):
         """The layout that the first rows have; if they have no such number of columns, names are wrong."""
         lines = [line for line in text.split(b"\n")[:1000] if line.strip()]
         for layout in (Layout(names), Layout(names, ends_with_separator=True)):
-            if any(layout.begins_row(line) and line.count(b"|") == layout.separators for line in lines):
+            if any(layout.begins_row(line) and layout.is_whole(line) for line in lines):
                 return layout
         columns = lines[0].count(b"|") + 1
         raise SourceError(
