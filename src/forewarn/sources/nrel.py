@@ -245,6 +245,9 @@ class NrelSource(Source):
         is_task = pl.col("task") > 0
         return frame.select(
             *("line", "user", "account", "name", "work_dir", "submit_line", "partition", "qos"),
+            # Names are pseudonyms (name00005115): labels whose digits are no run numbers, so not to be
+            # normalised; the program's field is taken as it is.
+            application=pl.col("name"),
             cluster=pl.lit(self.cluster),
             job_id=pl.when(is_task).then(pl.format("{}_{}", number, "task")).otherwise(number),
             array_job_id=pl.when(is_task).then(whole("job_id")),
