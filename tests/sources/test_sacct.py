@@ -286,7 +286,8 @@ def test_an_unknown_state_is_unknown_with_one_warning(tmp_path: Path) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         rows, _, _ = read(
-            tmp_path, "JobID|Submit|State\n1|2024-01-01T00:00:00|DREAMING\n2|2024-01-01T00:00:00|DREAMING\n"
+            tmp_path,
+            "JobID|Submit|State\n1|2024-01-01T00:00:00|STATE_OF_TEST_SACCT\n2|2024-01-01T00:00:00|STATE_OF_TEST_SACCT\n",
         )
     assert [row["outcome"] for row in rows] == ["unknown"] * 2
     assert len(caught) == 1

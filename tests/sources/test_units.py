@@ -110,8 +110,8 @@ def test_outcomes_follow_the_scalar_rule() -> None:
 def test_an_unknown_state_warns_once_and_is_unknown() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        assert column(["TELEPORTED", "TELEPORTED"], units.outcome) == ["unknown"] * 2
-        column(["TELEPORTED"], units.outcome)
+        assert column(["STATE_OF_TEST_UNITS", "STATE_OF_TEST_UNITS"], units.outcome) == ["unknown"] * 2
+        column(["STATE_OF_TEST_UNITS"], units.outcome)
     assert [w.category for w in caught] == [UnknownStateWarning]
 
 
