@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import polars as pl
 
-from forewarn.features.batch import _ordered, events_of, read_inputs
+from forewarn.features.batch import events_of, ordered, read_inputs
 from forewarn.features.kernel.state import KNOWN, START, SUBMIT
 from forewarn.features.online import OnlineFeatures
 from forewarn.features.table import write_features
@@ -67,7 +67,7 @@ def online(home: Path, most: int) -> dict[str, float]:
     """The first so many jobs one event at a time, state saved every thousand events; time per job."""
     store = open_store(home)
     (cluster,) = store.clusters()
-    jobs = list(to_records(_ordered(pl.concat(store.scan(cluster=cluster))[:most]), Job))
+    jobs = list(to_records(pl.concat(ordered(store.scan(cluster=cluster)))[:most], Job))
     inputs = read_inputs(store, cluster, POLICY, phase="submit")
     events = events_of(inputs)
     ours = events.jobs < len(jobs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from forewarn.errors import StoreError
 from forewarn.features import layout as L  # noqa: N812
-from forewarn.features.batch import _ordered, events_of, read_inputs, walk
+from forewarn.features.batch import events_of, inputs_of, ordered, read_inputs, walk
 from forewarn.features.kernel.state import KNOWN, START, SUBMIT, new_state
 from forewarn.features.online import OnlineFeatures, features_now
 from forewarn.job.columns import SCHEMAS, to_records
@@ -34,7 +35,7 @@ def replay(
 ) -> tuple[np.ndarray, np.ndarray, OnlineFeatures]:
     """The log through the online path, saved to the store and loaded anew now and then."""
     views = {
-        view: list(to_records(_ordered(pl.concat(store.scan(view=view, cluster=cluster))), Job))
+        view: list(to_records(pl.concat(ordered(store.scan(view=view, cluster=cluster))), Job))
         for view in ("submit", "start", "now")
     }
     events = events_of(read_inputs(store, cluster, policy, phase="submit"))
@@ -140,6 +141,27 @@ def test_a_reader_fetches_only_its_own_rows_and_gets_the_writers_features(made_u
         )
         seen = features_now(made_up, "c", asked, at=moment)
         np.testing.assert_array_equal(OnlineFeatures.load(made_up, "c", policy).submit(asked), seen)
+
+
+def test_how_a_scan_is_cut_into_frames_does_not_matter() -> None:
+    frame = history(400).with_columns(submit=pl.col("submit") // 300 * 300).sort("submit", "job_id")
+    cuts = [0, 1, 2, 50, 51, 180, 399, 400]
+    parts = [frame[a:b] for a, b in pairwise(cuts)]
+    whole, cut = (
+        inputs_of(frames, frames, frames, ClusterFacts(), POLICIES["papers"]) for frames in ([frame], parts)
+    )
+    assert whole.ids.equals(cut.ids)
+    for name in (
+        "start",
+        "known",
+        "numbers",
+        "atoms",
+        "results",
+        "node_first",
+        "node_keys",
+        "atoms_at_start",
+    ):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(cut, name), err_msg=name)
 
 
 def test_state_of_another_policy_is_refused(made_up: Store) -> None:

@@ -29,6 +29,7 @@ from forewarn.store.base import ClusterFacts, Store
 
 _CHUNK = 50_000  # events walked at a time
 _IDS = ("cluster", "job_id", "submit")
+_ORDER = (pl.col("submit"), pl.col("job_id").str.len_chars(), pl.col("job_id"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,8 @@ def inputs_of(
     """Frames of the same jobs, as they were known at their submit, start and end, as arrays."""
     ids: list[pl.DataFrame] = []
     columns: list[tuple[NDArray[Any], ...]] = []
-    for frame in at_submit:
-        frame = policed(_ordered(frame), facts)
+    for frame in ordered(at_submit):
+        frame = policed(frame, facts)
         ids.append(frame.select(_IDS))
         columns.append((numbers_of(frame, facts.timezone), atoms_of(frame), *nodes_of(frame["nodes"])))
     if not ids:
@@ -81,12 +82,12 @@ def inputs_of(
     if at_start is not None:
         seen = [
             (numbers_of(frame, facts.timezone, "start"), atoms_of(frame))
-            for frame in (policed(_ordered(frame), facts) for frame in at_start)
+            for frame in (policed(frame, facts) for frame in ordered(at_start))
         ]
         numbers_at_start, atoms_at_start = (np.concatenate(parts) for parts in zip(*seen, strict=True))
     ends = [
         (frame["start"].fill_null(-1), frame["known_at"].fill_null(-1), results_of(frame, policy))
-        for frame in map(_ordered, at_end)
+        for frame in ordered(at_end)
     ]
     start, known, results = (np.concatenate(parts) for parts in zip(*ends, strict=True))
     return Inputs(
@@ -105,9 +106,18 @@ def inputs_of(
     )
 
 
-def _ordered(frame: pl.DataFrame) -> pl.DataFrame:
-    """In order of submit, and within a second as the ids count: 9 before 10."""
-    return frame.sort("submit", pl.col("job_id").str.len_chars(), "job_id")
+def ordered(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Frames that follow one another, in order of submit; in one second as the ids count, 9 before 10."""
+    held: list[pl.DataFrame] = []  # the last second so far, which may go on in the next frame
+    for frame in frames:
+        held.append(frame)
+        if frame.height and frame["submit"][0] != frame["submit"][-1]:
+            joined = pl.concat(held)
+            goes_on = pl.col("submit") == frame["submit"][-1]
+            yield joined.filter(~goes_on).sort(*_ORDER)
+            held = [joined.filter(goes_on)]
+    if held:
+        yield pl.concat(held).sort(*_ORDER)
 
 
 def events_of(inputs: Inputs) -> Events:
