@@ -5,6 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEMO   := .work/demo
+JOBS   ?= 10000000
 # Where there is one core, pytest's second worker only costs; elsewhere two are enough for two minutes.
 TEST_WORKERS ?= $(shell test "$$(nproc 2>/dev/null || echo 1)" -gt 1 && echo 2 || echo 0)
 
@@ -44,6 +45,15 @@ test: lint  ## lint, then every test
 
 demo: $(READY)  ## simulate a cluster, ingest what it wrote, show its history
 	@BIN=$(BIN) DEMO=$(DEMO) sh tools/demo.sh
+
+bench: $(READY)  ## parsing, store and features measured, each against what it is compared with
+	$(BIN)/python bench/parsing.py
+	$(BIN)/python bench/store_engines.py --jobs 1000000 --row-jobs 200000
+	$(BIN)/python bench/store_live.py
+	$(BIN)/python bench/features.py
+
+soak: $(READY)  ## ten million jobs once through, seconds and peak memory of each step (JOBS=n for fewer)
+	$(BIN)/python bench/ten_million.py --jobs $(JOBS)
 
 clean:  ## remove everything that was made here, .venv too
 	rm -rf $(VENV) .work build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
