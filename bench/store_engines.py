@@ -24,7 +24,7 @@ import sys
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
@@ -137,8 +137,8 @@ class Files(Embedded):
                 os.fsync(file.fileno())
             return str(path).encode()
 
-        def unpacked(path: bytes, schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
-            return unpack(path.decode(), schema)
+        def unpacked(path: bytes, *asked: Any, **more: Any) -> pl.DataFrame:
+            return unpack(path.decode(), *asked, **more)
 
         segments.packed, segments.unpacked = packed, unpacked
 

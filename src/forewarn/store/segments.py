@@ -114,11 +114,6 @@ def packed(frame: pl.DataFrame) -> bytes:
     return data.getvalue()
 
 
-def unpacked(data: bytes, schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
-    """These columns of what was packed, as nulls where it lacks them."""
-    return pl.scan_parquet(data, schema=dict(schema), missing_columns="insert", extra_columns="ignore")
-
-
 def number_range(frame: pl.DataFrame) -> tuple[int | None, int | None]:
     """The least and the largest number in job ids, or None where one has none or there are no ids."""
     if "job_id" not in frame.columns:
@@ -134,24 +129,36 @@ def drop(connection: sqlite3.Connection, segments: Iterable[Segment]) -> None:
     connection.executemany("DELETE FROM segment WHERE id = ?", [(segment.id,) for segment in segments])
 
 
+def loaded(connection: sqlite3.Connection, segment: Segment) -> bytes:
+    """The data of a segment, as it was written."""
+    row = connection.execute("SELECT data, checksum FROM segment WHERE id = ?", (segment.id,)).fetchone()
+    data: bytes = row[0]
+    if zlib.crc32(data) != row[1]:
+        raise StoreError(
+            f"segment {segment.id} of the store ({segment.rows:,} observations of {segment.cluster}) is "
+            "damaged; restore the store from a backup, or move it away and ingest again"
+        )
+    return data
+
+
+def unpacked(
+    data: bytes, kind: str, columns: Iterable[str] | None = None, where: pl.Expr | None = None
+) -> pl.DataFrame:
+    """Observations that were packed, in their order; columns that they lack as nulls."""
+    stored = _STORED[kind]
+    schema = stored if columns is None else {name: stored[name] for name in columns}
+    lazy = pl.scan_parquet(data, schema=schema, missing_columns="insert", extra_columns="ignore")
+    return (lazy if where is None else lazy.filter(where)).collect()
+
+
 def read(
     connection: sqlite3.Connection,
     segment: Segment,
     columns: Iterable[str] | None = None,
     where: pl.Expr | None = None,
 ) -> pl.DataFrame:
-    """Rows of a segment, in its order; columns that it lacks as nulls."""
-    row = connection.execute("SELECT data, checksum FROM segment WHERE id = ?", (segment.id,)).fetchone()
-    data, checksum = row
-    if zlib.crc32(data) != checksum:
-        raise StoreError(
-            f"segment {segment.id} of the store ({segment.rows:,} observations of {segment.cluster}) is "
-            "damaged; restore the store from a backup, or move it away and ingest again"
-        )
-    stored = _STORED[segment.kind]
-    schema = stored if columns is None else {name: stored[name] for name in columns}
-    lazy = unpacked(data, schema)
-    return (lazy if where is None else lazy.filter(where)).collect()
+    """Rows of a segment, in its order."""
+    return unpacked(loaded(connection, segment), segment.kind, columns, where)
 
 
 def between(kind: str, since: int | None, until: int | None) -> pl.Expr | None:

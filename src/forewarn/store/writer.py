@@ -82,15 +82,19 @@ class EmbeddedWriter(Writer):
         # A segment holds one cluster only: no need to compare that.
         key = [name for name in KEYS[kind] if name != "cluster"]
         same = [name for name in identity(kind) if name != "cluster"]
+        time = TIME[kind]
         rows = batch.select(same).with_row_index("_row")
         known = np.zeros(batch.height, bool)
         pairs: list[Pairs] = []
-        for segment, within in _overlapping(self._found(kind, cluster), kind, batch):
-            stored = segments.read(self._connection, segment, [*same, WRITTEN], within).with_row_index("_at")
-            known[rows.join(stored, on=key, how="semi")["_row"].to_numpy()] = True
-            both = rows.join(stored, on=same)
+        for segment in _overlapping(self._found(kind, cluster), kind, batch):
+            here = rows.filter(pl.col(time).is_between(segment.first_time, segment.last_time))
+            at_these_times = pl.col(time).is_in(here[time].unique().implode())
+            data = segments.loaded(self._connection, segment)
+            stored = segments.unpacked(data, kind, [*same, WRITTEN], at_these_times).with_row_index("_at")
+            known[here.join(stored, on=key, how="semi")["_row"].to_numpy()] = True
+            both = here.join(stored, on=same)
             if both.height:
-                whole = segments.read(self._connection, segment, where=within)[both["_at"]]
+                whole = segments.unpacked(data, kind, where=at_these_times)[both["_at"]]
                 equal = equal_rows(batch[both["_row"]], whole, kind)
                 pairs.append(Pairs(both["_row"].to_numpy().astype(np.int64), both[WRITTEN].to_numpy(), equal))
         return Pairs.joined(pairs), known
@@ -157,21 +161,17 @@ class EmbeddedWriter(Writer):
         return self._connection.total_changes - before
 
 
-def _overlapping(
-    found: list[Segment], kind: str, batch: pl.DataFrame
-) -> Iterator[tuple[Segment, pl.Expr | None]]:
-    """Segments that may hold rows of the batch, and the rows of them that may matter."""
+def _overlapping(found: list[Segment], kind: str, batch: pl.DataFrame) -> Iterator[Segment]:
+    """Segments that may hold rows of the batch."""
     times = np.sort(batch[TIME[kind]].to_numpy())
-    within = segments.between(kind, int(times[0]), int(times[-1]) + 1)
     lowest, highest = segments.number_range(batch)
     for segment in found:
         # An old job among new ones must not open all segments between.
-        if np.searchsorted(times, segment.first_time) == np.searchsorted(
-            times, segment.last_time, side="right"
-        ):
+        after = np.searchsorted(times, segment.last_time, side="right")
+        if np.searchsorted(times, segment.first_time) == after:
             continue
         if lowest is not None and highest is not None and segment.first_number is not None:
             assert segment.last_number is not None
             if segment.last_number < lowest or segment.first_number > highest:
                 continue
-        yield segment, within
+        yield segment
