@@ -24,7 +24,7 @@ run ingest --timezone Europe/Berlin "sacct:$DEMO/history.txt"
 say 'How it went, week by week.'
 run jobs --by week
 
-say 'Who loses most.'
+say 'The busiest people, and how much of it is lost.'
 run jobs --by user --limit 10
 
 say 'The last jobs that were lost, and what they had asked for.'

@@ -1,0 +1,103 @@
+"""`forewarn simulate`: a made-up cluster whose failures have known causes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from forewarn.errors import UsageError
+from forewarn.serve.cli import ingest
+from forewarn.serve.cli.common import configured, home_option, json_option
+from forewarn.serve.cli.output import print_facts, print_json, shares
+from forewarn.serve.cli.progress import progress
+from forewarn.sources.simulator import WRITERS, simulate
+
+_ENDINGS = {"parquet": "parquet", "sacct": "txt", "slurmrestd": "json", "swf": "swf"}
+
+
+@click.command("simulate")
+@home_option
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="What to write."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(WRITERS)),
+    default="parquet",
+    show_default=True,
+    help="Its format.",
+)
+@click.option(
+    "--scenario",
+    default="default",
+    show_default=True,
+    metavar="NAME|FILE",
+    help="default, small, harsh, drift, or a TOML file.",
+)
+@click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="How many.  [default: as the scenario says]"
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="The same seed gives the same jobs.",
+)
+@click.option("--ingest", "then_ingest", is_flag=True, help="Read it into the store at once.")
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    home: Path | None,
+    output: Path | None,
+    form: str,
+    scenario: str,
+    jobs: int | None,
+    seed: int,
+    then_ingest: bool,
+    as_json: bool,
+) -> None:
+    """Make up a cluster's history in which every failure has a known cause.
+
+    Users with habits and skill, requests that are wrong in human ways, memory kills, time-outs, sick
+    nodes, outages, broken scripts, cancelled jobs, drift. Beside FILE comes FILE.truth.parquet: the
+    true cause and need of each job, against which predictions and advice can be checked.
+
+    \b
+    Examples:
+      forewarn simulate --ingest --scenario small
+      forewarn simulate -o year.parquet --jobs 1000000 --seed 7
+      forewarn simulate -o history.txt --format sacct --scenario mine.toml
+    """
+    if output is None:
+        if not then_ingest:
+            raise UsageError("--output: say where to write it (or --ingest, to have it in the store)")
+        folder = configured(home=home).home / "simulated"
+        folder.mkdir(parents=True, exist_ok=True)
+        output = folder / f"{Path(scenario).stem}-{seed}.{_ENDINGS[form]}"
+    elif not output.parent.is_dir():
+        raise UsageError(f"--output: {output}: its folder {output.parent} is not there")
+    with progress("simulating") as report:
+        made = simulate(scenario, jobs, seed, output, form, report)
+    if then_ingest:
+        zone, source = made.timezone, f"{form}:{made.path}"
+        ctx.invoke(
+            ingest.command, sources=(source,), home=home, cluster=made.cluster, timezone=zone, as_json=as_json
+        )
+    elif as_json:
+        print_json(asdict(made))
+    else:
+        print_facts(
+            f"{made.path}: {made.jobs:,} jobs of cluster {made.cluster} ({made.timezone})",
+            {
+                "outcomes": shares(Counter(made.outcomes)),
+                "causes": shares(Counter(made.causes)),
+                "truth": str(made.truth_path),
+            },
+        )
