@@ -33,11 +33,11 @@ def test_a_state_ends_a_job_or_does_not() -> None:
 
 
 def test_a_state_of_the_future_is_unknown_and_said_once() -> None:
-    with pytest.warns(UnknownStateWarning, match="TELEPORTED"):
-        assert outcome_of_state("TELEPORTED") is Outcome.UNKNOWN
+    with pytest.warns(UnknownStateWarning, match="EVAPORATED"):
+        assert outcome_of_state("EVAPORATED") is Outcome.UNKNOWN
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert outcome_of_state("TELEPORTED") is Outcome.UNKNOWN
+        assert outcome_of_state("EVAPORATED") is Outcome.UNKNOWN
 
 
 @given(st.none() | OUTCOMES, CODES, CODES, st.booleans())
