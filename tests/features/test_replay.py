@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from forewarn.errors import StoreError
-from forewarn.features import layout as L  # noqa: N812
 from forewarn.features.batch import events_of, inputs_of, ordered, read_inputs, walk
+from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import KNOWN, START, SUBMIT, new_state
 from forewarn.features.online import OnlineFeatures, features_now
 from forewarn.job.columns import SCHEMAS, to_records

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from forewarn.errors import UsageError
-from forewarn.features import layout
+from forewarn.features.kernel import layout
 from forewarn.features.table import schema_of, write_features
 from forewarn.store.base import ClusterFacts
 from forewarn.store.embedded import EmbeddedStore, open_store

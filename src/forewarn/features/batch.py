@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from forewarn.features import layout as L  # noqa: N812
 from forewarn.features.inputs import (
     COLUMNS,
     RESULT_COLUMNS,
@@ -21,6 +20,7 @@ from forewarn.features.inputs import (
     policed,
     results_of,
 )
+from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.run import run
 from forewarn.features.kernel.state import KNOWN, NEVER, START, SUBMIT, State, with_room
 from forewarn.job.columns import JOB_SCHEMA

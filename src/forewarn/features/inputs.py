@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from forewarn.features import labels
-from forewarn.features import layout as L  # noqa: N812
+from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.keys import hashed_column, normalised, normalised_column, text_hash
 from forewarn.job.outcomes import Outcome, Policy
 from forewarn.job.record import Job

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from forewarn.features import layout as L  # noqa: N812
 from forewarn.features import saved
 from forewarn.features.batch import events_of, read_inputs, walk
 from forewarn.features.inputs import job_atoms, job_numbers, job_result, node_keys, policed_job
+from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.entities import entity_keys
 from forewarn.features.kernel.run import run
 from forewarn.features.kernel.state import KNOWN, NEVER, START, SUBMIT, new_state, with_room

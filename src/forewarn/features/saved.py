@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.errors import StoreError
-from forewarn.features import layout as L  # noqa: N812
+from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.entities import row_of, rows_of
 from forewarn.features.kernel.regression import regression_slots
 from forewarn.features.kernel.state import (

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from polars.io.plugins import register_io_source
 
 from forewarn.errors import UsageError
-from forewarn.features import layout as L  # noqa: N812
 from forewarn.features.batch import events_of, read_inputs, walk
 from forewarn.features.inputs import Inputs
+from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import START, SUBMIT, new_state
 from forewarn.job.outcomes import POLICIES, Policy
 from forewarn.store.base import Store

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from forewarn.features import layout as L
-from forewarn.features.kernel.compiled import compiled
+from forewarn.compiled import inner
+from forewarn.features.kernel import layout as L
 from forewarn.features.kernel.state import State
 
 
-@compiled
+@inner
 def faded(st: State, t: float) -> tuple[float, float, float]:
     """What is left, by t, of counts with half-lives of ten minutes, an hour and a day."""
     passed = max(0.0, t - st.cluster[L.C_AT])
     return np.exp2(-passed / 600.0), np.exp2(-passed / 3600.0), np.exp2(-passed / 86400.0)
 
 
-@compiled
+@inner
 def advance(st: State, t: float) -> None:
     """Let the counts fade up to t."""
     c = st.cluster

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from forewarn.features import layout as L
+from forewarn.compiled import inner
+from forewarn.features.kernel import layout as L
 from forewarn.features.kernel.cluster import faded
-from forewarn.features.kernel.compiled import compiled
 from forewarn.features.kernel.entities import row_of
 from forewarn.features.kernel.numbers import log_ratio, mix, rate, short, total_memory
 from forewarn.features.kernel.regression import logit
@@ -16,7 +16,7 @@ _NEWER = 0.97 ** np.arange(L.RING_JOBS)  # what a job of the ring weighs by its 
 PRIOR = 2.0  # how many jobs' worth a parent counts in a back-off rate
 
 
-@compiled
+@inner
 def _emit_static(x: Floats, t: float, out: Floats) -> None:
     """What is asked, and the local time: the places of `layout.STATIC`."""
     out[0], out[1], out[2], out[3] = x[L.X_CPUS], x[L.X_NODES], x[L.X_TASKS], x[L.X_GPUS]
@@ -35,7 +35,7 @@ def _emit_static(x: Floats, t: float, out: Floats) -> None:
     out[16], out[17] = local % 86400 // 3600, (local // 86400 + 3) % 7
 
 
-@compiled
+@inner
 def _emit_queue(st: State, t: float, partition: int, out: Floats) -> None:
     """How full and how healthy the cluster is: the places of `layout.QUEUE`."""
     c = st.cluster
@@ -55,7 +55,7 @@ def _emit_queue(st: State, t: float, partition: int, out: Floats) -> None:
     out[14] = c[L.C_FAILS_1D] / c[L.C_ENDS_1D] if c[L.C_ENDS_1D] * day > 1e-3 else np.nan
 
 
-@compiled
+@inner
 def _emit_history(st: State, t: float, x: Floats, rows: Ints, out: Floats) -> None:
     """The memories of each entity: the places of `layout.HISTORY`."""
     n = 0
@@ -85,7 +85,7 @@ def _emit_history(st: State, t: float, x: Floats, rows: Ints, out: Floats) -> No
         n += width
 
 
-@compiled
+@inner
 def _backed_off(st: State, rows: Ints, s: int, w: int, start: float, named: bool) -> float:
     """A failure rate from the cluster down to this very request, each level leaning on the one above."""
     rate = start
@@ -103,7 +103,7 @@ def _backed_off(st: State, rows: Ints, s: int, w: int, start: float, named: bool
     return rate
 
 
-@compiled
+@inner
 def _emit_encoded(
     st: State, x: Floats, a: Hashes, keys: Hashes, rows: Ints, slots: Slots, out: Floats
 ) -> None:
@@ -131,7 +131,7 @@ def _emit_encoded(
         _emit_similar(st, x, a, int(user[L.S_RING]) - 1, int(user[L.S_RING_COUNT]), out[n + 2 : n + 7])
 
 
-@compiled
+@inner
 def _apart(a: float, b: float) -> float:
     """How far two logarithms are apart; missing against present is far."""
     if np.isnan(a) or np.isnan(b):
@@ -139,7 +139,7 @@ def _apart(a: float, b: float) -> float:
     return abs(a - b)
 
 
-@compiled
+@inner
 def _emit_similar(st: State, x: Floats, a: Hashes, ring: int, count: int, out: Floats) -> None:
     """What became of the user's recent jobs, those most like this one weighing most."""
     if ring < 0 or count == 0:
@@ -179,7 +179,7 @@ def _emit_similar(st: State, x: Floats, a: Hashes, ring: int, count: int, out: F
     out[4] = log_ratio(total_memory(x), mem, mem_weight if mem_weight > 1e-9 else 0.0)
 
 
-@compiled
+@inner
 def emit_start(st: State, t: float, x: Floats, place: int, user: int, nodes: Hashes, out: Floats) -> None:
     """What only the start tells: the places of `layout.AT_START`."""
     f = st.flight[place]
@@ -207,7 +207,7 @@ def emit_start(st: State, t: float, x: Floats, place: int, user: int, nodes: Has
     out[10] = t - last_fail
 
 
-@compiled
+@inner
 def emit(
     st: State, t: float, x: Floats, a: Hashes, keys: Hashes, rows: Ints, slots: Slots,
     out: Floats,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from forewarn.features import layout as L
-from forewarn.features.kernel.compiled import compiled
+from forewarn.compiled import entry, inner
+from forewarn.features.kernel import layout as L
 from forewarn.features.kernel.numbers import mix, pair, whole
 from forewarn.features.kernel.state import USED_ROWS, Floats, Hashes, Ints, State
 
 
-@compiled
+@inner
 def request_hash(x: Floats, a: Hashes) -> np.uint64:
     """Equal for jobs that ask for the same."""
     h = mix(whole(x[L.X_CPUS]), whole(x[L.X_LIMIT]))
@@ -19,7 +19,7 @@ def request_hash(x: Floats, a: Hashes) -> np.uint64:
     return mix(h, mix(a[L.A_PARTITION], a[L.A_QOS]))
 
 
-@compiled
+@entry
 def entity_keys(x: Floats, a: Hashes, keys: Hashes) -> None:
     """The keys of the entities that a job belongs to."""
     user, name = a[L.A_USER], a[L.A_NAME]
@@ -40,7 +40,7 @@ def entity_keys(x: Floats, a: Hashes, keys: Hashes) -> None:
     keys[L.E_PARTITION] = pair(L.E_PARTITION, queue, np.uint64(1))
 
 
-@compiled
+@entry
 def row_of(st: State, key: np.uint64) -> int:
     """The row of an entity, made if it is new; row 0, nobody, for none. The caller has seen to the room."""
     if key == 0:
@@ -60,7 +60,7 @@ def row_of(st: State, key: np.uint64) -> int:
     return row
 
 
-@compiled
+@entry
 def rows_of(st: State, keys: Hashes, rows: Ints) -> None:
     """The rows of a job's entities."""
     for e in range(L.N_ENTITIES):

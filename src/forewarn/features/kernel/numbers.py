@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from forewarn.features import layout as L
-from forewarn.features.kernel.compiled import compiled
+from forewarn.compiled import inner
+from forewarn.features.kernel import layout as L
 from forewarn.features.kernel.state import Floats
 
 
-@compiled
+@inner
 def mix(h: np.uint64, v: np.uint64) -> np.uint64:
     """Join two hashes (splitmix64's finaliser)."""
     z = h * np.uint64(0x9E3779B97F4A7C15) + v + np.uint64(0x632BE59BD9B4E019)
@@ -18,19 +18,19 @@ def mix(h: np.uint64, v: np.uint64) -> np.uint64:
     return z ^ (z >> np.uint64(31))
 
 
-@compiled
+@inner
 def whole(v: float) -> np.uint64:
     """A number as part of a key; missing is a value of its own."""
     return np.uint64(0) if np.isnan(v) else np.uint64(np.int64(v) + 1)
 
 
-@compiled
+@inner
 def short(h: np.uint64) -> float:
     """A hash that a float64 holds exactly."""
     return np.float64(h >> np.uint64(12))
 
 
-@compiled
+@inner
 def pair(salt: int, a: np.uint64, b: np.uint64) -> np.uint64:
     """The key of an entity made of two parts; 0, no entity, where one is missing."""
     if a == 0 or b == 0:
@@ -38,13 +38,13 @@ def pair(salt: int, a: np.uint64, b: np.uint64) -> np.uint64:
     return mix(mix(np.uint64(salt + 1), a), b)
 
 
-@compiled
+@inner
 def rate(s: float, w: float) -> float:
     """Failures to jobs; NaN where there is none yet."""
     return s / w if w > 0.0 else np.nan
 
 
-@compiled
+@inner
 def steps(v: float, width: float, most: int) -> int:
     """A number in logarithmic steps; the last one is for missing."""
     if np.isnan(v):
@@ -52,25 +52,25 @@ def steps(v: float, width: float, most: int) -> int:
     return min(most, int(np.log2(max(v, 0.0) + 1.0) / width))
 
 
-@compiled
+@inner
 def fifths(rate: float) -> int:
     """A rate in fifths; 6 is for missing."""
     return 6 if np.isnan(rate) else int(rate * 5.0 + 0.5)
 
 
-@compiled
+@inner
 def clipped(v: float, most: int) -> int:
     """A signed count within bounds, moved to start at 0."""
     return int(max(-most, min(most, v))) + most
 
 
-@compiled
+@inner
 def three(v: float) -> int:
     """An outcome: went well, failed, or none yet."""
     return 2 if np.isnan(v) else int(v)
 
 
-@compiled
+@inner
 def log_ratio(asked: float, logs: float, weight: float) -> float:
     """log2 of what is asked to what was usual; NaN where either is missing."""
     if weight <= 0.0 or np.isnan(asked) or asked <= 0.0:
@@ -78,13 +78,13 @@ def log_ratio(asked: float, logs: float, weight: float) -> float:
     return np.log2(asked) - logs / weight
 
 
-@compiled
+@inner
 def signed_steps(v: float) -> int:
     """A log ratio in whole steps from -4 to 4, moved to start at 0; 9 is for missing."""
     return 9 if np.isnan(v) else int(max(-4.0, min(4.0, np.floor(v)))) + 4
 
 
-@compiled
+@inner
 def total_memory(x: Floats) -> float:
     """Bytes that the whole job asks for, by what its request is counted by."""
     per = x[L.X_MEMORY_PER]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from forewarn.features import layout as L
-from forewarn.features.kernel.compiled import compiled
+from forewarn.compiled import entry, inner
+from forewarn.features.kernel import layout as L
 from forewarn.features.kernel.numbers import (
     clipped,
     fifths,
@@ -26,7 +26,7 @@ from forewarn.features.kernel.state import Floats, Hashes, Ints, Slots, State
 STEP, L2, FIRST_SQUARES = 0.02, 1e-2, 1.0
 
 
-@compiled
+@entry
 def regression_slots(st: State, t: float, x: Floats, keys: Hashes, rows: Ints, slots: Slots) -> None:
     """Where the job's keys lie in the hashed table: entities, states of now, and their crossings."""
     user, request = st.entity[rows[L.E_USER]], st.entity[rows[L.E_USER_REQUEST]]
@@ -90,12 +90,12 @@ def regression_slots(st: State, t: float, x: Floats, keys: Hashes, rows: Ints, s
     slots[n + 6] = _slot(n + 6, keys[L.E_GROUP], np.uint64(lasts))
 
 
-@compiled
+@inner
 def _slot(key: int, whose: np.uint64, value: np.uint64) -> np.int32:
     return np.int32(mix(mix(np.uint64(key + 100), whose), value) & np.uint64(L.WEIGHT_SLOTS - 1))
 
 
-@compiled
+@inner
 def logit(st: State, slots: Slots, first: int, last: int) -> float:
     """The sum of the weights of some of the keys."""
     total = 0.0
@@ -104,7 +104,7 @@ def logit(st: State, slots: Slots, first: int, last: int) -> float:
     return total
 
 
-@compiled
+@inner
 def learn(st: State, slots: Slots, fails: float) -> None:
     """One AdaGrad step of the regression, and the failure counts beside its weights."""
     total = st.cluster[L.C_BIAS] + logit(st, slots, 0, L.N_KEYS)

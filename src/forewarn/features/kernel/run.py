@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from forewarn.features import layout as L
+from forewarn.compiled import entry
+from forewarn.features.kernel import layout as L
 from forewarn.features.kernel.cluster import advance
-from forewarn.features.kernel.compiled import compiled
 from forewarn.features.kernel.emit import emit, emit_start
 from forewarn.features.kernel.entities import entity_keys, rows_of
 from forewarn.features.kernel.regression import regression_slots
@@ -15,7 +15,7 @@ from forewarn.features.kernel.state import START, SUBMIT, Floats, Hashes, Ints, 
 from forewarn.features.kernel.update import ended, started, submitted
 
 
-@compiled
+@entry
 def run(
     st: State,
     times: Ints,

@@ -7,8 +7,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from forewarn.features import layout as L
-from forewarn.features.kernel.compiled import compiled
+from forewarn.compiled import entry
+from forewarn.features.kernel import layout as L
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -107,7 +107,7 @@ def _longer(array: NDArray[T], size: int) -> NDArray[T]:
     return grown
 
 
-@compiled
+@entry
 def _rehash(keys: Hashes, used: int, table_key: Hashes, table_row: Ints) -> None:
     mask = table_key.shape[0] - 1
     for row in range(1, used):

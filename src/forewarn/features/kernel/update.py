@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from forewarn.features import layout as L
-from forewarn.features.kernel.compiled import compiled
+from forewarn.compiled import inner
+from forewarn.features.kernel import layout as L
 from forewarn.features.kernel.entities import row_of
 from forewarn.features.kernel.numbers import mix, short, total_memory
 from forewarn.features.kernel.regression import learn, logit
 from forewarn.features.kernel.state import FREE_FLIGHTS, USED_RINGS, Floats, Hashes, Ints, Slots, State
 
 
-@compiled
+@inner
 def _to_ended(s: Floats, t: float, fails: float, limit: float, memory_kill: float) -> None:
     """An entity learns that one of its jobs ended."""
     s[L.S_ENDED] += 1.0
@@ -37,7 +37,7 @@ def _to_ended(s: Floats, t: float, fails: float, limit: float, memory_kill: floa
     s[L.S_OUTCOMES] = np.float64(bits if bits < 32 else 16 + bits % 16)
 
 
-@compiled
+@inner
 def _to_used(s: Floats, run_log: float, mem_log: float) -> None:
     if not np.isnan(run_log):
         s[L.S_RUN_LOG], s[L.S_RUN_WEIGHT] = s[L.S_RUN_LOG] * L.D8 + run_log, s[L.S_RUN_WEIGHT] * L.D8 + 1.0
@@ -45,7 +45,7 @@ def _to_used(s: Floats, run_log: float, mem_log: float) -> None:
         s[L.S_MEM_LOG], s[L.S_MEM_WEIGHT] = s[L.S_MEM_LOG] * L.D8 + mem_log, s[L.S_MEM_WEIGHT] * L.D8 + 1.0
 
 
-@compiled
+@inner
 def submitted(st: State, t: float, x: Floats, a: Hashes, keys: Hashes, rows: Ints, slots: Slots) -> int:
     """Put a job in flight."""
     st.used[FREE_FLIGHTS] -= 1
@@ -87,7 +87,7 @@ def submitted(st: State, t: float, x: Floats, a: Hashes, keys: Hashes, rows: Int
     return place
 
 
-@compiled
+@inner
 def started(st: State, t: float, place: int) -> None:
     """Move a job in flight from pending to running."""
     rows = st.flight_row[place]
@@ -113,7 +113,7 @@ def started(st: State, t: float, place: int) -> None:
     c[L.C_WAIT_LOG], c[L.C_WAIT_WEIGHT] = c[L.C_WAIT_LOG] * L.D15 + wait, c[L.C_WAIT_WEIGHT] * L.D15 + 1.0
 
 
-@compiled
+@inner
 def ended(st: State, t: float, place: int, result: Floats, nodes: Hashes) -> None:
     """The outcome of a job in flight has become known: leave the queue, learn, forget the job."""
     f, rows = st.flight[place], st.flight_row[place]
@@ -161,7 +161,7 @@ def ended(st: State, t: float, place: int, result: Floats, nodes: Hashes) -> Non
     st.used[FREE_FLIGHTS] += 1
 
 
-@compiled
+@inner
 def _remember(st: State, f: Floats, user: Floats, fails: float, run_log: float, mem_log: float) -> None:
     user[L.S_LAST_REQUEST] = f[L.FL_REQUEST]
     if user[L.S_RING] == 0.0:

@@ -1,0 +1,65 @@
+"""Numba's compiler, set for our kernels: little to compile, and a cache that cannot be stale.
+
+Numba notices a change only in a function's own file, not in the constants and functions that it took from
+others. So the cache of a kernel lies in a folder named by a digest of all files of the kernel's package, in
+the user's cache and not in the installation, which may be read-only. What only the kernel calls is compiled
+without the wrappers for Python and is cached within its callers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+_njit: Any = numba.njit  # its stubs know not all of its options
+
+
+def inner(function: F) -> F:
+    """A function that only compiled ones call, and that allocates nothing: it counts no references."""
+    lean = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return cast(F, _njit(error_model="numpy", **lean)(function))
+
+
+def entry(function: F) -> F:
+    """A function that Python calls."""
+    return cast(F, _cached(function, lambda: _njit(cache=True, error_model="numpy")(function)))
+
+
+def typed(signature: str) -> Callable[[F], F]:
+    """A small function with fixed types: left to itself, Numba compiles one for each constant passed."""
+
+    def compile_it(function: F) -> F:
+        return cast(F, _cached(function, lambda: _njit(signature, cache=True)(function)))
+
+    return compile_it
+
+
+def _cached(function: Callable[..., Any], compile_it: Callable[[], Any]) -> Any:
+    settings: Any = numba.config
+    before, settings.CACHE_DIR = settings.CACHE_DIR, _cache_folder(Path(function.__code__.co_filename).parent)
+    try:
+        return compile_it()
+    finally:
+        settings.CACHE_DIR = before
+
+
+@cache
+def _cache_folder(package: Path) -> str:
+    digest = hashlib.sha256(numba.__version__.encode())
+    for source in sorted(package.glob("*.py")):
+        digest.update(source.read_bytes())
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = base / "forewarn" / f"{package.parent.name}-{digest.hexdigest()[:16]}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:  # no home, or one that cannot be written: compile again, once per process
+        folder = Path(tempfile.mkdtemp(prefix="forewarn-"))
+    return str(folder)
