@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from forewarn.errors import UsageError
-from forewarn.features.layout import FEATURE_SETS, PHASES
+from forewarn.features.kernel.layout import FEATURE_SETS, PHASES
 from forewarn.features.table import write_features
 from forewarn.job.outcomes import POLICIES
 from forewarn.serve.cli.common import configured, home_option, json_option, store_of

@@ -75,7 +75,7 @@ def cli() -> None:
     Forewarn learns from a cluster's own history. The road so far:
 
     \b
-      sacct -aPX -S 2024-01-01 -E now -o ALL > history.txt   export (on the cluster)
+      sacct -aPD -S 2024-01-01 -E now -o ALL > history.txt   export (on the cluster)
       forewarn ingest sacct:history.txt                      read it into the store
       forewarn jobs -s failed -S now-7days                   look at it
       forewarn features --phase submit -o table.parquet      what a model may learn from
