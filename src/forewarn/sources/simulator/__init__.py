@@ -1,0 +1,19 @@
+"""A simulated cluster: jobs whose failures have known causes, in every format that sources read."""
+
+from forewarn.sources.simulator.run import Summary, simulate
+from forewarn.sources.simulator.scenario import Scenario, load_scenario
+from forewarn.sources.simulator.simulator import Simulator
+from forewarn.sources.simulator.truth import TRUTH_SCHEMA, Ending, replay
+from forewarn.sources.simulator.writers import WRITERS
+
+__all__ = [
+    "TRUTH_SCHEMA",
+    "WRITERS",
+    "Ending",
+    "Scenario",
+    "Simulator",
+    "Summary",
+    "load_scenario",
+    "replay",
+    "simulate",
+]

@@ -27,7 +27,7 @@ class Simulator:
     (100, True)
     """
 
-    def __init__(self, scenario: Scenario, seed: int, jobs: int, *, batch_jobs: int = 50_000) -> None:
+    def __init__(self, scenario: Scenario, seed: int, jobs: int, *, batch_jobs: int = 20_000) -> None:
         if jobs < 1 or batch_jobs < 1:
             raise UsageError(f"at least one job, and one a batch, not {jobs} and {batch_jobs}")
         if not 0 <= seed < 1 << 63:

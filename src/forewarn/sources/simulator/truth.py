@@ -47,10 +47,10 @@ TRUTH_SCHEMA: Mapping[str, pl.DataType] = MappingProxyType(
         "completes_if_given": pl.Boolean(),  # with enough memory and time, on healthy nodes
         "completes_elsewhere": pl.Boolean(),  # with its own request, on healthy nodes
         # what it had
-        "memory": pl.Int64(),  # bytes on each node
-        "cpus_per_node": pl.Int64(),
-        "nodes": pl.Int64(),
-        "time_limit": pl.Int64(),
+        "had_memory": pl.Int64(),  # bytes on each node
+        "had_cpus": pl.Int64(),  # on each node
+        "had_nodes": pl.Int64(),
+        "had_time": pl.Int64(),  # seconds: its time limit when it started
         "kill_delay": pl.Int64(),  # seconds by which a time limit strikes late
         # what struck or would have struck it, seconds after the start; null for never
         "bug_after": pl.Int64(),
@@ -63,7 +63,6 @@ TRUTH_SCHEMA: Mapping[str, pl.DataType] = MappingProxyType(
         "preempt_after": pl.Int64(),
         # where it comes from
         "broken_script": pl.Int64(),  # the same for every job that carries the same mistake
-        "application": pl.String(),
         "campaign": pl.Int64(),
         "case": pl.Int64(),
     }
@@ -102,10 +101,10 @@ def replay(
 
     code, run_time = endings.first_ending(
         truth["need_time"],
-        truth["time_limit"] if time_limit is None else time_limit,
+        truth["had_time"] if time_limit is None else time_limit,
         truth["kill_delay"],
         truth["need_memory"],
-        truth["memory"] if memory is None else memory,
+        truth["had_memory"] if memory is None else memory,
         truth["peak_after"],
         after("bug_after"),
         endings.INPUT if truth["bug_cause"] == "input" else endings.SCRIPT,
@@ -145,17 +144,16 @@ def truth_frame(scenario: Scenario, jobs: Records, job_ids: pl.Series) -> pl.Dat
         "peak_after": jobs["peak_after"],
         "completes_if_given": unspoilt,
         "completes_elsewhere": unspoilt & fits,
-        "memory": jobs["memory_given"] * MIB,
-        "cpus_per_node": jobs["cpus_node"],
-        "nodes": jobs["nodes"],
-        "time_limit": jobs["limit"],
+        "had_memory": jobs["memory_given"] * MIB,
+        "had_cpus": jobs["cpus_node"],
+        "had_nodes": jobs["nodes"],
+        "had_time": jobs["limit"],
         "kill_delay": jobs["kill_delay"],
         **strikes,
         "bug_cause": names_of(endings.CAUSES, np.where(broken, jobs["bug_cause"], -1)),
         "node_lost": known(jobs["node_exit"] == NO_EXIT_BUT_NODE_FAIL, struck),
         "sick_node": names_of(node_names(scenario), np.where(struck, jobs["sick_node"], -1)),
         "broken_script": known(jobs["mistake"], jobs["mistake"] > 0),
-        "application": names_of(tuple(scenario.applications), jobs["application"]),
         "campaign": jobs["campaign"],
         "case": jobs["index"],
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forewarn.sources.simulator.kernel.compiled import inner
+from forewarn.sources.simulator.kernel.compiled import typed
 
 NONE, MEMORY, TIME, SCRIPT, INPUT, NODE, FILE_SYSTEM, USER_CANCEL, PREEMPTED = range(9)
 CAUSES = (
@@ -18,7 +18,7 @@ CAUSES = (
 NEVER = -1
 
 
-@inner
+@typed("UniTuple(int64, 2)(" + ", ".join(["int64"] * 12) + ")")
 def first_ending(
     need_time: Any,
     limit: Any,

@@ -94,7 +94,9 @@ def advance(w: Any, ready: int) -> int:
     while clock.ready - clock.head < ready:
         if clock.ready == clock.target:
             return ALL_ENDED
-        if clock.tail - clock.head > room or clock.events > w.events.shape[0] - 8 * w.todo.shape[1]:
+        # One event may submit a campaign, strike every running job, and start every waiting one.
+        in_flight = clock.tail - clock.head
+        if in_flight > room or clock.events + 2 * in_flight + 4 * w.todo.shape[1] > w.events.shape[0]:
             return NO_ROOM
         for p in range(w.partitions.size):
             if w.partitions[p].queued > w.queues.shape[1] - 2 * w.todo.shape[1]:

@@ -1,0 +1,41 @@
+"""Our own columns in Parquet: nothing is lost, and observations of waiting jobs are kept."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import ClassVar
+
+import polars as pl
+
+from forewarn.sources.simulator.writers.base import Writer, writing
+
+
+class ParquetWriter(Writer):
+    """Frames become parts in a folder beside the file; at the end they are streamed into one."""
+
+    name: ClassVar[str] = "parquet"
+
+    def open(self) -> None:
+        """Make the folder of parts."""
+        self._parts = Path(tempfile.mkdtemp(prefix=f"{self.path.name}.", dir=self.path.parent))
+        self._count = 0
+
+    def write(self, frame: pl.DataFrame) -> None:
+        """Add one part."""
+        with writing(self.path):
+            frame.write_parquet(self._parts / f"{self._count:08}.parquet", compression="lz4")
+        self._count += 1
+
+    def close(self) -> None:
+        """Stream the parts into the partial file."""
+        try:
+            parts = [self._parts / f"{i:08}.parquet" for i in range(self._count)]
+            pl.scan_parquet(parts, glob=False).sink_parquet(self.partial, compression="zstd")
+        finally:
+            self.drop()
+
+    def drop(self) -> None:
+        """Remove the parts."""
+        shutil.rmtree(self._parts, ignore_errors=True)
