@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forewarn.sources.simulator.kernel.compiled import typed
+from forewarn.compiled import typed
 
 NONE, MEMORY, TIME, SCRIPT, INPUT, NODE, FILE_SYSTEM, USER_CANCEL, PREEMPTED = range(9)
 CAUSES = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from forewarn.compiled import entry, inner
 from forewarn.sources.simulator.kernel.campaigns import wake
-from forewarn.sources.simulator.kernel.compiled import entry, inner
 from forewarn.sources.simulator.kernel.events import (
     CHANGE,
     CRASH,

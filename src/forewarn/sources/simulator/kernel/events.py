@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forewarn.sources.simulator.kernel.compiled import inner, typed
+from forewarn.compiled import inner, typed
 
 COLUMNS = 5
 TIME, ORDER, KIND, WHO, STAMP = range(COLUMNS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import exp
 from typing import Any
 
-from forewarn.sources.simulator.kernel.compiled import inner
+from forewarn.compiled import inner
 from forewarn.sources.simulator.kernel.endings import (
     INPUT,
     MEMORY,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forewarn.sources.simulator.kernel.compiled import inner
+from forewarn.compiled import inner
 
 
 @inner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import exp, log
 from typing import Any
 
-from forewarn.sources.simulator.kernel.compiled import inner
+from forewarn.compiled import inner
 from forewarn.sources.simulator.kernel.events import WAKE, schedule_event
 from forewarn.sources.simulator.kernel.layout import (
     ALL_OF_NODE,

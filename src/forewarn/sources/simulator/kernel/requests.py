@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from forewarn.sources.simulator.kernel.compiled import inner
+from forewarn.compiled import inner
 from forewarn.sources.simulator.kernel.layout import ALL_OF_NODE, BY_CPU, BY_NODE
 from forewarn.sources.simulator.kernel.people import skill_at
 from forewarn.sources.simulator.kernel.rng import CAMPAIGN, key_of, mix, normal, uniform

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forewarn.sources.simulator.kernel.compiled import typed
+from forewarn.compiled import typed
 
 # Whom a draw is for.
 USER, WORKFLOW, CAMPAIGN, CASE, JOB, NODE, CLUSTER = 1, 2, 3, 4, 5, 6, 7
