@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from forewarn.features import labels
 from forewarn.features.kernel import layout as L  # noqa: N812
-from forewarn.features.keys import hashed_column, normalised, normalised_column, text_hash
+from forewarn.features.keys import hashed_column, normalised, text_hash
 from forewarn.job.outcomes import Outcome, Policy
 from forewarn.job.record import Job
 from forewarn.job.units import expand_nodes
@@ -50,6 +50,14 @@ _PLAIN_ATOMS = MappingProxyType(
         L.A_ACCOUNT: "account",
         L.A_PARTITION: "partition",
         L.A_QOS: "qos",
+    }
+)
+# Labels: a field taken as it is where it is there, else one that is normalised.
+_LABELS: Mapping[int, tuple[str | None, str]] = MappingProxyType(
+    {
+        L.A_NAME: ("application", "name"),
+        L.A_DIR: (None, "work_dir"),
+        L.A_SCRIPT: ("script_hash", "submit_line"),
     }
 )
 # All that the features read of a record, for what was asked and for what became of it.
@@ -109,13 +117,16 @@ def _matrix(frame: pl.DataFrame, columns: Mapping[int, pl.Expr]) -> NDArray[np.f
 
 def atoms_of(frame: pl.DataFrame) -> NDArray[np.uint64]:
     """The kernel's atoms of each row."""
-    texts = frame.select(
-        *(pl.col(name).alias(str(place)) for place, name in _PLAIN_ATOMS.items()),
-        pl.coalesce("application", normalised_column(pl.col("name"))).alias(str(L.A_NAME)),
-        normalised_column(pl.col("work_dir")).alias(str(L.A_DIR)),
-        pl.coalesce("script_hash", normalised_column(pl.col("submit_line"))).alias(str(L.A_SCRIPT)),
-    )
-    return np.column_stack([hashed_column(texts[str(place)]) for place in range(len(L.ATOMS))])
+    made = np.empty((frame.height, len(L.ATOMS)), np.uint64)
+    for place, name in _PLAIN_ATOMS.items():
+        made[:, place] = hashed_column(frame[name])
+    for place, (exact, loose) in _LABELS.items():
+        label = hashed_column(frame[loose], normalise=True)
+        if exact is not None:
+            known = hashed_column(frame[exact])
+            label = np.where(known != 0, known, label)
+        made[:, place] = label
+    return made
 
 
 def results_of(frame: pl.DataFrame, policy: Policy) -> NDArray[np.float64]:
@@ -194,9 +205,9 @@ def job_atoms(job: Job) -> NDArray[np.uint64]:
     """`atoms_of` for one job."""
     made = np.zeros(len(L.ATOMS), np.uint64)
     texts = {place: getattr(job, name) for place, name in _PLAIN_ATOMS.items()}
-    texts[L.A_NAME] = job.application if job.application is not None else _normalised(job.name)
-    texts[L.A_DIR] = _normalised(job.work_dir)
-    texts[L.A_SCRIPT] = job.script_hash if job.script_hash is not None else _normalised(job.submit_line)
+    for place, (exact, loose) in _LABELS.items():
+        label = getattr(job, exact) if exact is not None else None
+        texts[place] = label if label is not None else _normalised(getattr(job, loose))
     for place, text in texts.items():
         if text is not None:
             made[place] = text_hash(text)

@@ -61,10 +61,13 @@ def text_hash(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") | 1
 
 
-def hashed_column(column: pl.Series) -> NDArray[np.uint64]:
-    """`text_hash` for a column, 0 for null: each distinct text is hashed once."""
+def hashed_column(column: pl.Series, *, normalise: bool = False) -> NDArray[np.uint64]:
+    """`text_hash` for a column, of the `normalised` text if wanted, 0 for null; each distinct text once."""
     distinct = column.drop_nulls().unique()
     if not distinct.len():
         return np.zeros(column.len(), np.uint64)
-    hashes = pl.Series([text_hash(text) for text in distinct], dtype=pl.UInt64)
+    texts = distinct
+    if normalise:
+        texts = distinct.to_frame().select(normalised_column(pl.col(column.name))).to_series()
+    hashes = pl.Series([text_hash(text) for text in texts], dtype=pl.UInt64)
     return column.replace_strict(distinct, hashes, default=0, return_dtype=pl.UInt64).to_numpy()

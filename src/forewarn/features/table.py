@@ -103,7 +103,9 @@ def write_features(
 
     partial = out.with_name(out.name + ".partial")
     try:
-        register_io_source(frames, schema=schema).sink_parquet(partial, compression="zstd")
+        register_io_source(frames, schema=schema).sink_parquet(
+            partial, compression="zstd", compression_level=1
+        )
         partial.replace(out)
     finally:
         partial.unlink(missing_ok=True)
