@@ -11,7 +11,7 @@ from polars.testing import assert_frame_equal
 from forewarn.errors import BadRow, SourceError
 from forewarn.sources.base import Options
 from forewarn.sources.nrel import NrelSource
-from tests.sources.contract import Sample, SourceContract
+from tests.sources.contract import BinarySourceContract, Sample, TextSourceContract
 from tests.sources.test_parquet import incompressible, parquet
 
 HEADER = (
@@ -29,7 +29,7 @@ CSV = f"""{HEADER}
 """
 
 
-class TestCsv(SourceContract):
+class TestCsv(TextSourceContract):
     source = NrelSource
 
     def sample(self) -> Sample:
@@ -38,7 +38,7 @@ class TestCsv(SourceContract):
         )
 
 
-class TestJson(SourceContract):
+class TestJson(TextSourceContract):
     source = NrelSource
 
     def sample(self) -> Sample:
@@ -55,10 +55,8 @@ class TestJson(SourceContract):
         return json.dumps(rows * copies).encode()
 
 
-class TestTable(SourceContract):
+class TestTable(BinarySourceContract):
     source = NrelSource
-    pipes = False
-    gzips = False
 
     def sample(self) -> Sample:
         return Sample(self.many(1), ids=("7", "8"), lines=(1, 2), file="eagle.parquet")

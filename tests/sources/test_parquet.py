@@ -13,7 +13,7 @@ from forewarn.errors import BadRow, SourceError
 from forewarn.job.columns import SCHEMAS
 from forewarn.sources.base import Options
 from forewarn.sources.parquet import ParquetSource
-from tests.sources.contract import Sample, SourceContract
+from tests.sources.contract import BinarySourceContract, Sample
 
 JOBS = pl.DataFrame(
     {
@@ -41,10 +41,8 @@ def parquet(frame: pl.DataFrame, **options: Any) -> bytes:
     return out.getvalue()
 
 
-class TestParquet(SourceContract):
+class TestParquet(BinarySourceContract):
     source = ParquetSource
-    pipes = False
-    gzips = False
 
     def sample(self) -> Sample:
         return Sample(self.many(1), ids=("1", "4_1"), lines=(1, 4), bad_lines=(2, 3), file="jobs.parquet")

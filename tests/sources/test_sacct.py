@@ -15,7 +15,7 @@ from forewarn.errors import BadRow, SourceError, UsageError
 from forewarn.sources.base import Options, open_source
 from forewarn.sources.sacct import SacctSource
 from forewarn.sources.sacct.fields import FIELDS, known_name
-from tests.sources.contract import Sample, SourceContract
+from tests.sources.contract import Sample, TextSourceContract
 
 T = "2024-01-01T00:00:0"  # and a digit
 STEPS = f"""\
@@ -36,7 +36,7 @@ c"
 """.encode()
 
 
-class TestSacct(SourceContract):
+class TestSacct(TextSourceContract):
     source = SacctSource
 
     def sample(self) -> Sample:
@@ -50,7 +50,7 @@ class TestSacct(SourceContract):
         )
 
 
-class TestSacctWithoutHeader(SourceContract):
+class TestSacctWithoutHeader(TextSourceContract):
     source = SacctSource
 
     def sample(self) -> Sample:

@@ -10,7 +10,7 @@ from forewarn.errors import SourceError
 from forewarn.sources.base import Options, Source
 from forewarn.sources.sacct import SacctSource
 from forewarn.sources.scontrol import ScontrolSource
-from tests.sources.contract import Sample, SourceContract
+from tests.sources.contract import Sample, TextSourceContract
 
 JOBS = b"""\
 JobId=7 JobName=a b=c Account=x
@@ -70,7 +70,7 @@ NodeName=n2 Arch=x86_64 CPULoad=N/A Gres=(null) State=IDLE
 """
 
 
-class TestScontrolJobs(SourceContract):
+class TestScontrolJobs(TextSourceContract):
     source = ScontrolSource
 
     def sample(self) -> Sample:
@@ -83,7 +83,7 @@ class TestScontrolJobs(SourceContract):
         )
 
 
-class TestScontrolNodes(SourceContract):
+class TestScontrolNodes(TextSourceContract):
     source = ScontrolSource
 
     def sample(self) -> Sample:

@@ -18,7 +18,7 @@ from forewarn.job.units import UNLIMITED
 from forewarn.sources.base import Batch, Options
 from forewarn.sources.slurmrestd import SlurmrestdSource
 from forewarn.sources.slurmrestd.json_stream import JsonReader
-from tests.sources.contract import Sample, SourceContract
+from tests.sources.contract import Sample, TextSourceContract
 
 META = {"slurm": {"release": "24.11.5", "cluster": "lab"}}
 
@@ -114,7 +114,7 @@ def answer(records: list[Any], key: str = "jobs", **more: Any) -> bytes:
     return json.dumps({key: records} | {"meta": META, "errors": [], "warnings": []} | more).encode()
 
 
-class TestDatabase(SourceContract):
+class TestDatabase(TextSourceContract):
     source = SlurmrestdSource
     records = (slurmdb_job(), slurmdb_job(job_id=8), {"job_id": "x", "time": 3}, 5, slurmdb_job(job_id=9))
 
@@ -125,7 +125,7 @@ class TestDatabase(SourceContract):
         return answer([*self.records] * copies)
 
 
-class TestController(SourceContract):
+class TestController(TextSourceContract):
     source = SlurmrestdSource
 
     def sample(self) -> Sample:
@@ -136,7 +136,7 @@ class TestController(SourceContract):
         return answer(records * copies, last_update=wrapped(1234))
 
 
-class TestNodes(SourceContract):
+class TestNodes(TextSourceContract):
     source = SlurmrestdSource
 
     def sample(self) -> Sample:

@@ -10,7 +10,7 @@ import pytest
 from forewarn.errors import SourceError, UsageError
 from forewarn.sources.base import Options
 from forewarn.sources.swf import SwfSource
-from tests.sources.contract import Sample, SourceContract
+from tests.sources.contract import Sample, TextSourceContract
 
 LOG = b"""; Version: 2.2
 ; UnixStartTime: 1000000
@@ -28,7 +28,7 @@ LOG = b"""; Version: 2.2
 """
 
 
-class TestSwf(SourceContract):
+class TestSwf(TextSourceContract):
     source = SwfSource
 
     def sample(self) -> Sample:
