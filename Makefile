@@ -6,6 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEMO   := .work/demo
 JOBS   ?= 10000000
+KILLS  ?= 100
 # Where there is one core, pytest's second worker only costs; elsewhere two are enough for two minutes.
 TEST_WORKERS ?= $(shell test "$$(nproc 2>/dev/null || echo 1)" -gt 1 && echo 2 || echo 0)
 
@@ -51,8 +52,11 @@ bench: $(READY)  ## parsing, store and features measured, each against what it i
 	$(BIN)/python bench/store_engines.py --jobs 1000000 --row-jobs 200000
 	$(BIN)/python bench/store_live.py
 	$(BIN)/python bench/features.py
+	$(BIN)/python bench/simulate.py
+	test ! -d ../shared/data/swf || $(BIN)/python bench/online.py ../shared/data/swf
 
-soak: $(READY)  ## ten million jobs once through, seconds and peak memory of each step (JOBS=n for fewer)
+soak: $(READY)  ## long proofs: 100 kills of a writer; ten million jobs once through (JOBS=n, KILLS=n for fewer)
+	$(BIN)/python -m tests.store.crash --kills $(KILLS)
 	$(BIN)/python bench/ten_million.py --jobs $(JOBS)
 
 clean:  ## remove everything that was made here, .venv too

@@ -1,0 +1,22 @@
+"""The long proofs in short form, so that they still run when they are needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+BENCH = Path(__file__).resolve().parents[1] / "bench"
+
+
+def test_ten_million_jobs_in_small(tmp_path: Path) -> None:
+    command = [sys.executable, str(BENCH / "ten_million.py"), "--jobs", "3000", "--folder", str(tmp_path)]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    steps = {line[:16].strip(): line[17:] for line in said}
+    assert list(steps) == [
+        *("simulate", "ingest", "ingest again", "count", "scan", "features submit", "features start"),
+    ]
+    assert "3,000 jobs" in steps["count"]
+    assert " 0 new" in steps["ingest again"]
+    assert "3,000 rows, all columns" in steps["scan"]
+    assert "3,000 rows × 190" in steps["features submit"]
