@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# On a busy machine one example can take long: that is no failure of what is tested.
+settings.register_profile("forewarn", deadline=None)
+settings.load_profile("forewarn")
 
 # The contracts hold the assertions of many tests: let pytest explain theirs too.
 pytest.register_assert_rewrite("tests.sources.contract", "tests.store.contract")

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.job.outcomes import LIVE_STATES, OUTCOME_OF_STATE, UnknownStateWarning, outcome_of_state
-from forewarn.job.units import format_memory, format_tres, parse_duration, parse_memory, parse_tres
+from forewarn.job.units import UNLIMITED, format_memory, format_tres, parse_duration, parse_memory, parse_tres
 from forewarn.sources import units
 
 SPACE = st.sampled_from(["", " ", "  "])
@@ -152,3 +152,9 @@ def test_exit_codes(text: str) -> None:
     assert column([text], units.exit_code) + column([text], units.exit_signal) == [
         int(p) for p in match.groups()
     ]
+
+
+def test_many_of_few_durations_are_read_as_one_of_each() -> None:
+    texts = ["00:00:00", None, "1-00:00:00", "UNLIMITED", "soon"] * 50
+    found = pl.DataFrame({"t": texts}).select(units.duration(pl.col("t")))["t"].to_list()
+    assert found == [0, None, 86400, UNLIMITED, None] * 50

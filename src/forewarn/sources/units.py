@@ -57,7 +57,15 @@ def duration(text: pl.Expr, *, bare: int = 60) -> pl.Expr:
         ).to_series()
         return _with_no_limit(found, texts, UNLIMITED)
 
-    return text.map_batches(seconds, return_dtype=pl.Int64)
+    return text.map_batches(lambda texts: _by_distinct(texts, seconds), return_dtype=pl.Int64)
+
+
+def _by_distinct(texts: pl.Series, read: Callable[[pl.Series], pl.Series]) -> pl.Series:
+    """`read` over the different texts only, where these are few: time limits, suspensions."""
+    distinct = texts.unique()
+    if distinct.len() >= texts.len() // 8:
+        return read(texts)
+    return texts.replace_strict(distinct, read(distinct), return_dtype=pl.Int64)
 
 
 def _with_no_limit(found: pl.Series, texts: pl.Series, unlimited: int) -> pl.Series:
@@ -124,18 +132,33 @@ def moment(
     [1719828000, 1719828000, 1719828000, None]
     """
 
-    def seconds(texts: pl.Series) -> pl.Series:
-        clock = texts.str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False, time_unit="ms")
-        other = texts.filter(clock.is_null()).unique().to_frame("t").select(present(pl.col("t"))).drop_nulls()
+    def clock(texts: pl.Series) -> pl.Series:
+        found = texts.str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False, time_unit="ms")
         if zone != "UTC":
-            clock = clock.dt.replace_time_zone(zone, ambiguous=ambiguous, non_existent="null")
-        if other.is_empty():
-            return clock.dt.epoch("s")
-        with_offset = texts.str.to_datetime("%Y-%m-%dT%H:%M:%S%#z", strict=False, time_unit="ms")
-        numbers = texts.cast(pl.Int64, strict=False)
-        return pl.select(pl.coalesce(clock.dt.epoch("s"), numbers, with_offset.dt.epoch("s"))).to_series()
+            found = found.dt.replace_time_zone(zone, ambiguous=ambiguous, non_existent="null")
+        return found.dt.epoch("s")
+
+    def with_offset(texts: pl.Series) -> pl.Series:
+        found = texts.str.to_datetime("%Y-%m-%dT%H:%M:%S%#z", strict=False, time_unit="ms")
+        return found.dt.epoch("s")
+
+    def seconds(texts: pl.Series) -> pl.Series:
+        # One file writes its times one way, mostly: the others are tried on what is left.
+        usual, unusual = (with_offset, clock) if _offset_at_end(texts) else (clock, with_offset)
+        found = usual(texts)
+        left = (found.is_null() & texts.is_not_null()).arg_true()
+        if left.is_empty():
+            return found
+        rest = texts.gather(left)
+        other = pl.select(pl.coalesce(unusual(rest), rest.cast(pl.Int64, strict=False))).to_series()
+        return found.scatter(left, other)
 
     return text.str.strip_chars().map_batches(seconds, return_dtype=pl.Int64)
+
+
+def _offset_at_end(texts: pl.Series) -> bool:
+    first = texts.drop_nulls().head(1)
+    return bool(first.len()) and len(first.item()) > len("2024-07-01T12:00:00")
 
 
 # --- what is read once for each different text ---------------------------------------------------
