@@ -55,6 +55,29 @@ def test_counts_add_up(store: Store, tmp_path: Path) -> None:
     assert store.count() == 2
 
 
+@pytest.mark.parametrize(
+    ("scheme", "text"),
+    [
+        (
+            "swf",
+            "1 0 5 100 4 -1 -1 4 3600 -1 1 1 1 1 1 1 -1 -1\n1 0 5 101 4 -1 -1 4 3600 -1 1 1 1 1 1 1 -1 -1\n",
+        ),
+        (
+            "sacct",
+            "JobID|Submit|Start|End|State\n"
+            "61|2024-01-01T00:00:00|2024-01-01T00:01:00|2024-01-01T00:02:00|NODE_FAIL\n"
+            "61|2024-01-01T00:00:00|2024-01-01T00:04:00|2024-01-01T00:05:00|COMPLETED\n",
+        ),
+    ],
+)
+def test_two_ends_of_one_job_in_a_file(scheme: str, text: str, store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(text)
+    with pytest.raises(BadRowError, match=f":{len(text.splitlines())}: job_id: another row of this file"):
+        ingest(store, source_of(f"{scheme}:{path}", Config(), Options()))
+    assert store.count() == 0
+
+
 def test_the_first_bad_row_is_named_and_nothing_is_written(store: Store, tmp_path: Path) -> None:
     path = log(tmp_path / "a.swf", line(1), line(1, status=0), "1 2 3")
     with pytest.raises(BadRowError) as error:

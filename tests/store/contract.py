@@ -119,6 +119,31 @@ class StoreContract:
             assert (again.new, again.same) == (0, 1)
         assert store.observations("job", {"cluster": "c", "submit": 100, "source": "live"}).height == 1
 
+    def test_a_job_ends_once_in_a_file(self, store: Store) -> None:
+        """The `seen_at` of a final record follows its end: it does not make two ends two sightings."""
+        ended = {"reconstructed": True, "outcome": "failed", "source": "log"}
+        first, other = (row(seen_at=end, end=end, **ended) for end in (200, 201))
+        waiting = [row(seen_at=at, reconstructed=True, source="log") for at in (100, 110)]
+        for expected in [(3, 1), (0, 4)]:
+            written = write(store, *waiting, first, other, first, file="log")
+            assert (written.new, written.same) == expected
+            assert written.conflicts["line"].to_list() == [4]
+        with store.writing() as writer:  # nor across batches, the first row stored long ago
+            assert writer.observe("job", frame(first), file="log").same == 1
+            assert writer.observe("job", frame(other), file="log").conflicts.height == 1
+        assert whole(store)["end"].to_list() == [200]
+
+    def test_two_files_may_tell_two_ends(self, store: Store) -> None:
+        ended = {"reconstructed": True, "outcome": "failed", "source": "log"}
+        first, other = (row(seen_at=end, end=end, **ended) for end in (200, 201))
+        assert [write(store, job, file=f).new for job, f in ((other, "a"), (first, "b"))] == [1, 1]
+        assert [write(store, job, file=f).same for job, f in ((other, "a"), (first, "b"))] == [1, 1]
+        assert store.observations("job", {"job_id": "1"})["end"].to_list() == [200, 201]
+
+    def test_ends_seen_live_are_sightings(self, store: Store) -> None:
+        rows = [row(seen_at=end, end=end, outcome="failed") for end in (200, 201)]
+        assert write(store, *rows, file="log").new == 2
+
     def test_another_file_may_and_is_current(self, store: Store) -> None:
         with store.writing() as writer:
             writer.observe("job", frame(row(user="ann")), file="a")

@@ -1,7 +1,7 @@
 """Which rows of a batch are new to the store, which stand there already, and which contradict their file.
 
-Rows are matched on key, `seen_at` and `source`, then compared in every field: no hash is stored, so
-nothing hangs on how some version of a library hashes. Pure functions, for any store.
+Rows are matched on their identity (key, source and moment), then compared in every field: no hash is
+stored, so nothing hangs on how some version of a library hashes. Pure functions, for any store.
 """
 
 from __future__ import annotations
@@ -83,9 +83,21 @@ class Claims:
         return (run >= 0) & (numbers <= self._last[run])
 
 
-def identity(kind: str) -> list[str]:
-    """What two rows share that are one observation or contradict each other."""
-    return [*KEYS[kind], "seen_at", "source"]
+# The moment of every final record of a job: none that a clock shows.
+_ENDED = np.iinfo(np.int64).min
+
+
+def identity(kind: str) -> dict[str, pl.Expr]:
+    """What two rows share that are one observation or contradict each other, by name.
+
+    The moment is when it was seen. A final record that nobody saw (a job's with an outcome, reconstructed)
+    has one moment whatever it says: its `seen_at` follows from its own times, and a job ends once.
+    """
+    moment = pl.col("seen_at")
+    if kind == "job":
+        final = pl.col("reconstructed") & pl.col("outcome").is_not_null()
+        moment = pl.when(final).then(pl.lit(_ENDED, pl.Int64)).otherwise(moment)
+    return {name: pl.col(name) for name in (*KEYS[kind], "source")} | {"_moment": moment}
 
 
 def equal_rows(left: pl.DataFrame, right: pl.DataFrame, kind: str) -> Mask:
@@ -124,8 +136,9 @@ def judge(batch: pl.DataFrame, kind: str, pairs: Pairs, claims: Claims | None) -
 
 def _first_of_identity(batch: pl.DataFrame, kind: str) -> Numbers:
     """For each row the first row of the batch that has its identity: mostly itself."""
-    numbered = batch.select(pl.int_range(pl.len(), dtype=pl.Int64).alias("_n"), *identity(kind))
-    return numbered.select(pl.col("_n").min().over(identity(kind))).to_series().to_numpy()
+    same = identity(kind)
+    numbered = batch.select(pl.int_range(pl.len(), dtype=pl.Int64).alias("_n"), **same)
+    return numbered.select(pl.col("_n").min().over(list(same))).to_series().to_numpy()
 
 
 def _repeats(batch: pl.DataFrame, kind: str, first: Numbers, later: Mask) -> Mask:

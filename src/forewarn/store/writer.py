@@ -81,18 +81,20 @@ class EmbeddedWriter(Writer):
         """Stored observations that have a row's identity, and which rows' records are known."""
         # A segment holds one cluster only: no need to compare that.
         key = [name for name in KEYS[kind] if name != "cluster"]
-        same = [name for name in identity(kind) if name != "cluster"]
+        same = {name: value for name, value in identity(kind).items() if name != "cluster"}
+        needed = dict.fromkeys(root for value in same.values() for root in value.meta.root_names())
         time = TIME[kind]
-        rows = batch.select(same).with_row_index("_row")
+        rows = batch.select(**same).with_row_index("_row")
         known = np.zeros(batch.height, bool)
         pairs: list[Pairs] = []
         for segment in _overlapping(self._found(kind, cluster), kind, batch):
             here = rows.filter(pl.col(time).is_between(segment.first_time, segment.last_time))
             at_these_times = pl.col(time).is_in(here[time].unique().implode())
             data = segments.loaded(self._connection, segment)
-            stored = segments.unpacked(data, kind, [*same, WRITTEN], at_these_times).with_row_index("_at")
+            stored = segments.unpacked(data, kind, [*needed, WRITTEN], at_these_times)
+            stored = stored.select(WRITTEN, **same).with_row_index("_at")
             known[here.join(stored, on=key, how="semi")["_row"].to_numpy()] = True
-            both = here.join(stored, on=same)
+            both = here.join(stored, on=list(same))
             if both.height:
                 whole = segments.unpacked(data, kind, where=at_these_times)[both["_at"]]
                 equal = equal_rows(batch[both["_row"]], whole, kind)
