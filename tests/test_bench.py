@@ -19,4 +19,4 @@ def test_ten_million_jobs_in_small(tmp_path: Path) -> None:
     assert "3,000 jobs" in steps["count"]
     assert " 0 new" in steps["ingest again"]
     assert "3,000 rows, all columns" in steps["scan"]
-    assert "3,000 rows × 190" in steps["features submit"]
+    assert "3,000 rows × 189" in steps["features submit"]

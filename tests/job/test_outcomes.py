@@ -99,3 +99,9 @@ def test_policies_are_those_that_can_be_configured() -> None:
         assert resolve({"policy": name}, {}).config.policy == name
     with pytest.raises(UsageError, match=", ".join(sorted(POLICIES, reverse=True))):
         resolve({"policy": "strict"}, {})
+
+
+def test_a_requeued_run_of_accounting_has_ended() -> None:
+    """Else it would count as running for ever: `sacct -D` has a record for each run."""
+    assert outcome_of_state("REQUEUED") is Outcome.PREEMPTED
+    assert POLICIES["wasted"].fails(Outcome.PREEMPTED) is None

@@ -49,6 +49,9 @@ OUTCOME_OF_STATE: Mapping[str, Outcome] = MappingProxyType(
         "DEADLINE": Outcome.DEADLINE,
         "BOOT_FAIL": Outcome.BOOT_FAIL,
         "LAUNCH_FAILED": Outcome.BOOT_FAIL,
+        # A run that was taken off its nodes to run again: in accounting (sacct -D) a record of its own. The
+        # controller shows it only as a flag beside PENDING, which wins.
+        "REQUEUED": Outcome.PREEMPTED,
         "REVOKED": Outcome.CANCELLED,  # a federated sibling that another cluster took
     }
 )
@@ -56,7 +59,7 @@ OUTCOME_OF_STATE: Mapping[str, Outcome] = MappingProxyType(
 # Base states and flags of a job that has not ended.
 LIVE_STATES = frozenset(
     {"PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "POWER_UP_NODE", "RECONFIG_FAIL"}
-    | {"REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESIZING", "RESV_DEL_HOLD", "SIGNALING", "STOPPED"}
+    | {"REQUEUE_FED", "REQUEUE_HOLD", "RESIZING", "RESV_DEL_HOLD", "SIGNALING", "STOPPED"}
     | {"SPECIAL_EXIT", "STAGE_OUT", "UPDATE_DB", "EXPEDITING"}
 )
 

@@ -8,7 +8,7 @@ from forewarn.compiled import inner
 from forewarn.features.kernel import layout as L
 from forewarn.features.kernel.cluster import faded
 from forewarn.features.kernel.entities import row_of
-from forewarn.features.kernel.numbers import log_ratio, mix, rate, short, total_memory
+from forewarn.features.kernel.numbers import log_ratio, mix, rate, short, task_memory, total_memory
 from forewarn.features.kernel.regression import logit
 from forewarn.features.kernel.state import Floats, Hashes, Ints, Slots, State
 
@@ -81,7 +81,7 @@ def _emit_history(st: State, t: float, x: Floats, rows: Ints, out: Floats) -> No
             out[m + 3], out[m + 4] = rate(s[L.S_LIMIT15], s[L.S_W15]), rate(s[L.S_MEMORY15], s[L.S_W15])
             out[m + 5] = 2.0 ** (s[L.S_RUN_LOG] / s[L.S_RUN_WEIGHT]) if s[L.S_RUN_WEIGHT] > 0.0 else np.nan
             out[m + 6] = log_ratio(x[L.X_LIMIT], s[L.S_RUN_LOG], s[L.S_RUN_WEIGHT])
-            out[m + 7] = log_ratio(total_memory(x), s[L.S_MEM_LOG], s[L.S_MEM_WEIGHT])
+            out[m + 7] = log_ratio(task_memory(x), s[L.S_MEM_LOG], s[L.S_MEM_WEIGHT])
         n += width
 
 
@@ -176,7 +176,7 @@ def _emit_similar(st: State, x: Floats, a: Hashes, ring: int, count: int, out: F
     out[1] = best
     out[2] = total
     out[3] = log_ratio(x[L.X_LIMIT], run, run_weight if run_weight > 1e-9 else 0.0)
-    out[4] = log_ratio(total_memory(x), mem, mem_weight if mem_weight > 1e-9 else 0.0)
+    out[4] = log_ratio(task_memory(x), mem, mem_weight if mem_weight > 1e-9 else 0.0)
 
 
 @inner

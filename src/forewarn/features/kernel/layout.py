@@ -166,7 +166,10 @@ class Feature:
 def _static() -> list[Feature]:
     names = ("cpus", "nodes", "tasks", "gpus", "priority", "array_task", "time_limit", "memory_per")
     swf = {"cpus", "time_limit", "memory_per"}
-    plain = [Feature(n, integer=True, swf=n in swf) for n in names]
+    # Slurm's priority grows while a job waits, and accounting has the last one: not known at submit.
+    plain = [
+        Feature(n, integer=True, swf=n in swf, phase="start" if n == "priority" else "submit") for n in names
+    ]
     return [
         *plain,
         Feature("memory"),

@@ -93,3 +93,16 @@ def total_memory(x: Floats) -> float:
     if per == 3.0:
         return x[L.X_MEMORY] * (1.0 if np.isnan(x[L.X_GPUS]) else max(x[L.X_GPUS], 1.0))
     return x[L.X_MEMORY] * (1.0 if np.isnan(x[L.X_NODES]) else max(x[L.X_NODES], 1.0))
+
+
+@inner
+def task_memory(x: Floats) -> float:
+    """Bytes asked for a task, to set against the largest task's use.
+
+    Where the number of tasks is not told (sacct's text): for a CPU if the request counts so, else for a node.
+    """
+    if x[L.X_TASKS] >= 1.0:
+        return total_memory(x) / x[L.X_TASKS]
+    if x[L.X_MEMORY_PER] == 2.0:
+        return x[L.X_MEMORY]
+    return total_memory(x) / (x[L.X_NODES] if x[L.X_NODES] >= 1.0 else 1.0)

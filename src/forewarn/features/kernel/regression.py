@@ -15,8 +15,8 @@ from forewarn.features.kernel.numbers import (
     short,
     signed_steps,
     steps,
+    task_memory,
     three,
-    total_memory,
     whole,
 )
 from forewarn.features.kernel.state import Floats, Hashes, Ints, Slots, State
@@ -42,7 +42,7 @@ def regression_slots(st: State, t: float, x: Floats, keys: Hashes, rows: Ints, s
     since_submit = steps(t - user[L.S_LAST_SUBMIT], 1.5, 14)
     flight_last = steps(request[L.S_IN_FLIGHT], 1.0, 6) * 3 + three(request[L.S_LAST])
     limit_ratio = signed_steps(log_ratio(x[L.X_LIMIT], request[L.S_RUN_LOG], request[L.S_RUN_WEIGHT]))
-    memory_ratio = signed_steps(log_ratio(total_memory(x), request[L.S_MEM_LOG], request[L.S_MEM_WEIGHT]))
+    memory_ratio = signed_steps(log_ratio(task_memory(x), request[L.S_MEM_LOG], request[L.S_MEM_WEIGHT]))
     near = fifths(rate(st.cluster[L.C_FAILS_10M], st.cluster[L.C_ENDS_10M]))
     wide = fifths(rate(st.cluster[L.C_FAILS_1H], st.cluster[L.C_ENDS_1H]))
     burst = steps(user[L.S_BURST], 1.0, 8) if since_submit <= 4 else 9
