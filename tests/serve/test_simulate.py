@@ -9,6 +9,7 @@ import pytest
 
 from forewarn.errors import UsageError
 from forewarn.sources.simulator import WRITERS
+from forewarn.store.embedded import open_store
 from tests.serve.conftest import Forewarn
 
 
@@ -95,3 +96,20 @@ def test_wrong_calls(
     assert result.code == UsageError.exit_code
     assert said in result.err
     assert not list(tmp_path.glob("x*"))
+
+
+def test_parquet_carries_the_zone(forewarn: Forewarn, tmp_path: Path) -> None:
+    """To simulate and then ingest gives what `simulate --ingest` does; what the site says goes before."""
+    path, flags = tmp_path / "made.parquet", ("--scenario", "small", "--jobs", 50)
+    zones = []
+    for home, zone in (("one", None), ("two", None), ("three", "Asia/Tokyo")):
+        into = ("--home", tmp_path / home)
+        if home == "one":
+            assert forewarn("simulate", *into, "--ingest", *flags).code == 0
+        else:
+            assert forewarn("simulate", *into, "-o", path, *flags).code == 0
+            given = ("--timezone", zone) if zone else ()
+            assert forewarn("ingest", *into, *given, f"parquet:{path}").code == 0
+        with open_store(tmp_path / home, read_only=True) as store:
+            zones += [facts.timezone for facts in store.clusters().values()]
+    assert zones == ["Europe/Berlin", "Europe/Berlin", "Asia/Tokyo"]

@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 from forewarn.errors import BadRow, SourceError
 from forewarn.job.columns import SCHEMAS
 from forewarn.sources.base import Options
-from forewarn.sources.parquet import ParquetSource
+from forewarn.sources.parquet import ZONE, ParquetSource
 from tests.sources.contract import BinarySourceContract, Sample
 
 JOBS = pl.DataFrame(
@@ -147,3 +147,23 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
     path.write_text("job_id,submit\n1,2\n")
     with pytest.raises(SourceError, match="not a Parquet file"):
         list(ParquetSource(path).batches())
+
+
+@pytest.mark.parametrize(
+    ("said", "given", "zone"),
+    [
+        (None, None, "UTC"),
+        ("Asia/Tokyo", None, "Asia/Tokyo"),
+        ("Asia/Tokyo", "Europe/Paris", "Europe/Paris"),
+        ("Mars/Base", None, "UTC"),
+    ],
+)
+def test_the_zone_stands_in_the_metadata(
+    tmp_path: Path, said: str | None, given: str | None, zone: str
+) -> None:
+    path = tmp_path / "jobs.parquet"
+    JOBS.write_parquet(path, metadata={ZONE: said} if said else None)
+    source = ParquetSource(path, Options(timezone=given))
+    list(source.batches())
+    assert source.timezone == zone
+    assert len(source.notes) == (said == "Mars/Base")

@@ -11,11 +11,12 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.io.plugins import register_io_source
 
-from forewarn.errors import UsageError
+from forewarn.errors import ForewarnError, UsageError
 from forewarn.features.batch import events_of, read_inputs, walk
 from forewarn.features.inputs import Inputs
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import START, SUBMIT, new_state
+from forewarn.files import whole_file
 from forewarn.job.outcomes import POLICIES, Policy
 from forewarn.store.base import Store
 
@@ -92,8 +93,9 @@ def write_features(
     schema = schema_of(phase, feature_set)
     clusters = [cluster] if cluster else sorted(store.clusters())
     rows = 0
+    trouble: list[BaseException] = []
 
-    def frames(*_: object) -> Iterator[pl.DataFrame]:
+    def frames() -> Iterator[pl.DataFrame]:
         nonlocal rows
         for name in clusters:
             inputs = read_inputs(store, name, policy, phase=phase)
@@ -101,12 +103,21 @@ def write_features(
                 rows += frame.height
                 yield frame
 
-    partial = out.with_name(out.name + ".partial")
+    def told(*_: object) -> Iterator[pl.DataFrame]:
+        # Polars makes its own error of what goes wrong in a source: what it was is kept here.
+        try:
+            yield from frames()
+        except (Exception, KeyboardInterrupt) as error:
+            trouble.append(error)
+            raise
+
     try:
-        register_io_source(frames, schema=schema).sink_parquet(
-            partial, compression="zstd", compression_level=1
-        )
-        partial.replace(out)
-    finally:
-        partial.unlink(missing_ok=True)
+        with whole_file(out) as partial:
+            register_io_source(told, schema=schema).sink_parquet(
+                partial, compression="zstd", compression_level=1
+            )
+    except ForewarnError:
+        if trouble:
+            raise trouble[0] from None
+        raise
     return Summary(out, rows, len(schema) - 3)

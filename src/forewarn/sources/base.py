@@ -17,14 +17,16 @@ store. What every source keeps, checked by one contract suite (`tests/sources/co
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import importlib
 import io
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, ClassVar
@@ -34,6 +36,10 @@ import polars as pl
 
 from forewarn.errors import BadRow, SourceError, UsageError
 from forewarn.job.columns import complete, proven_moment
+
+# Unix seconds of the years 1900 and 2200: what lies outside is no time of a job, but a broken number.
+EARLIEST, LATEST = -2_208_988_800, 7_258_118_400
+_TIMES = ("submit", "eligible", "start", "end")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,7 @@ class Source(ABC):
     def __init__(self, path: Path, options: Options | None = None) -> None:
         self.path = path
         self.options = options or Options()
-        _check_zone(self.options.timezone)
+        check_zone(self.options.timezone)
         self.notes: list[str] = []
 
     @abstractmethod
@@ -93,6 +99,8 @@ class Source(ABC):
         """
         before = 0
         for block in line_blocks(stream, self.options.block_bytes, file=str(self.path)):
+            if before == 0:
+                block = block.removeprefix(codecs.BOM_UTF8)
             if b"\0" in block:
                 line = before + block[: block.index(b"\0")].count(b"\n") + 1
                 raise SourceError(f"{self.path}: binary data in line {line}: not text that {self.name} reads")
@@ -101,36 +109,58 @@ class Source(ABC):
             yield before, block.replace(b"\r\n", b"\n") if b"\r" in block else block
             before += block.count(b"\n")
 
-    def job_batch(self, frame: pl.DataFrame, bad: tuple[BadRow, ...] = ()) -> Batch:
+    def job_batch(
+        self,
+        frame: pl.DataFrame,
+        bad: tuple[BadRow, ...] = (),
+        text_of: Callable[[int], str] | None = None,
+    ) -> Batch:
         """A batch of jobs read from a file: schema completed, impossible rows told apart.
 
-        `frame` has any columns of a job and `line`.
+        `frame` has any columns of a job and `line`; `text_of` gives a line as the file has it, if it can.
         """
         if "seen_at" not in frame.columns:
             frame = complete(frame).with_columns(
                 seen_at=proven_moment(), source=pl.lit(self.name), reconstructed=pl.lit(True)
             )
         frame = complete(frame)
-        checks = {
-            "job_id": (pl.col("job_id").is_null(), "missing"),
-            "submit": (pl.col("submit").is_null(), "missing"),
-            "end": (pl.col("end") < pl.col("start"), "ends before it starts"),
-        }
-        wrong = pl.coalesce(
-            pl.when(test.fill_null(False)).then(pl.lit(field)) for field, (test, _) in checks.items()
+        checks = (
+            ("job_id", pl.col("job_id").is_null(), "missing"),
+            ("submit", pl.col("submit").is_null(), "missing"),
+            *((name, ~pl.col(name).is_between(EARLIEST, LATEST), "an impossible time") for name in _TIMES),
+            # No real log that we have seen (seven archives, recorded Slurm) has one, not by a second.
+            ("start", pl.col("start") < pl.col("submit"), "starts before it is submitted"),
+            ("end", pl.col("end") < pl.col("start"), "ends before it starts"),
         )
-        marked = frame.with_columns(wrong.alias("_wrong"))
-        rejected = marked.filter(pl.col("_wrong").is_not_null())
-        found = tuple(
-            self.bad(
-                line, field, checks[field][1], f"job {job_id}, submit {submit}, start {start}, end {end}"
-            )
-            for line, field, job_id, submit, start, end in rejected.select(
-                "line", "_wrong", "job_id", "submit", "start", "end"
-            ).iter_rows()
-        )
-        good = marked.filter(pl.col("_wrong").is_null()).drop("_wrong") if found else frame
-        return Batch("job", good, tuple(sorted((*bad, *found), key=lambda row: row.line)))
+        wrong = pl.coalesce(pl.when(test).then(pl.lit(n, pl.Int8)) for n, (_, test, _) in enumerate(checks))
+        marks = frame.select(wrong).to_series()
+        if marks.null_count() == frame.height:
+            return Batch("job", frame, tuple(sorted(bad, key=lambda row: row.line)))
+        facts = frame.select("line", "job_id", "submit", "start", "end").filter(marks.is_not_null())
+        found = list(bad)
+        for number, (line, job_id, submit, start, end) in zip(
+            marks.drop_nulls(), facts.iter_rows(), strict=True
+        ):
+            field, _, reason = checks[number]
+            text = f"job {job_id}, submit {submit}, start {start}, end {end}"
+            found.append(self.bad(line, field, reason, text_of(line) if text_of else text))
+        good = frame.filter(marks.is_null())
+        return Batch("job", good, tuple(sorted(found, key=lambda row: row.line)))
+
+
+class Lines:
+    """The lines of a text by their number in the file; cut only when one is asked for, which is seldom."""
+
+    def __init__(self, text: bytes, first: int) -> None:
+        self._text, self._first = text, first
+
+    @cached_property
+    def _lines(self) -> list[bytes]:
+        return self._text.split(b"\n")
+
+    def __call__(self, number: int) -> str:
+        """The line of that number."""
+        return self._lines[number - self._first].decode("utf-8", "replace")
 
 
 @contextmanager
@@ -172,7 +202,8 @@ def line_blocks(stream: IO[bytes], size: int = 8 << 20, *, file: str = "input") 
         yield rest
 
 
-def _check_zone(name: str | None) -> None:
+def check_zone(name: str | None) -> None:
+    """Refuse a name that no zone has."""
     try:
         if name is not None:
             ZoneInfo(name)

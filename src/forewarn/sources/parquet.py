@@ -2,7 +2,8 @@
 
 Any of the columns of a job as observed may be there, but its key (`job_id`, `submit`) must; `cluster`
 may come from outside. With `seen_at` a row is an observation as it was made; without it, it is
-reconstructed as from any other file.
+reconstructed as from any other file. The zone of the cluster's clock stands in the file's metadata, under
+`forewarn.timezone`.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import ClassVar
 
 import polars as pl
 
-from forewarn.errors import BadRow, SourceError
+from forewarn.errors import BadRow, SourceError, UsageError
 from forewarn.job.columns import SCHEMAS
 from forewarn.job.outcomes import Outcome
-from forewarn.sources.base import Batch, Source, opened
+from forewarn.sources.base import Batch, Source, check_zone, opened
 
+ZONE = "forewarn.timezone"  # the key of the file's metadata that names the cluster's zone
 _KEYS = ("job_id", "submit")
 _MAGIC = b"PAR1"
 
@@ -26,14 +28,29 @@ class ParquetSource(Source):
     """A Parquet file of jobs."""
 
     name: ClassVar[str] = "parquet"
+    _zone: str | None = None  # the file's own, once it is read
+
+    @property
+    def timezone(self) -> str:
+        """The site's word, else the file's, else UTC."""
+        return self.options.timezone or self._zone or "UTC"
 
     def batches(self) -> Iterator[Batch]:
         """Jobs in the order of the file."""
         table = parquet_table(self.path)
+        self._zone = self._known_zone(pl.read_parquet_metadata(self.path).get(ZONE))
         columns = self._columns(table.collect_schema())
         place = pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
         for before, frame in parquet_frames(self.path, table.select(columns), self.options.batch_rows):
             yield self._batch(frame.with_columns(line=place + before))
+
+    def _known_zone(self, name: str | None) -> str | None:
+        try:
+            check_zone(name)
+        except UsageError:
+            self.notes.append(f"{ZONE} says {name!r}, which is no time zone; --timezone names one")
+            return None
+        return name
 
     def _columns(self, found: pl.Schema) -> list[pl.Expr]:
         """The columns that are ours, in our types, or an error that names the one that is wrong."""

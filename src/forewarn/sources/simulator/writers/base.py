@@ -1,22 +1,21 @@
 """The contract of a writer: frames of observations in, one file out, whole or not at all.
 
-What is written lies beside the file that was asked for, and takes its name when it is whole. A name that
-ends in `.gz` is gzipped.
+What is written lies beside the file that was asked for, and takes its name when it is whole (see
+`forewarn.files`). A name that ends in `.gz` is gzipped.
 """
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, ClassVar, Self, cast
 
 import polars as pl
 
-from forewarn.errors import ForewarnError
+from forewarn.files import check_target, partial_of, writing
 from forewarn.sources.simulator.scenario import Scenario
 
 _GZIP_LEVEL = 4  # half the time of the usual 6 for a few per cent more bytes
@@ -30,7 +29,7 @@ class Writer(ABC):
     def __init__(self, path: Path, scenario: Scenario) -> None:
         self.path = path
         self.scenario = scenario
-        self.partial = path.with_name(path.name + ".partial")
+        self.partial = partial_of(path)
 
     @abstractmethod
     def open(self) -> None:
@@ -46,9 +45,10 @@ class Writer(ABC):
 
     @abstractmethod
     def drop(self) -> None:
-        """Let go of it all."""
+        """Let go of what is open, whatever became of it."""
 
     def __enter__(self) -> Self:
+        check_target(self.path)
         with writing(self.path):
             self.open()
         return self
@@ -56,14 +56,15 @@ class Writer(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            with writing(self.path):
-                self.close()
-                self.partial.replace(self.path)
-            return
-        with contextlib.suppress(OSError):
+        try:
+            if error is None:
+                with writing(self.path):
+                    self.close()
+                    self.partial.replace(self.path)
+        finally:
             self.drop()
-            self.partial.unlink(missing_ok=True)
+            with suppress(OSError):
+                self.partial.unlink(missing_ok=True)
 
 
 class TextWriter(Writer):
@@ -87,13 +88,12 @@ class TextWriter(Writer):
     separator: ClassVar[str] = "\n"  # between jobs
 
     def open(self) -> None:
-        """Begin with the head."""
+        """Make the file; the head goes before the first job."""
         plain = self.partial.open("wb")
         zipped = self.path.suffix == ".gz"
         self._stream = cast(IO[bytes], gzip.GzipFile("", "wb", _GZIP_LEVEL, plain)) if zipped else plain
         self._plain = plain
-        self._stream.write(self.head().encode())
-        self._first = True
+        self._before = self.head()
 
     def write(self, frame: pl.DataFrame) -> None:
         """Add the jobs of a frame that have ended: none of these formats knows of others."""
@@ -102,25 +102,17 @@ class TextWriter(Writer):
             return
         text = self.body(ended).str.join(self.separator).item()
         with writing(self.path):
-            self._stream.write((text if self._first else self.separator + text).encode())
-        self._first = False
+            self._stream.write((self._before + text).encode())
+        self._before = self.separator
 
     def close(self) -> None:
         """End with the foot."""
+        no_job = self._before != self.separator
         with self._plain, self._stream:
-            self._stream.write(("\n" + self.foot()).encode())
+            self._stream.write(f"{self._before if no_job else ''}\n{self.foot()}".encode())
 
     def drop(self) -> None:
         """Close what is open."""
-        with self._plain, self._stream:
-            pass
-
-
-@contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """What a disk may answer, in words."""
-    try:
-        yield
-    except (OSError, pl.exceptions.PolarsError) as error:
-        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
-        raise ForewarnError(f"{path}: cannot be written: {reason}") from None
+        for stream in (self._stream, self._plain):
+            with suppress(OSError):  # a full disk is told once
+                stream.close()

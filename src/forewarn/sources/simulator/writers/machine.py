@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from forewarn.files import writing
 from forewarn.job.units import compress_nodes
 from forewarn.sources.simulator.scenario import NodeGroup, Scenario
 from forewarn.sources.simulator.world import start_of, width
-from forewarn.sources.simulator.writers.base import writing
 from forewarn.sources.simulator.writers.slurmrestd import NEWEST
 
 

@@ -9,7 +9,9 @@ from typing import ClassVar
 
 import polars as pl
 
-from forewarn.sources.simulator.writers.base import Writer, writing
+from forewarn.files import writing
+from forewarn.sources.parquet import ZONE
+from forewarn.sources.simulator.writers.base import Writer
 
 
 class ParquetWriter(Writer):
@@ -32,7 +34,9 @@ class ParquetWriter(Writer):
         """Stream the parts into the partial file."""
         try:
             parts = [self._parts / f"{i:08}.parquet" for i in range(self._count)]
-            pl.scan_parquet(parts, glob=False).sink_parquet(self.partial, compression="zstd")
+            pl.scan_parquet(parts, glob=False).sink_parquet(
+                self.partial, compression="zstd", metadata={ZONE: self.scenario.cluster.timezone}
+            )
         finally:
             self.drop()
 
