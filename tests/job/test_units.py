@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.job.units import (
+    MOST_BYTES,
     UNLIMITED,
     JobId,
     Memory,
+    check_nodes,
     compress_nodes,
     expand_nodes,
     format_duration,
@@ -63,7 +65,7 @@ class TestDuration:
 
 
 class TestMemory:
-    @given(st.integers(0, 2**63 - 1), st.sampled_from(["cpu", "node", None]))
+    @given(st.integers(0, MOST_BYTES), st.sampled_from(["cpu", "node", None]))
     def test_round_trip_is_exact(self, amount: int, per: str | None) -> None:
         assert parse_memory(format_memory(amount, per)) == Memory(amount, per)
 
@@ -98,19 +100,25 @@ class TestTres:
         ["cpu", "mem", "node", "billing", "energy", "vmem", "pages", "fs/disk"]
     ) | WORD.map(lambda w: f"gres/{w}")
 
-    @given(st.dictionaries(NAMES, st.integers(0, 2**62)))
+    @given(st.dictionaries(NAMES, st.integers(0, MOST_BYTES)))
     def test_round_trip(self, resources: dict[str, int]) -> None:
         assert parse_tres(format_tres(resources)) == resources
 
-    @given(st.dictionaries(NAMES, st.integers(0, 2**62)))
+    @given(st.dictionaries(NAMES, st.integers(0, MOST_BYTES)))
     def test_equal_requests_are_equal_text(self, resources: dict[str, int]) -> None:
         backwards = dict(reversed(resources.items()))
         assert format_tres(resources) == format_tres(backwards)
 
-    @pytest.mark.parametrize("text", ["cpu", "=4", "cpu=", "cpu=2,,mem=1G", "cpu=2.5", "cpu=two"])
+    @pytest.mark.parametrize(
+        "text",
+        ["cpu", "=4", "cpu=", "cpu=2,,mem=1G", "cpu=2.5", "cpu=two", "cpu=²", "cpu=1:x", f"cpu={10**20}"],
+    )
     def test_refused(self, text: str) -> None:
-        with pytest.raises(ValueError, match="not a"):
+        with pytest.raises(ValueError, match="not a TRES string"):
             parse_tres(text)
+
+    def test_cpu_time_as_steps_have_it(self) -> None:
+        assert parse_tres("cpu=1-00:00:01,fs/disk=5") == {"cpu": 86401, "fs/disk": 5}
 
     def test_gpus(self) -> None:
         assert gpus_in_tres(parse_tres("cpu=1,gres/gpu=2,gres/gpu:a100=2")) == 2
@@ -147,10 +155,17 @@ class TestNodeList:
         assert expand_nodes("None assigned") == []
 
     @pytest.mark.parametrize(
-        "text", ["n[1-", "n]1[", "n[]", "n[a-b]", "n[3-1]", "a,,b", "n[[1]]", "n[0-99999999999]", "n[1-2-3]"]
+        "text",
+        ["n[1-", "n]1[", "n[]", "n[a-b]", "n[3-1]", "a,,b", "n[[1]]", "n[0-99999999999]", "n[1-2-3]", "n[²]"],
     )
     def test_refused(self, text: str) -> None:
-        with pytest.raises(ValueError, match="node list"):
+        for read in (expand_nodes, check_nodes):
+            with pytest.raises(ValueError, match="node list"):
+                read(text)
+
+    @pytest.mark.parametrize("text", ["n[0-9999][0-9999]", "n[0-999999],m", ",".join(["n[0-99999]"] * 11)])
+    def test_more_nodes_than_there_can_be(self, text: str) -> None:
+        with pytest.raises(ValueError, match="more than 1,000,000 nodes"):
             expand_nodes(text)
 
 
@@ -179,3 +194,14 @@ class TestJobId:
     def test_refused(self, text: str) -> None:
         with pytest.raises(ValueError, match="not a Slurm job id"):
             parse_job_id(text)
+
+
+@pytest.mark.parametrize("text", ["99999999999999-00:00:00", "9" * 20])
+def test_a_duration_beyond_all_bounds(text: str) -> None:
+    with pytest.raises(ValueError, match="beyond all bounds"):
+        parse_duration(text)
+
+
+def test_a_memory_size_beyond_all_bounds() -> None:
+    with pytest.raises(ValueError, match="beyond all bounds"):
+        parse_memory("99999999999P")

@@ -24,7 +24,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def log(path: Path, *lines: str, zone: str | None = None) -> Path:
-    header = [f"; TimeZoneString: {zone}"] if zone else []
+    header = ["; UnixStartTime: 0", f"; TimeZoneString: {zone}"] if zone else []
     path.write_text("\n".join([*header, *lines]) + "\n")
     return path
 

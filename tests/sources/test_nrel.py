@@ -173,3 +173,33 @@ def test_the_published_sample_is_the_same_in_every_form(shared_data: Path, tmp_p
     pl.read_csv(folder / "sample_eagle_data.csv", try_parse_dates=True).write_parquet(table)
     assert_frame_equal(as_csv.drop("line"), as_json.drop("line"))
     assert_frame_equal(as_json, read(table)[0])
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("job_id", "99999999999999999999"),
+        ("nodes_req", "1e30"),
+        ("nodes_req", "inf"),
+        ("nodes_req", "-3"),
+        ("mem_req", "1e15"),
+        ("submit_time", "99999999999999999"),
+        ("submit_time", "2019-13-01 08:00:00"),
+    ],
+)
+def test_a_value_that_cannot_be_is_a_bad_row(tmp_path: Path, form: str, field: str, value: str) -> None:
+    row = {
+        "job_id": "7",
+        "submit_time": "2019-01-01 08:00:00",
+        "state": "FAILED",
+        "nodes_req": "1",
+        "mem_req": "5",
+    }
+    rows = [row, row | {"job_id": "8", field: value}]
+    path = tmp_path / f"eagle.{form}"
+    lines = "\n".join(",".join(r.values()) for r in rows)
+    path.write_text(json.dumps(rows) if form == "json" else ",".join(row) + "\n" + lines + "\n")
+    frame, bad, _ = read(path)
+    assert frame["job_id"].to_list() == ["7"]
+    assert [b.field for b in bad] == [field]

@@ -569,3 +569,87 @@ def test_a_row_is_mended_rightly_or_bad_but_never_read_wrongly(texts: list[tuple
     for row in found:
         assert (row["name"], row["submit_line"], row["constraint"]) == truth.pop(row["job_id"])
     assert len(truth) <= len(bad), "what was not read is told"
+
+
+# --- values that cannot be -----------------------------------------------------------------------
+
+
+def test_steps_without_any_field_of_steps(tmp_path: Path) -> None:
+    rows, bad, _ = read(
+        tmp_path, f"JobID|Submit|State\n1|{T}0|COMPLETED\n1.batch|{T}0|COMPLETED\n2|{T}0|FAILED\n"
+    )
+    assert bad == []
+    assert [(row["job_id"], row["outcome"], row["line"]) for row in rows] == [
+        ("1", "completed", 2),
+        ("2", "failed", 4),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("ReqMem", "99999999999P"),
+        ("ReqCPUS", "99999999999999999999"),
+        ("ReqCPUS", "-5"),
+        ("NNodes", "some"),
+        ("MaxRSS", "99999999999999999999"),
+        ("MaxRSS", "9000000P"),  # fits in 64 bits only without its unit
+        ("ConsumedEnergy", "99999999999999P"),
+        ("Timelimit", "99999999999999-00:00:00"),
+        ("TotalCPU", "1:99999999999999999999"),
+        ("ExitCode", "300:0"),
+        ("ExitCode", "0:128"),
+        ("ReqTRES", "cpu=x"),
+        ("AllocTRES", "cpu=99999999999999999999"),
+        ("NodeList", "n[1-"),
+        ("NodeList", "n[3-1]"),
+        ("Start", "2024-13-01T00:00:00"),
+    ],
+)
+def test_a_value_that_cannot_be_is_a_bad_row_with_its_field(tmp_path: Path, field: str, text: str) -> None:
+    line = f"2|{T}0|COMPLETED|{text}"
+    rows, bad, _ = read(
+        tmp_path, f"JobID|Submit|State|{field}\n1|{T}0|COMPLETED|\n{line}\n3|{T}0|COMPLETED|\n"
+    )
+    assert [row["job_id"] for row in rows] == ["1", "3"]
+    assert [(b.line, b.field, b.text) for b in bad] == [(3, field, line)]
+    assert repr(text) in bad[0].reason
+    assert "zone" not in bad[0].reason
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("ReqMem", "16?"),
+        ("ReqTRES", "cpu=1,mem=16?"),
+        ("Priority", "UNLIMITED"),
+        ("NNodes", "Unknown"),
+        ("TRESUsageInTot", "cpu=00:00:01,mem=1K"),
+        ("NodeList", "n[01-03,7]x,m1"),
+    ],
+)
+def test_what_slurm_says_of_no_value_is_no_bad_row(tmp_path: Path, field: str, text: str) -> None:
+    assert one(tmp_path, **{field: text})["job_id"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "field", "reason"),
+    [
+        ("2024-05-31T23:59:59", "2024-06-01T00:00:09", "start", "starts before it is submitted"),
+        ("2024-06-01T00:00:09", "2024-06-01T00:00:08", "end", "ends before it starts"),
+        ("2024-06-01T00:00:09", "2222-06-01T00:00:08", "end", "an impossible time"),
+        ("99999999999", "Unknown", "start", "an impossible time"),
+    ],
+)
+def test_times_that_cannot_be_are_a_bad_row_with_its_text(
+    tmp_path: Path, start: str, end: str, field: str, reason: str
+) -> None:
+    line = f"1|2024-06-01T00:00:00|{start}|{end}|FAILED"
+    rows, bad, _ = read(tmp_path, f"JobID|Submit|Start|End|State\n{line}\n")
+    assert rows == []
+    assert [(b.line, b.field, b.reason, b.text) for b in bad] == [(2, field, reason, line)]
+
+
+def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
+    rows, bad, _ = read(tmp_path, b"\xef\xbb\xbfJobID|Submit\r\n1|2024-01-01T00:00:00\r\n")
+    assert ([row["job_id"] for row in rows], bad) == (["1"], [])

@@ -270,3 +270,39 @@ def test_the_same_job_by_three_commands(shared_data: Path, version: str) -> None
     for left, right in ((text, shown), (text, json), (shown, json)):
         found = {name: rows for name, rows in differences(left, right).items() if name not in DIFFERENT}
         assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "field"),
+    [
+        ("Priority", "99999999999999999999", "priority"),
+        ("ExitCode", "300:0", "exit_code"),
+        ("ExitCode", "5", "exit_code"),
+        ("TimeLimit", "99999999999999-00:00:00", "time_limit"),
+        ("MinMemoryNode", "99999999999P", "memory_asked"),
+        ("StartTime", "2024-13-01T00:00:00", "start"),
+        ("StartTime", "99999999999999999999", "start"),
+        ("StartTime", "99999999999", "start"),
+        ("StartTime", "2023-12-31T00:00:00", "start"),
+    ],
+)
+def test_a_value_that_cannot_be_is_a_bad_row(tmp_path: Path, key: str, value: str, field: str) -> None:
+    path = tmp_path / "lab.txt"
+    path.write_text(
+        "JobId=1 JobName=a UserId=ann(5)\n   JobState=COMPLETED SubmitTime=2024-01-01T00:00:00 "
+        f"NodeList=n1 {key}={value}\n"
+    )
+    (batch,) = ScontrolSource(path, Options(cluster="lab")).batches()
+    assert batch.frame.is_empty()
+    (bad,) = batch.bad
+    assert (bad.line, bad.field) == (1, field)
+    assert "zone" not in bad.reason
+
+
+def test_in_the_hour_that_comes_twice_a_job_starts_after_its_submit(tmp_path: Path) -> None:
+    text = b"""JobId=1 JobName=a UserId=ann(5)
+   JobState=COMPLETED SubmitTime=2024-10-27T02:50:00 StartTime=2024-10-27T02:10:00
+   EndTime=2024-10-27T02:20:00 NodeList=n1
+"""
+    (job,) = read(tmp_path, text, timezone="Europe/Berlin")
+    assert (job["start"] - job["submit"], job["end"] - job["start"]) == (20 * 60, 10 * 60)

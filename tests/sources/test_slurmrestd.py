@@ -442,6 +442,14 @@ def test_a_value_that_cannot_be_is_a_bad_row_with_its_field(tmp_path: Path) -> N
         slurm_job(job_state=["COMPLETED"], start_time=50, end_time=40),
         slurm_job(priority=[]),
         slurm_job(tasks=1e999),
+        slurm_job(tasks=10**20),
+        slurm_job(priority=1e30),
+        slurm_job(memory_per_node=wrapped(2**50)),
+        slurm_job(time_limit=wrapped(2**60)),
+        slurm_job(tres_req_str="cpu=99999999999999999999"),
+        slurm_job(submit_time=wrapped(10**12)),
+        slurm_job(job_state=["COMPLETED"], exit_code={"return_code": wrapped(300), "signal": {"id": 1}}),
+        slurm_job(job_state={"current": 1}),
     ]
     rows, bad = read(tmp_path, answer([slurm_job(), *strange]))
     assert len(rows) == 1
@@ -449,10 +457,30 @@ def test_a_value_that_cannot_be_is_a_bad_row_with_its_field(tmp_path: Path) -> N
         2: "job_id",
         3: "submit",
         4: "tres_asked",
-        5: "end",
+        5: "start",
         6: "priority",
         7: "tasks_asked",
+        8: "tasks_asked",
+        9: "priority",
+        10: "memory_asked",
+        11: "time_limit",
+        12: "tres_asked",
+        13: "submit",
+        14: "exit_code",
+        15: "state",
     }
+
+
+def test_numbers_of_the_database_beyond_all_bounds(tmp_path: Path) -> None:
+    tres = {"type": "fs", "name": "disk", "count": 10**18}
+    step = {"tres": {"requested": {"total": [tres]}}}
+    strange = [
+        slurmdb_job(tres={"requested": [{"type": "mem", "name": "", "count": 2**50}]}),
+        slurmdb_job(steps=[step] * 10),
+    ]
+    rows, bad = read(tmp_path, answer([slurmdb_job(), *strange]))
+    assert len(rows) == 1
+    assert [row.field for row in bad] == ["tres_asked", "cpu_time"]
 
 
 # --- answers that are none ---------------------------------------------------------------------------

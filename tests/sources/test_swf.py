@@ -100,12 +100,15 @@ def test_a_bad_row_names_its_field(tmp_path: Path) -> None:
     assert (word.line, word.field, word.reason) == (12, "cpu_time", "not a number: 'x'")
 
 
+BEGAN = b"; UnixStartTime: 1000000\n"
+
+
 def row(number: int, status: int) -> bytes:
     return b"%d %d 0 60 1 60 -1 1 60 -1 %d 1 1 1 1 1 -1 -1\n" % (number, number, status)
 
 
 def test_labels_that_look_inverted_are_noted_and_can_be_read_otherwise(tmp_path: Path) -> None:
-    log = b"".join(row(n, status) for n, status in enumerate([0, 0, 0, 1, 265]))
+    log = BEGAN + b"".join(row(n, status) for n, status in enumerate([0, 0, 0, 1, 265]))
     frame, source = read(tmp_path, log)
     assert "--status exit-code" in source.notes[0]
     frame, source = read(tmp_path, log, status="exit-code")
@@ -161,3 +164,55 @@ def test_a_real_log_cut_short_in_the_middle(shared_data: Path, tmp_path: Path) -
     with pytest.raises(SourceError, match=r"cut.swf.gz: the gzip data is broken or cut short"):
         list(SwfSource(tmp_path / "cut.swf.gz", Options(block_bytes=1 << 20)).batches())
     assert gzip.decompress(whole).startswith(b";")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "field"),
+    [
+        (1, "99999999999999999999", "submit"),
+        (1, "9999999999", "submit"),  # a number, but after the year 2200
+        (3, "nan", "run_time"),
+        (3, "inf", "run_time"),
+        (3, "1e30", "run_time"),
+        (3, "-7", "run_time"),
+        (4, "-0.5", "cpus_given"),
+        (11, "-2", "user"),
+    ],
+)
+def test_a_number_that_cannot_be_is_a_bad_row(tmp_path: Path, place: int, value: str, field: str) -> None:
+    parts = row(1, 1).decode().split()
+    parts[place] = value
+    path = tmp_path / "log.swf"
+    path.write_bytes(BEGAN + row(0, 1) + " ".join(parts).encode() + b"\n")
+    (batch,) = SwfSource(path).batches()
+    assert batch.frame["job_id"].to_list() == ["0"]
+    (bad,) = batch.bad
+    assert (bad.line, bad.field, bad.text) == (3, field, " ".join(parts))
+
+
+def test_a_negative_status_is_kept_since_exit_codes_can_be(tmp_path: Path) -> None:
+    frame, _ = read(tmp_path, BEGAN + row(1, -4) + row(2, -1), status="exit-code")
+    assert frame["state"].to_list() == ["-4", None]
+    assert frame["outcome"].to_list() == ["failed", "unknown"]
+
+
+@pytest.mark.parametrize("header", [b"", b"; UnixStartTime: abc\n", b"; UnixStartTime: \xc2\xb2\n"])
+def test_a_log_that_does_not_say_when_it_began_is_noted(tmp_path: Path, header: bytes) -> None:
+    frame, source = read(tmp_path, header + row(5, 1))
+    assert frame["submit"].to_list() == [5]
+    (note,) = source.notes
+    assert "count from 1970" in note
+
+
+def test_a_zone_that_is_unknown_is_noted_unless_one_is_said(tmp_path: Path) -> None:
+    log = BEGAN + b"; TimeZoneString: Mars/Base\n" + row(1, 1)
+    _, source = read(tmp_path, log)
+    assert "'Mars/Base' is unknown" in source.notes[0]
+    assert source.timezone == "UTC"
+    assert read(tmp_path, log, timezone="Europe/Berlin")[1].notes == []
+
+
+def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
+    frame, source = read(tmp_path, b"\xef\xbb\xbf" + BEGAN + row(1, 1))
+    assert frame["submit"].to_list() == [1_000_001]
+    assert source.notes == []

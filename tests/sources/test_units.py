@@ -149,9 +149,9 @@ def test_absent_words() -> None:
 def test_exit_codes(text: str) -> None:
     match = re.fullmatch(r"(\d+):(\d+)", text)
     assert match is not None
-    assert column([text], units.exit_code) + column([text], units.exit_signal) == [
-        int(p) for p in match.groups()
-    ]
+    code, signal = map(int, match.groups())
+    known = [code, signal] if code <= 255 and signal <= 127 else [None, None]
+    assert column([text], units.exit_code) + column([text], units.exit_signal) == known
 
 
 def test_many_of_few_durations_are_read_as_one_of_each() -> None:

@@ -10,12 +10,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from math import prod
 
 UNLIMITED = 0xFFFFFFFF  # seconds; Slurm's INFINITE, larger than any real limit
 NO_LIMIT = frozenset({"UNLIMITED", "INFINITE"})
 # Slurm's ways to say that there is no value. `Partition_Limit` is sacct's word for a job that asked for
 # no time limit and gets its partition's.
 ABSENT = frozenset({"", "N/A", "NONE", "(NULL)", "UNKNOWN", "INVALID", "NOT_SET", "PARTITION_LIMIT"})
+# More than any machine counts, and little enough that a few of them can be added and multiplied in 64 bits.
+MOST_COUNT = 10**15  # seconds, CPUs, joules
+MOST_BYTES = 1 << 60
 
 
 # --- durations ---------------------------------------------------------------------------------
@@ -44,12 +48,16 @@ def parse_duration(text: str, *, bare: int = 60) -> int | None:
         raise ValueError(f"not a Slurm duration: {text!r}")
     days, a, b, c = match.groups()
     if days is not None:
-        return int(days) * 86400 + int(a) * 3600 + int(b or 0) * 60 + int(c or 0)
-    if c is not None:
-        return int(a) * 3600 + int(b) * 60 + int(c)
-    if b is not None:
-        return int(a) * 60 + int(b)
-    return int(a) * bare
+        seconds = int(days) * 86400 + int(a) * 3600 + int(b or 0) * 60 + int(c or 0)
+    elif c is not None:
+        seconds = int(a) * 3600 + int(b) * 60 + int(c)
+    elif b is not None:
+        seconds = int(a) * 60 + int(b)
+    else:
+        seconds = int(a) * bare
+    if seconds > MOST_COUNT:
+        raise ValueError(f"a duration beyond all bounds: {text!r}")
+    return seconds
 
 
 def format_duration(seconds: int) -> str:
@@ -100,7 +108,10 @@ def parse_memory(text: str, *, bare: str = "M") -> Memory | None:
         raise ValueError(f"not a Slurm memory size: {text!r}")
     amount, unit, per = match.groups()
     # Decimal, since a float cannot hold every count of bytes.
-    return Memory(round(Decimal(amount) * _SCALE[unit.upper() or bare]), _PER[per.lower()])
+    size = Decimal(amount) * _SCALE[unit.upper() or bare]
+    if size > MOST_BYTES:
+        raise ValueError(f"a memory size beyond all bounds: {text!r}")
+    return Memory(round(size), _PER[per.lower()])
 
 
 def format_memory(amount: int, per: str | None = None) -> str:
@@ -127,10 +138,10 @@ _TRES_MEMORY = frozenset({"mem", "vmem", "bb/cray", "fs/disk"})
 
 
 def parse_tres(text: str) -> dict[str, int]:
-    """Trackable resources by name, memory in bytes.
+    """Trackable resources by name, memory in bytes; CPU time, as TRESUsageInTot has it, in seconds.
 
-    >>> parse_tres("cpu=2,mem=200M,node=1,gres/gpu:v100=1")
-    {'cpu': 2, 'mem': 209715200, 'node': 1, 'gres/gpu:v100': 1}
+    >>> parse_tres("cpu=2,mem=200M,node=1,gres/gpu:v100=1"), parse_tres("cpu=00:01:40,mem=1K")
+    ({'cpu': 2, 'mem': 209715200, 'node': 1, 'gres/gpu:v100': 1}, {'cpu': 100, 'mem': 1024})
     """
     found: dict[str, int] = {}
     if text.strip().upper() in ABSENT:
@@ -139,14 +150,30 @@ def parse_tres(text: str) -> dict[str, int]:
         name, equals, value = part.strip().partition("=")
         if not equals or not name:
             raise ValueError(f"not a TRES string: {text!r}")
-        if value.isdigit() and name not in {"mem", "vmem"}:
-            found[name] = int(value)
-        else:
-            amount = parse_memory(value)
-            if amount is None or (name not in _TRES_MEMORY and value[-1:].isdigit()):
-                raise ValueError(f"not a TRES string: {text!r}")
-            found[name] = amount.bytes
+        if value.endswith("?"):  # ``16?`` is Slurm's INFINITE64 bytes: no amount
+            continue
+        count = _tres_count(name, value)
+        if count is None or count > MOST_BYTES:
+            raise ValueError(f"not a TRES string: {text!r}: {name} cannot be {value!r}")
+        found[name] = count
     return found
+
+
+def _tres_count(name: str, value: str) -> int | None:
+    if _is_number(value) and name not in {"mem", "vmem"}:
+        return int(value)
+    try:
+        if ":" in value:
+            return parse_duration(value, bare=1)
+        amount = parse_memory(value)
+    except ValueError:
+        return None
+    return None if amount is None or (name not in _TRES_MEMORY and _is_number(value[-1:])) else amount.bytes
+
+
+def _is_number(text: str) -> bool:
+    """Digits that `int` reads: Python calls ``²`` one, too."""
+    return text.isascii() and text.isdigit()
 
 
 def format_tres(resources: Mapping[str, int]) -> str:
@@ -182,9 +209,41 @@ def expand_nodes(text: str) -> list[str]:
     >>> expand_nodes("n[01-03,7],login"), expand_nodes("r[1-2]c[0-1]")
     (['n01', 'n02', 'n03', 'n7', 'login'], ['r1c0', 'r1c1', 'r2c0', 'r2c1'])
     """
+    return [node for part in _parts(text) for node in _expand_one(part)]
+
+
+def check_nodes(text: str) -> None:
+    """Raise if a text is no node list, without writing out the nodes that it names."""
+    for _ in _parts(text):
+        pass
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The parts of a node list, each looked at: ranges that are ranges, no more nodes than there can be."""
     if text.strip().upper() in ABSENT or text.strip() == "None assigned":
-        return []
-    return [node for part in _split_outside_brackets(text) for node in _expand_one(part.strip())]
+        return
+    nodes = 0
+    for part in map(str.strip, _split_outside_brackets(text)):
+        if not part:
+            raise ValueError(f"not a node list: {text!r}: an empty name")
+        nodes += prod(sum(map(_length, ranges.split(","))) for ranges in _RANGES.findall(part))
+        if nodes > _MOST_NODES:
+            raise ValueError(f"not a node list: {text!r:.200}: more than {_MOST_NODES:,} nodes")
+        yield part
+
+
+_RANGES = re.compile(r"\[([^\]]*)\]")
+
+
+def _length(piece: str) -> int:
+    """How many numbers ``7`` or ``01-03`` names."""
+    low, dash, high = piece.partition("-")
+    if not _is_number(low) or (dash and not _is_number(high)):
+        raise ValueError(f"not a range in a node list: {piece!r}")
+    length = int(high or low) - int(low) + 1
+    if length < 1:
+        raise ValueError(f"not a range in a node list: {piece!r} runs backwards")
+    return length
 
 
 def _split_outside_brackets(text: str) -> Iterator[str]:
@@ -207,18 +266,12 @@ _MOST_NODES = 1_000_000  # Slurm's own limit is 65,536; more is a broken field, 
 def _expand_one(part: str) -> Iterator[str]:
     head, bracket, rest = part.partition("[")
     if not bracket:
-        if not part:
-            raise ValueError("an empty name in a node list")
         yield part
         return
     ranges, _, tail = rest.partition("]")
     tails = list(_expand_one(tail)) if tail else [""]
     for piece in ranges.split(","):
-        low, dash, high = piece.partition("-")
-        if not low.isdigit() or (dash and not high.isdigit()):
-            raise ValueError(f"not a node list: {part!r}")
-        if not 0 <= int(high or low) - int(low) < _MOST_NODES:
-            raise ValueError(f"not a node list: {part!r}: the range {piece} runs backwards or is too long")
+        low, _, high = piece.partition("-")
         for number in range(int(low), int(high or low) + 1):
             for end in tails:
                 yield f"{head}{number:0{len(low)}}{end}"

@@ -22,9 +22,10 @@ import polars as pl
 
 from forewarn.errors import BadRow, SourceError
 from forewarn.job.outcomes import outcome_of_state
-from forewarn.sources.base import Batch, Options, Source, line_blocks, opened
+from forewarn.sources.base import EARLIEST, LATEST, Batch, Options, Source, line_blocks, opened
 from forewarn.sources.parquet import parquet_frames, parquet_table
 from forewarn.sources.slurmrestd.json_stream import JsonReader
+from forewarn.sources.units import clocks_put_right
 
 _TEXTS = ("user", "account", "partition", "qos", "state", "name", "work_dir", "submit_line")
 _NUMBERS = ("job_id", "wallclock_req", "nodes_req", "processors_req", "gpus_req", "mem_req")
@@ -34,6 +35,7 @@ _NEEDED = ("job_id", "submit_time", "state")
 _ABSENT = ("", "nan", "NaN", "NaT", "None", "null")
 _MOST_OBJECTS = 10_000  # rows of a json file that are Python objects at one time
 _MB = 1 << 20
+_MOST = 1e12  # of anything, megabytes too
 
 Part = tuple[pl.DataFrame, list[BadRow]]  # rows with `line` and any of _COLUMNS, of any type
 
@@ -63,7 +65,8 @@ class NrelSource(Source):
                 parts = self._csv(stream)
             for frame, bad in parts:
                 typed = self._typed(frame, bad)
-                yield self.job_batch(self._jobs(self._numbered(typed)), tuple(bad))
+                jobs = clocks_put_right(self._jobs(self._numbered(typed)), self.timezone)
+                yield self.job_batch(jobs, tuple(bad))
         if self._tasks:
             self.notes.append(
                 f"{self.path.name}: {self._tasks:,} rows share job id and submit time with one before them: "
@@ -169,7 +172,7 @@ class NrelSource(Source):
         typed = frame.select(
             "line",
             *(self._column(frame, name, pl.String()).alias(name) for name in _TEXTS),
-            *(self._column(frame, name, pl.Float64()).fill_nan(None).alias(name) for name in _NUMBERS),
+            *(_counted(self._column(frame, name, pl.Float64())).alias(name) for name in _NUMBERS),
             *(self._moment(frame, name).alias(name) for name in _TIMES),
         )
         lost = {
@@ -199,13 +202,13 @@ class NrelSource(Source):
         dtype, column = frame.schema[name], pl.col(name)
         if dtype == pl.String:
             wall = pl.coalesce(
-                pl.from_epoch(column.cast(pl.Int64, strict=False), "ms"),
+                _from_ms(column),
                 column.str.replace("T", " ", literal=True).str.to_datetime(
                     "%Y-%m-%d %H:%M:%S%.f", time_unit="ms", strict=False
                 ),
             )
         elif dtype.is_numeric():
-            wall = pl.from_epoch(column.cast(pl.Int64), "ms")
+            wall = _from_ms(column)
         else:
             wall = column.cast(pl.Datetime("ms"), strict=False)
         zoned = wall.dt.replace_time_zone(self.timezone, ambiguous="earliest", non_existent="null")
@@ -265,6 +268,17 @@ class NrelSource(Source):
             outcome=outcome,
             cancelled_by=pl.col("state").str.extract(r" by (\S+)"),
         )
+
+
+def _counted(number: pl.Expr) -> pl.Expr:
+    """Null where it is no count that any machine has: negative, infinite, not a number."""
+    return pl.when(number.is_between(0, _MOST)).then(number)
+
+
+def _from_ms(number: pl.Expr) -> pl.Expr:
+    """The moment of a number of milliseconds, null where it is beyond what calendars reach."""
+    whole = number.cast(pl.Int64, strict=False)
+    return pl.from_epoch(pl.when(whole.is_between(EARLIEST * 1000, LATEST * 1000)).then(whole), "ms")
 
 
 def _regular(block: bytes, names: list[str], before: int) -> pl.DataFrame | None:

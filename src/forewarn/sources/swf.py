@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from math import isnan
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
@@ -17,13 +18,17 @@ import polars as pl
 
 from forewarn.errors import BadRow, SourceError, UsageError
 from forewarn.job.outcomes import Outcome
-from forewarn.sources.base import Batch, Options, Source, opened
+from forewarn.job.units import MOST_COUNT
+from forewarn.sources.base import Batch, Lines, Options, Source, opened
 
 COLUMNS = (
     *("number", "submit", "wait", "run_time", "cpus_given", "cpu_time", "memory_used"),
     *("cpus_asked", "time_asked", "memory_asked", "status"),
     *("user", "group", "application", "queue", "partition", "preceding", "think_time"),
 )
+
+# The one field that may be negative: exit codes of Sandia-Ross are.
+_STATUS = COLUMNS.index("status")
 
 # How the status field is to be read. `swf` is the format's own; `exit-code` is for logs (Sandia-Ross)
 # whose field holds the exit code of the process, where 0 is success. A site may also say it itself:
@@ -67,9 +72,10 @@ class SwfSource(Source):
                 rows += frame.height + len(bad)
                 for status, count in frame["status"].drop_nulls().value_counts().iter_rows():
                     statuses[int(status)] += count
-                yield self.job_batch(self._jobs(frame, header), bad)
+                yield self.job_batch(self._jobs(frame, header), bad, Lines(block, before + 1))
         if rows == 0:
             raise SourceError(f"{self.path}: no job in it, only comments")
+        self._note_header()
         self._note_status(statuses)
 
     @property
@@ -93,16 +99,19 @@ class SwfSource(Source):
         ).unnest("_parts")
         parts = [f"field_{i}" for i in range(len(COLUMNS))]
         numbers = table.with_columns(pl.col(parts).cast(pl.Float64, strict=False))
-        wrong = pl.any_horizontal(pl.col(parts).is_null()) | pl.col(f"field_{len(COLUMNS)}").is_not_null()
+        known = [pl.col(part).is_between(0, MOST_COUNT) | (pl.col(part) == -1) for part in parts]
+        known[_STATUS] = pl.col(parts[_STATUS]).abs() <= MOST_COUNT
+        right = pl.all_horizontal(known) & pl.col(f"field_{len(COLUMNS)}").is_null()
+        wrong = ~right.fill_null(False)
         bad = tuple(
             self._explain(number, text)
             for number, text in numbers.filter(wrong).select("line", "text").iter_rows()
         )
         good = (numbers.filter(~wrong) if bad else numbers).select(
             pl.col("line").cast(pl.Int64),
-            # -1 is "not known" in every field of the format; no field of it may be negative.
+            # -1 is "not known" in every field of the format.
             *(
-                pl.when(pl.col(part) >= 0).then(pl.col(part)).alias(name)
+                pl.when(pl.col(part) != -1).then(pl.col(part)).alias(name)
                 for part, name in zip(parts, COLUMNS, strict=True)
             ),
         )
@@ -133,9 +142,15 @@ class SwfSource(Source):
             return self.bad(line, "line", f"{len(parts)} columns instead of {len(COLUMNS)}", text)
         for name, part in zip(COLUMNS, parts, strict=True):
             try:
-                float(part)
+                number = float(part)
             except ValueError:
                 return self.bad(line, name, f"not a number: {part!r}", text)
+            if isnan(number):
+                return self.bad(line, name, f"not a number: {part!r}", text)
+            if abs(number) > MOST_COUNT:
+                return self.bad(line, name, f"a number beyond all bounds: {part!r}", text)
+            if number < 0 and number != -1 and name != "status":
+                return self.bad(line, name, f"negative: {part!r}; only -1 means that it is missing", text)
         return self.bad(line, "line", "not a row of an SWF log", text)
 
     def _jobs(self, frame: pl.DataFrame, header: _Header) -> pl.DataFrame:
@@ -146,7 +161,7 @@ class SwfSource(Source):
             return whole(name).cast(pl.String).replace({str(k): v for k, v in names.items() if v})
 
         # A job that never ran has no processors: its wait ends in nothing, so it has no start.
-        submit = whole("submit") + header.start
+        submit = whole("submit") + (header.start or 0)
         ran = pl.col("run_time").is_not_null() & (pl.col("cpus_given").fill_null(1) > 0)
         start = pl.when(ran).then(submit + whole("wait").fill_null(0))
         end = pl.when(ran).then(start + whole("run_time")).otherwise(submit + whole("wait").fill_null(0))
@@ -189,6 +204,19 @@ class SwfSource(Source):
             )
         )
 
+    def _note_header(self) -> None:
+        """Say so where the header leaves open when and where the log was written."""
+        if self._header.start is None:
+            self.notes.append(
+                f"{self.path.name}: times count from 1970, because the header does not say when the log "
+                "began (UnixStartTime)"
+            )
+        if self._header.unknown_zone is not None and self.options.timezone is None:
+            self.notes.append(
+                f"{self.path.name}: the header's time zone {self._header.unknown_zone!r} is unknown, "
+                f"{self.timezone} is used; see --timezone"
+            )
+
     def _note_status(self, statuses: Counter[int]) -> None:
         """Say so where rows say too little, or where the labels look inverted or strange."""
         if self._without_submit:
@@ -227,8 +255,9 @@ class _Header:
     """What the comment lines at the top of a log say."""
 
     def __init__(self) -> None:
-        self.start = 0
+        self.start: int | None = None
         self.timezone: str | None = None
+        self.unknown_zone: str | None = None
         self.queues: dict[int, str] = {}
         self.partitions: dict[int, str] = {}
 
@@ -237,17 +266,18 @@ class _Header:
         if match is None:
             return
         key, value = match.groups()
-        if key == "UnixStartTime" and value.isdigit():
+        if key == "UnixStartTime" and re.fullmatch(r"[0-9]{1,15}", value):
             self.start = int(value)
         elif key == "TimeZoneString":
             self.timezone = _known_zone(value) or self.timezone
-        elif key == "TimeZone" and self.timezone is None and re.fullmatch(r"-?\d+", value):
+            self.unknown_zone = value if _known_zone(value) is None else None
+        elif key == "TimeZone" and self.timezone is None and re.fullmatch(r"-?[0-9]{1,9}", value):
             # Seconds east of Greenwich; the zone database counts whole hours westward.
             hours = round(int(value) / 3600)
-            self.timezone = f"Etc/GMT{-hours:+d}" if hours else "UTC"
+            self.timezone = _known_zone(f"Etc/GMT{-hours:+d}" if hours else "UTC")
         elif key in ("Queue", "Partition"):
             number, _, name = value.partition(" ")
-            if number.isdigit():
+            if re.fullmatch(r"[0-9]{1,15}", number):
                 (self.queues if key == "Queue" else self.partitions)[int(number)] = name.strip()
 
 

@@ -16,7 +16,16 @@ from typing import Any, Literal
 import polars as pl
 
 from forewarn.job.outcomes import outcome_of_state
-from forewarn.job.units import ABSENT, NO_LIMIT, UNLIMITED, format_tres, gpus_in_tres, parse_tres
+from forewarn.job.units import (
+    ABSENT,
+    MOST_BYTES,
+    MOST_COUNT,
+    NO_LIMIT,
+    UNLIMITED,
+    format_tres,
+    gpus_in_tres,
+    parse_tres,
+)
 
 
 def present(text: pl.Expr) -> pl.Expr:
@@ -27,7 +36,8 @@ def present(text: pl.Expr) -> pl.Expr:
 
 def whole_number(text: pl.Expr) -> pl.Expr:
     """A count."""
-    return text.cast(pl.Int64, strict=False)
+    count = text.cast(pl.UInt64, strict=False)
+    return pl.when(count <= MOST_COUNT).then(count).cast(pl.Int64)
 
 
 # --- durations and memory ------------------------------------------------------------------------
@@ -44,9 +54,10 @@ def duration(text: pl.Expr, *, bare: int = 60) -> pl.Expr:
     """
 
     def seconds(texts: pl.Series) -> pl.Series:
-        parts = texts.str.extract_groups(_DURATION).struct.unnest().cast(pl.Int64, strict=False)
+        # Floats hold every count up to the most exactly, and what is beyond it without overflow.
+        parts = texts.str.extract_groups(_DURATION).struct.unnest().cast(pl.Float64)
         days, a, b, c = (pl.col(name) for name in parts.columns)
-        found = parts.select(
+        amount = (
             pl.when(days.is_not_null())
             .then(days * 86400 + a * 3600 + b.fill_null(0) * 60 + c.fill_null(0))
             .when(c.is_not_null())
@@ -54,10 +65,19 @@ def duration(text: pl.Expr, *, bare: int = 60) -> pl.Expr:
             .when(b.is_not_null())
             .then(a * 60 + b)
             .otherwise(a * bare)
-        ).to_series()
+        )
+        found = _within(parts.select(amount).to_series(), MOST_COUNT).cast(pl.Int64)
         return _with_no_limit(found, texts, UNLIMITED)
 
     return text.map_batches(lambda texts: _by_distinct(texts, seconds), return_dtype=pl.Int64)
+
+
+def _within(amounts: pl.Series, most: int) -> pl.Series:
+    """Null what is more than `most`; looked for only where there is any."""
+    greatest = amounts.max()
+    if not isinstance(greatest, int | float) or greatest <= most:
+        return amounts
+    return amounts.set(amounts > most, None)
 
 
 def _by_distinct(texts: pl.Series, read: Callable[[pl.Series], pl.Series]) -> pl.Series:
@@ -102,8 +122,13 @@ def memory(text: pl.Expr, *, bare: str = "M") -> pl.Expr:
         )
         # Apart, since a float cannot hold every count of bytes.
         rest = (decimals.cast(pl.Float64).fill_null(0.0) * scale).round(mode="half_to_even")
-        size = whole.cast(pl.Int64, strict=False) * scale + rest.cast(pl.Int64)
-        found = parts.select(size).to_series()
+        counted = parts.select(
+            whole=whole.cast(pl.Int64, strict=False), scale=scale, rest=rest.cast(pl.Int64)
+        )
+        if (counted["whole"].max() or 0) * (counted["scale"].max() or 0) > MOST_BYTES:  # type: ignore[operator]
+            beyond = pl.col("whole").cast(pl.Float64) * pl.col("scale") > MOST_BYTES
+            counted = counted.with_columns(whole=pl.when(~beyond).then("whole"))
+        found = counted.select(pl.col("whole") * pl.col("scale") + pl.col("rest")).to_series()
         return _with_no_limit(found, texts, UNLIMITED << 20)
 
     return text.map_batches(amount, return_dtype=pl.Int64)
@@ -154,6 +179,22 @@ def moment(
         return found.scatter(left, other)
 
     return text.str.strip_chars().map_batches(seconds, return_dtype=pl.Int64)
+
+
+def clocks_put_right(frame: pl.DataFrame, zone: str) -> pl.DataFrame:
+    """Jobs whose `start` and `end` are, in the hour that a clock shows twice, not before what they follow.
+
+    What was read as the first of both hours and would come too early is meant the second time.
+    """
+    for earlier, later in (("submit", "start"), ("start", "end")):
+        early = pl.col(later) < pl.col(earlier)
+        if zone != "UTC" and frame.select(early.any()).item():
+            wall = pl.from_epoch(later).dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
+            second = wall.dt.replace_time_zone(None).dt.replace_time_zone(zone, ambiguous="latest")
+            frame = frame.with_columns(
+                pl.when(early).then(second.dt.epoch("s")).otherwise(later).alias(later)
+            )
+    return frame
 
 
 def _offset_at_end(texts: pl.Series) -> bool:
@@ -214,14 +255,22 @@ def outcome(state: pl.Expr) -> pl.Expr:
 
 # --- exit codes ----------------------------------------------------------------------------------
 
-_EXIT = r"^\s*([0-9]+):([0-9]+)\s*$"
+# Codes are a byte, signals seven bits.
+_EXIT = r"^\s*0*(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9]):0*(12[0-7]|1[01][0-9]|[0-9]?[0-9])\s*$"
 
 
 def exit_code(text: pl.Expr) -> pl.Expr:
     """The code of ``code:signal``."""
-    return text.str.extract(_EXIT, 1).cast(pl.Int64, strict=False)
+    return _exit_part(text, 1)
 
 
 def exit_signal(text: pl.Expr) -> pl.Expr:
     """The signal of ``code:signal``."""
-    return text.str.extract(_EXIT, 2).cast(pl.Int64, strict=False)
+    return _exit_part(text, 2)
+
+
+def _exit_part(text: pl.Expr, part: int) -> pl.Expr:
+    def read(texts: pl.Series) -> pl.Series:
+        return texts.str.extract(_EXIT, part).cast(pl.Int64)
+
+    return text.map_batches(lambda texts: _by_distinct(texts, read), return_dtype=pl.Int64)

@@ -15,7 +15,7 @@ from types import MappingProxyType
 import polars as pl
 
 from forewarn.errors import UsageError
-from forewarn.job.units import parse_duration, parse_memory
+from forewarn.job.units import MOST_COUNT, check_nodes, parse_duration, parse_memory
 from forewarn.sources import units
 
 Reader = Callable[[pl.Expr], pl.Expr]
@@ -39,7 +39,7 @@ def _form(pattern: str, *, free: bool = False, lines: bool = False) -> Form:
 
 
 _TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*|\d{9,}|Unknown|None|N/A"
-JOB_ID = r"[0-9]+(?:_[0-9]+|_\[[^\]|]*\]|\+[0-9]+)?"
+JOB_ID = r"[0-9]{1,15}(?:_[0-9]{1,15}|_\[[^\]|]*\]|\+[0-9]{1,15})?"
 
 ID = _form(JOB_ID + r"(?:\.[^\s|]+)?")
 SUBMIT = _form(_TIME)
@@ -66,6 +66,7 @@ class Field:
     form: Form
     column: str | None = None
     read: Reader | None = None  # of a time none: that needs the zone, too
+    partial: bool = False  # only part of the text is read, and it may not be there
 
     @property
     def is_time(self) -> bool:
@@ -82,6 +83,18 @@ def _text(text: pl.Expr) -> pl.Expr:
 def _said(text: pl.Expr) -> pl.Expr:
     """What Slurm wrote: these words of it are no values."""
     return pl.when(~text.is_in(["Unknown", "None", "N/A", "(null)", "INVALID"])).then(text)
+
+
+def _node_list(text: pl.Expr) -> pl.Expr:
+    """Null where it is no list of nodes; most name one node, which is no list to look into."""
+
+    def is_list(item: str) -> bool:
+        check_nodes(item)
+        return True
+
+    brackets = text.str.contains(r"[\[\]]")
+    right = units.once_each(pl.when(brackets).then(text), is_list, pl.Boolean)
+    return pl.when(~brackets | right).then(_said(text))
 
 
 def _seconds(text: pl.Expr) -> pl.Expr:
@@ -118,7 +131,8 @@ def _joules(text: pl.Expr) -> pl.Expr:
     """Energy is shown in thousands (``1.21K``), unlike memory."""
     number, unit = text.str.extract(r"^([0-9.]+)"), text.str.extract(r"([KMGTP])$")
     scale = unit.replace_strict({u: 10 ** (3 * n) for n, u in enumerate("KMGTP", 1)}, default=1)
-    return (number.cast(pl.Float64, strict=False) * scale).round().cast(pl.Int64, strict=False)
+    joules = number.cast(pl.Float64, strict=False) * scale
+    return pl.when(joules <= MOST_COUNT).then(joules).round().cast(pl.Int64)
 
 
 # Columns with a leading underscore are not the record's own; `fold.py` makes the record's from them.
@@ -143,7 +157,7 @@ FIELDS: Mapping[str, Field] = MappingProxyType(
         "QOSREQ": Field(WORD, "_qos_asked", _said),  # 24.11: empty where the user named none
         "Reservation": Field(WORD, "reservation", _said),
         "Constraints": Field(NAME, "constraint", _said),
-        "NodeList": Field(NODES, "nodes", _said),
+        "NodeList": Field(NODES, "nodes", _node_list),
         # asked
         "ReqNodes": Field(NUMBER, "nodes_asked", units.whole_number),
         "ReqCPUS": Field(NUMBER, "cpus_asked", units.whole_number),
@@ -175,8 +189,8 @@ FIELDS: Mapping[str, Field] = MappingProxyType(
         # used; of steps, but for TotalCPU and energy, which a job's own line has too
         "TotalCPU": Field(DURATION, "cpu_time", units.fine_duration),
         "MaxRSS": Field(SIZE, "max_memory", _bytes),
-        "TRESUsageInTot": Field(TRES, "_read_total", _disk),
-        "TRESUsageOutTot": Field(TRES, "_written_total", _disk),
+        "TRESUsageInTot": Field(TRES, "_read_total", _disk, partial=True),
+        "TRESUsageOutTot": Field(TRES, "_written_total", _disk, partial=True),
         "AveDiskRead": Field(SIZE, "_read_mean", _bytes),  # per task
         "AveDiskWrite": Field(SIZE, "_written_mean", _bytes),
         "MaxDiskRead": Field(SIZE, "_read_max", _bytes),  # of one task: the least that the step can have read

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import polars as pl
 
 from forewarn.sources import units
-from forewarn.sources.sacct.fields import FIELDS, JOB_ID
+from forewarn.sources.sacct.fields import FIELDS, JOB_ID, NODES
 
 # Texts that say more than their value: who a cancelling number is, a limit left to the partition, the
 # signal beside the exit code, and clock times in the hour that comes twice.
 _KEPT_TEXTS = ("UID", "Timelimit", "TimelimitRaw", "ExitCode", "Start", "End")
+# What stands where a number should, and means that there is none: no limit, and INFINITE64 as ``16?``.
+_NO_NUMBER = r"(?i)^(?:UNLIMITED|INFINITE|[0-9.]+\?[cn]?)$"
 # What is looked at in a step's row.
 _OF_STEPS = (
     *("TotalCPU", "MaxRSS", "NTasks", "ConsumedEnergyRaw", "ConsumedEnergy"),
@@ -78,11 +81,12 @@ def _read(rows: pl.DataFrame, zone: str, names: Sequence[str]) -> tuple[pl.DataF
         for name in names
         if (field := FIELDS[name]).column and name in rows.columns and rows[name].null_count() < rows.height
     }
-    typed = rows.select(value.alias(name) for name, value in values.items())
+    typed = rows.select("line", **values)
     suspects = [
         name
-        for name, dtype in typed.schema.items()
-        if dtype != pl.String and typed[name].null_count() > rows[name].null_count()
+        for name in values
+        if (typed.schema[name] != pl.String or FIELDS[name].form is NODES)
+        and typed[name].null_count() > rows[name].null_count()
     ]
     bad: list[Unreadable] = []
     if suspects:
@@ -103,21 +107,24 @@ def _read(rows: pl.DataFrame, zone: str, names: Sequence[str]) -> tuple[pl.DataF
     for name in values:
         columns.setdefault(str(FIELDS[name].column), []).append(name)
     kept = [name for name in _KEPT_TEXTS if name in rows.columns]
-    return typed.select(pl.coalesce(names).alias(column) for column, names in columns.items()).hstack(
-        rows.select("line", "_job", *kept)
-    ), bad
+    told = (pl.coalesce(names).alias(column) for column, names in columns.items())
+    return typed.select("line", *told).hstack(rows.select("_job", *kept)), bad
 
 
 def _unreadable(name: str) -> pl.Expr:
     """Where the text, of which nothing could be read, does say something."""
     said = units.present(pl.col(name))
-    if FIELDS[name].is_time:
-        return said.is_not_null()
-    return ~units.once_each(said, FIELDS[name].form.fits, pl.Boolean).fill_null(True)
+    if FIELDS[name].partial:
+        return ~units.once_each(said, FIELDS[name].form.fits, pl.Boolean).fill_null(True)
+    return ~said.str.contains(_NO_NUMBER).fill_null(True)
 
 
 def _why(name: str, text: str, zone: str) -> str:
-    if FIELDS[name].is_time and FIELDS[name].form.fits(text.strip()):
+    if FIELDS[name].is_time:
+        try:
+            datetime.fromisoformat(text.strip())
+        except ValueError:
+            return f"not a time: {text!r}"
         return f"no such time in {zone}: {text!r}; is that the cluster's zone?"
     return f"cannot be read: {text!r}"
 
@@ -135,7 +142,7 @@ def _used_by_steps(steps: pl.DataFrame) -> pl.DataFrame:
     tasks = [name.fill_null(1) for name in told("_tasks")] or [pl.lit(1)]
     disk = {
         f"io_{way}": told(f"_{way}_total")
-        + [mean * tasks[0] for mean in told(f"_{way}_mean")]
+        + [mean.cast(pl.Float64) * tasks[0] for mean in told(f"_{way}_mean")]
         + told(f"_{way}_max")
         for way in ("read", "written")
     }

@@ -11,7 +11,7 @@ from typing import ClassVar
 import polars as pl
 
 from forewarn.errors import SourceError
-from forewarn.sources.base import Batch, Options, Source, opened
+from forewarn.sources.base import Batch, Lines, Options, Source, opened
 from forewarn.sources.sacct.fields import FIELDS, given_names, known_name
 from forewarn.sources.sacct.fold import folded
 from forewarn.sources.sacct.jobs import job_columns
@@ -128,8 +128,9 @@ class SacctSource(Source):
         told, unreadable = folded(_table(rows, layout), self.timezone)
         jobs = job_columns(told, set(layout.names), cluster=self.cluster, zone=self.timezone)
         bad = [self.bad(at, "line", why, row.decode()) for at, why, row in rows.bad]
-        bad += [self.bad(found.line, found.field, found.reason, found.text) for found in unreadable]
-        return self.job_batch(jobs, tuple(bad))
+        text_of = Lines(text, line)
+        bad += [self.bad(row.line, row.field, row.reason, text_of(row.line)) for row in unreadable]
+        return self.job_batch(jobs, tuple(bad), text_of)
 
 
 def _is_json(stream: io.BufferedReader) -> bool:

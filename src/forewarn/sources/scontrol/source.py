@@ -14,6 +14,7 @@ from forewarn.sources.scontrol.fields import job_fields, node_fields, partition_
 from forewarn.sources.scontrol.text import KINDS, fields, records
 from forewarn.sources.slurmrestd.jobs import happened
 from forewarn.sources.slurmrestd.table import Table
+from forewarn.sources.units import clocks_put_right
 
 
 class ScontrolSource(Source):
@@ -57,6 +58,7 @@ class ScontrolSource(Source):
         if kind == "job":
             # How long it was suspended scontrol does not tell, only how long it had run before.
             frame = happened(frame.with_columns(suspended=pl.lit(None, pl.Int64)), None)
+            frame = clocks_put_right(frame, self.timezone)
             # A running job's run time ends at the moment it was looked at.
             looked = pl.when(pl.col("outcome").is_null()).then(pl.col("start") + pl.col("_run_time"))
             frame = frame.with_columns(seen_at=pl.max_horizontal(proven_moment(), "_considered", looked))

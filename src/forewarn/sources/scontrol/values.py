@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from forewarn.job.units import ABSENT, NO_LIMIT, parse_duration, parse_memory
+from forewarn.sources.slurmrestd.job_values import exit_pair
 from forewarn.sources.slurmrestd.tres import NOTHING, Resources, gpus_in_gres, resources
-from forewarn.sources.slurmrestd.values import Reader, Record
+from forewarn.sources.slurmrestd.values import Reader, Record, bounded
 
 
 def said(record: Record, key: str) -> str | None:
@@ -42,7 +43,7 @@ def number(key: str) -> Reader:
         match = re.fullmatch(r"(\d+)(?:-\d+)?", value)
         if match is None:
             raise ValueError(f"{key} is not a number: {value!r}")
-        return int(match[1])
+        return bounded(int(match[1]))
 
     return read
 
@@ -88,8 +89,10 @@ def exit_status(key: str) -> Reader:
         value = said(record, key)
         if value is None:
             return None, None
-        code, _, signal = value.partition(":")
-        return int(code), int(signal)
+        match = re.fullmatch(r"([0-9]+):([0-9]+)", value)
+        if match is None:
+            raise ValueError(f"not an exit code and a signal: {value!r}")
+        return exit_pair(int(match[1]), int(match[2]))
 
     return read
 
@@ -105,9 +108,12 @@ def time(key: str, zone: str) -> Reader:
 
 
 def _moment(value: str, zone: ZoneInfo) -> int:
-    if value.isdigit():  # SLURM_TIME_FORMAT=%s
-        return int(value)
-    clock = datetime.fromisoformat(value)
+    if value.isdecimal():  # SLURM_TIME_FORMAT=%s
+        return bounded(int(value))
+    try:
+        clock = datetime.fromisoformat(value)
+    except ValueError:
+        raise ValueError(f"not a time: {value!r}") from None
     if clock.tzinfo is None:
         clock = clock.replace(tzinfo=zone)
         if clock.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != clock.replace(tzinfo=None):
@@ -133,7 +139,7 @@ def array_task(record: Record) -> tuple[int | None, str | None]:
     task = said(record, "ArrayTaskId")
     if task is None:
         return None, None
-    return (int(task), None) if task.isdigit() else (None, task.strip("[]"))
+    return (bounded(int(task)), None) if task.isdecimal() else (None, task.strip("[]"))
 
 
 def asked(record: Record) -> Resources:
@@ -166,7 +172,9 @@ def cpus_asked(record: Record) -> int | None:
     if (count := asked(record).cpus) is not None:
         return count
     tasks, each = number("NumTasks")(record), said(record, "CPUs/Task")
-    return tasks * int(each) if tasks is not None and each is not None and each.isdigit() else None
+    if tasks is None or each is None or not each.isdecimal():
+        return None
+    return bounded(tasks * int(each))
 
 
 def left_to_the_site(record: Record) -> str | None:

@@ -49,11 +49,20 @@ def state(path: str) -> Reader:
 
     def read(record: Record) -> str | None:
         value = place(record)
-        if not isinstance(value, list):
-            return value or None
-        return next((one for one in value if one in _BASE_STATES), value[0] if value else None)
+        if isinstance(value, list):
+            value = next((one for one in value if one in _BASE_STATES), value[0] if value else None)
+        if value and not isinstance(value, str):
+            raise ValueError(f"not a state: {value!r:.80}")
+        return value or None
 
     return read
+
+
+def exit_pair(code: int, signal: int) -> tuple[int, int]:
+    """An exit code, which is a byte, and a signal, which is seven bits."""
+    if not (0 <= code <= 255 and 0 <= signal <= 127):
+        raise ValueError(f"not an exit code and a signal: {code}:{signal}")
+    return code, signal
 
 
 def exit_status(path: str) -> Reader:
@@ -76,7 +85,7 @@ def exit_status(path: str) -> Reader:
                 return None, 0
             signal = value["signal"] or {}
             caught = as_number(signal.get("id", signal.get("signal_id")))
-            return int(as_number(value.get("return_code")) or 0), int(caught or 0)
+            return exit_pair(int(as_number(value.get("return_code")) or 0), int(caught or 0))
         status = as_number(value)
         if status is None:
             return None, None

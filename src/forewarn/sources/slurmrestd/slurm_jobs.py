@@ -14,7 +14,17 @@ from forewarn.sources.slurmrestd.job_values import (
     state,
 )
 from forewarn.sources.slurmrestd.tres import NOTHING, gpus_in_gres, resources
-from forewarn.sources.slurmrestd.values import Fields, Record, as_number, minutes, moment, named, number, text
+from forewarn.sources.slurmrestd.values import (
+    Fields,
+    Record,
+    as_number,
+    bounded,
+    minutes,
+    moment,
+    named,
+    number,
+    text,
+)
 
 _DEFAULTED = MappingProxyType(
     {
@@ -40,7 +50,7 @@ def _gpus_asked(record: Record) -> int | None:
         wanted = record.get(key)
         count = gpus_in_gres(wanted) if wanted else None
         if count is not None:
-            return count * int((as_number(record.get(times)) or 1) if times else 1)
+            return bounded(count * int((as_number(record.get(times)) or 1) if times else 1))
     return None
 
 
@@ -80,7 +90,7 @@ def _dependency(record: Record) -> str | None:
 def _suspended(record: Record) -> int:
     """Seconds: the last resume came so long after the start, of which it had run `pre_sus_time`."""
     start, resumed, ran = (as_number(record.get(k)) for k in ("start_time", "suspend_time", "pre_sus_time"))
-    return max(0, int(resumed - (start or 0) - (ran or 0))) if resumed else 0
+    return max(0, bounded(resumed - (start or 0) - (ran or 0))) if resumed else 0
 
 
 def is_slurm_job(record: Record) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from forewarn.sources.slurmrestd.values import Record, as_number
+from forewarn.sources.slurmrestd.values import Record, as_number, bounded
 
 
-def used_by_steps(record: Record) -> tuple[float | None, int | None, int | None, int | None, int | None]:
+def used_by_steps(record: Record) -> tuple[float | None, ...]:
     """CPU time, memory of the largest task, bytes read, bytes written, joules.
 
     >>> mem, disk = {"type": "mem", "name": "", "count": 7}, {"type": "fs", "name": "disk", "count": 5}
@@ -34,7 +34,8 @@ def used_by_steps(record: Record) -> tuple[float | None, int | None, int | None,
         energy += int(as_number(consumption.get("consumed")) or 0)
     # The database adds up the job's own CPU time only when it has ended (and before 24.11 not at all).
     # No process needs no time, memory or energy: 0 is what stands there when nobody measured.
-    return max(cpu_time, of_steps) or None, max_memory or None, read, written, energy or None
+    amounts = (max_memory or None, read, written, energy or None)
+    return max(cpu_time, of_steps) or None, *(None if a is None else bounded(a) for a in amounts)
 
 
 def _seconds(record: Record) -> float:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from forewarn.job.units import format_tres, gpus_in_tres, parse_tres
-from forewarn.sources.slurmrestd.values import Reader, Record, as_number, at
+from forewarn.sources.slurmrestd.values import Reader, Record, as_number, at, bounded
 
 # What was used, not what was asked or given, though slurmdb lists it with what was given.
 _USED = frozenset({"energy", "vmem", "pages"})
@@ -52,7 +52,7 @@ def _of_list(items: tuple[tuple[str, str | None, float | None], ...]) -> Resourc
     return _counted(
         {
             # slurmdb counts memory in megabytes here (and in bytes where it lists what steps used).
-            f"{kind}/{name}" if name else kind: int(count) << 20 if kind == "mem" else int(count)
+            f"{kind}/{name}" if name else kind: bounded(int(count) << 20 if kind == "mem" else count)
             for kind, name, count in items
             if count is not None
         }
@@ -80,4 +80,4 @@ def gpus_in_gres(text: str) -> int | None:
     # Commas also stand inside: gpu:4(IDX:0,2).
     matches = [_GPU.fullmatch(part) for part in re.split(r",(?![^(]*\))", text)]
     counts = [int(match[2] or 1) for match in matches if match]
-    return sum(counts) if counts else None
+    return bounded(sum(counts)) if counts else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from forewarn.job.units import UNLIMITED
+from forewarn.job.units import MOST_BYTES, UNLIMITED
 
 Record = dict[str, Any]
 Reader = Callable[[Record], Any]
@@ -67,6 +67,14 @@ def as_number(value: Any) -> int | float | None:
     return UNLIMITED if value in _INFINITE else value
 
 
+def bounded(value: int | float) -> int:
+    """A whole number that a column of 64 bits holds, also when some of them are added."""
+    whole = int(value)
+    if not -MOST_BYTES <= whole <= MOST_BYTES:
+        raise ValueError(f"a number beyond all bounds: {value!r:.80}")
+    return whole
+
+
 def number(*paths: str, scale: int = 1, none: int | None = None) -> Reader:
     """A whole number times `scale`; infinite, negative and `none` are None."""
     places = [at(path) for path in paths]
@@ -76,7 +84,7 @@ def number(*paths: str, scale: int = 1, none: int | None = None) -> Reader:
             found = as_number(place(record))
             if found is not None:
                 whole = int(found)
-                return None if whole in (UNLIMITED, none) or whole < 0 else whole * scale
+                return None if whole in (UNLIMITED, none) or whole < 0 else bounded(whole * scale)
         return None
 
     return read
@@ -95,7 +103,7 @@ def minutes(*paths: str) -> Reader:
         for place in places:
             found = as_number(place(record))
             if found is not None:
-                return UNLIMITED if found == UNLIMITED else int(found) * 60
+                return UNLIMITED if found == UNLIMITED else bounded(int(found) * 60)
         return None
 
     return read
