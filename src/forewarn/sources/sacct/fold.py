@@ -82,18 +82,18 @@ def _read(rows: pl.DataFrame, zone: str, names: Sequence[str]) -> tuple[pl.DataF
         if (field := FIELDS[name]).column and name in rows.columns and rows[name].null_count() < rows.height
     }
     typed = rows.select("line", **values)
+    types = typed.schema
     suspects = [
         name
         for name in values
-        if (typed.schema[name] != pl.String or FIELDS[name].form is NODES)
+        if (types[name] != pl.String or FIELDS[name].form is NODES)
         and typed[name].null_count() > rows[name].null_count()
     ]
     bad: list[Unreadable] = []
     if suspects:
         marks = rows.select(
             pl.coalesce(
-                pl.when(_unreadable(name) & pl.lit(typed[name].is_null())).then(pl.lit(name))
-                for name in suspects
+                pl.when(_unreadable(name, typed[name].is_null())).then(pl.lit(name)) for name in suspects
             ).alias("_wrong")
         ).to_series()
         bad = [
@@ -111,9 +111,9 @@ def _read(rows: pl.DataFrame, zone: str, names: Sequence[str]) -> tuple[pl.DataF
     return typed.select("line", *told).hstack(rows.select("_job", *kept)), bad
 
 
-def _unreadable(name: str) -> pl.Expr:
+def _unreadable(name: str, nothing: pl.Series) -> pl.Expr:
     """Where the text, of which nothing could be read, does say something."""
-    said = units.present(pl.col(name))
+    said = units.present(pl.when(nothing).then(name))
     if FIELDS[name].partial:
         return ~units.once_each(said, FIELDS[name].form.fits, pl.Boolean).fill_null(True)
     return ~said.str.contains(_NO_NUMBER).fill_null(True)
