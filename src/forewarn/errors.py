@@ -3,7 +3,8 @@
     ForewarnError              something a person can act on; exit code 1
     ├── UsageError             the call itself is wrong (a flag, a value, a config key); exit code 2
     ├── SourceError            a source cannot be read at all (missing, empty, not its format); exit code 3
-    │   └── BadRowError        a row in it is wrong: file, line and field are named; exit code 4
+    │   ├── BadRowError        a row in it is wrong: file, line and field are named; exit code 4
+    │   └── NoGoodRowError     all its rows are wrong: with `--skip-bad` nothing was left; exit code 4
     ├── StoreError             the store cannot be opened, read or written; exit code 5
     │   ├── StoreBusyError     another process is writing and did not finish in time; exit code 5
     │   └── UnfitFileSystemError    the folder's file system cannot hold the store; exit code 5
@@ -58,6 +59,12 @@ class BadRowError(SourceError):
     def __init__(self, row: BadRow) -> None:
         super().__init__(f"{row}\n(with --skip-bad such rows go to a rejects file and the rest is read)")
         self.row = row
+
+
+class NoGoodRowError(SourceError):
+    """A source of which `--skip-bad` left nothing."""
+
+    exit_code = 4
 
 
 class StoreError(ForewarnError):

@@ -11,9 +11,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
-from forewarn.errors import BadRowError, SourceError, StoreError, UsageError
+from forewarn.errors import BadRowError, NoGoodRowError, SourceError, StoreError, UsageError
 from tests.serve.conftest import Forewarn, sacct_line, swf_line, write_sacct, write_swf
 
 GOOD = [swf_line(n, submit=n * 60, status=n % 2) for n in range(1, 4)]
@@ -257,3 +258,36 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert f"{disk}/home" in result.stderr
     assert "full" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_nothing_but_bad_rows(forewarn: Forewarn, tmp_path: Path, home: Path) -> None:
+    path = write_swf(tmp_path / "all.swf", "1 2 3", "4 5 6")
+    result = forewarn("ingest", "--skip-bad", f"swf:{path}")
+    assert result.code == NoGoodRowError.exit_code
+    assert f"{path}: every row is bad (2)" in result.err
+    assert len((home / "rejects" / "all-1.jsonl").read_text().splitlines()) == 2
+
+
+def test_rejects_make_no_folder_elsewhere(forewarn: Forewarn, tmp_path: Path) -> None:
+    path = write_swf(tmp_path / "a.swf", *GOOD, "1 2 3")
+    result = forewarn("ingest", "--rejects", tmp_path / "no" / "x.jsonl", f"swf:{path}")
+    assert result.code == UsageError.exit_code
+    assert f"folder {tmp_path / 'no'} is not there" in result.err
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize("flag", [("--fields", "JobID"), ("--status", "swf")])
+def test_a_flag_that_no_source_reads(flag: tuple[str, str], forewarn: Forewarn, tmp_path: Path) -> None:
+    wrong = {"--fields": "swf", "--status": "sacct"}[flag[0]]
+    result = forewarn("ingest", *flag, f"{wrong}:{tmp_path / 'x'}")
+    assert result.code == UsageError.exit_code
+    assert f"{flag[0]} is for" in result.err
+
+
+def test_observations_are_not_called_jobs(forewarn: Forewarn, tmp_path: Path) -> None:
+    path = tmp_path / "seen.parquet"
+    columns = {"job_id": ["1", "1", "2"], "submit": [5, 5, 6], "seen_at": [5, 9, 9], "cluster": ["c"] * 3}
+    pl.DataFrame(columns).write_parquet(path)
+    assert "3 observations of 2 jobs in" in forewarn("ingest", f"parquet:{path}").out
+    assert "3 observations of jobs, 0 new jobs in" in forewarn("ingest", f"parquet:{path}").out
+    assert ": 1 job in" in forewarn("ingest", f"swf:{write_swf(tmp_path / 'a.swf', GOOD[0])}").out

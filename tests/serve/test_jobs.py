@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -33,7 +34,13 @@ ROWS = [
 @pytest.fixture
 def filled(forewarn: Forewarn, tmp_path: Path) -> Forewarn:
     path = write_sacct(
-        tmp_path / "alps.txt", *(row.replace("2024-01-10T09:10", "2024-01-14T09:10") for row in ROWS)
+        tmp_path / "alps.txt",
+        *(
+            row.replace("2024-01-10T09:10", "2024-01-14T09:10").replace(
+                "2024-01-10T08:10", "2024-01-14T08:10"
+            )
+            for row in ROWS
+        ),
     )
     result = forewarn("ingest", "--timezone", "Europe/Zurich", f"sacct:{path}")
     assert result.code == 0, result.err
@@ -119,7 +126,7 @@ def test_missing_is_never_zero(filled: Forewarn) -> None:
 
 def test_values_as_people_read_them(filled: Forewarn) -> None:
     fields = "jobid,submit,elapsed,timelimit,reqmem,outcome,exitcode"
-    expected = ["12", "2024-01-11T00:30:00", "4-01:00:00", "02:00:00", "4G", "out_of_memory", "0:125"]
+    expected = ["12", "2024-01-11T00:30:00", "3-01:00:00", "02:00:00", "4G", "out_of_memory", "0:125"]
     assert filled("jobs", "-j", 12, "-o", fields).out.splitlines()[-1].split() == expected
     assert filled("jobs", "-j", 12, "-P", "-o", fields).out.splitlines()[-1].split("|") == expected
 
@@ -239,3 +246,40 @@ def test_without_a_store_it_says_how_to_make_one(forewarn: Forewarn, home: Path)
     assert result.code == StoreError.exit_code
     assert "forewarn ingest" in result.err
     assert not home.exists()
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (200, "jobid user partition jobname ncpus submit elapsed timelimit outcome exitcode"),
+        (80, "jobid user jobname submit elapsed outcome"),
+        (60, "jobid user elapsed outcome"),
+        (10, "jobid outcome"),
+    ],
+)
+def test_a_narrow_terminal_shows_fewer_columns_and_whole_ids(
+    columns: int, shown: str, forewarn: Forewarn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = sacct_line("1234567_89", user="alexandra", state="OUT_OF_MEMORY", code="0:125")
+    path = write_sacct(tmp_path / "alps.txt", line.replace("|run|", "|a_name_of_many_words_and_numbers|"))
+    assert forewarn("ingest", f"sacct:{path}").code == 0
+    for name, value in {
+        "FORCE_COLOR": "1",
+        "NO_COLOR": "1",
+        "TERM": "xterm",
+        "COLUMNS": str(columns),
+    }.items():
+        monkeypatch.setenv(name, value)
+    result = forewarn("jobs")
+    heading, job = (re.sub(r"\x1b\[[0-9;]*m", "", text) for text in result.out.splitlines())
+    assert heading.split() == shown.split()
+    assert "1234567_89" in job
+    assert "out_of_memory" in job
+    assert len(job) <= max(columns, len("1234567_89  out_of_memory"))
+    assert ("no room for" in result.err) == (columns < 200)
+
+
+def test_the_newest_days(filled: Forewarn) -> None:
+    result = filled("jobs", "--by", "day", "-n", 2)
+    assert [line.split()[0] for line in result.out.splitlines()] == ["day", "2024-01-12", "2024-01-13"]
+    assert "the newest 2 of 4" in result.err

@@ -33,6 +33,8 @@ class Report:
     file: str
     new: int = 0
     same: int = 0  # were in the store already
+    new_jobs: int = 0  # that the store knew nothing of before
+    first_of_cluster: bool = False  # whether the store knew no job of its clusters before
     bad: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     clusters: list[str] = field(default_factory=list)
@@ -80,6 +82,7 @@ def ingest(
     report = Report(file=str(source.path))
     known = store.clusters()
     with _Rejects(rejects) as rejected, store.writing() as writer:
+        before = store.count()
         for batch in source.batches():
             taken, bad = _write(writer, batch, source, report)
             if bad and rejects is None:
@@ -91,6 +94,8 @@ def ingest(
         report.notes.extend(source.notes)
         for cluster in report.clusters:
             _describe(writer, cluster, known.get(cluster), source, report)
+    report.new_jobs = store.count() - before
+    report.first_of_cluster = not any(cluster in known for cluster in report.clusters)
     report.rejects = rejected.path
     report.seconds = time.monotonic() - began
     return report
@@ -168,7 +173,6 @@ class _Rejects:
     def write(self, rows: list[BadRow]) -> None:
         if rows and self._file is None and self._name is not None:
             self.path = self._name()
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("w", encoding="utf-8")
         if self._file is not None:
             self._file.writelines(

@@ -17,6 +17,7 @@ from forewarn.serve.cli.output import print_json, print_table, say, share
 _TIMES: Mapping[str, str] = MappingProxyType({"day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m"})
 _LABEL_COLUMNS = ("outcome", "start", "end", "suspended", "time_limit")
 _BAR = 24  # characters of the longest bar
+LIMIT = 50  # jobs or groups that are shown where nobody says how many
 
 
 def columns_for(by: str) -> list[str]:
@@ -50,9 +51,16 @@ def broken_down(
     return total.sort(by) if by in _TIMES else total.sort("jobs", by, descending=[True, False])
 
 
-def print_breakdown(table: pl.DataFrame, by: str, policy: str, limit: int, *, as_json: bool) -> None:
-    """The groups with most jobs, or all times, with the share that failed as a bar."""
-    shown = table.head(limit) if limit and by not in _TIMES else table
+def print_breakdown(table: pl.DataFrame, by: str, policy: str, limit: int | None, *, as_json: bool) -> None:
+    """The groups with most jobs, or the newest times, with the share that failed as a bar.
+
+    Without a limit all times, but not all groups; 0 is all.
+    """
+    if by in _TIMES:
+        shown, which = table.tail(limit) if limit else table, "newest"
+    else:
+        limit = LIMIT if limit is None else limit
+        shown, which = table.head(limit) if limit else table, "first"
     if as_json:
         for row in shown.iter_rows(named=True):
             print_json(row)
@@ -69,8 +77,9 @@ def print_breakdown(table: pl.DataFrame, by: str, policy: str, limit: int, *, as
             for (group, jobs, judged, failed), rate in zip(shown.iter_rows(), rates, strict=True)
         ],
         right=("jobs", "failed", "share"),
+        drop=[""],
     )
-    more = f"; the first {limit} of {table.height:,}" if shown.height < table.height else ""
+    more = f"; the {which} {limit} of {table.height:,}" if shown.height < table.height else ""
     say(f"failed under policy {policy}, share of the jobs that it judges{more}")
 
 

@@ -100,6 +100,13 @@ DEFAULT = (
     *("submit", "elapsed", "timelimit", "outcome", "exitcode"),
 )
 
+# Where a terminal is narrow: texts that may be cut, and columns that go, the least missed first.
+FREE_TEXT = (
+    *("name", "jobname", "work_dir", "workdir", "submit_line", "submitline", "nodes", "nodelist"),
+    *("tres_asked", "reqtres", "tres_given", "alloctres", "reason", "cluster", "partition"),
+)
+DROPPED = ("exitcode", "nnodes", "timelimit", "ncpus", "partition", "jobname", "submit", "elapsed", "user")
+
 
 def chosen(text: str, option: str = "--format") -> tuple[str, ...]:
     """The fields of a list like ``jobid,user,elapsed``.

@@ -44,4 +44,4 @@ def print_history(
             origin = row["source"] + (" (final record)" if row["reconstructed"] else "")
             table.append((row["cluster"], moment, origin, what))
     if table:
-        print_table(("cluster", "seen at", "source", "what was new"), table)
+        print_table(("cluster", "seen at", "source", "what was new"), table, shorten=["what was new"])

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from forewarn.errors import UsageError
+from forewarn.errors import NoGoodRowError, UsageError
 from forewarn.features.absence import Finding
 from forewarn.job.outcomes import UnknownStateWarning
 from forewarn.operate.ingest import Report, ingest, review, source_of
@@ -66,6 +66,8 @@ def command(
     """
     if rejects and len(sources) > 1:
         raise UsageError("--rejects names one file, for one SOURCE; --skip-bad makes one for each")
+    if rejects and not rejects.parent.is_dir():
+        raise UsageError(f"--rejects: {rejects}: its folder {rejects.parent} is not there")
     config = configured(home=home, cluster=cluster, timezone=timezone)
     given = Options(
         cluster=cluster,
@@ -74,6 +76,9 @@ def command(
         status=status,
     )
     opened = [source_of(spec, config, given) for spec in sources]
+    for flag, value, form in (("--fields", names, "sacct"), ("--status", status, "swf")):
+        if value and all(source.name != form for source in opened):
+            raise UsageError(f"{flag} is for {form}:FILE, and no such SOURCE is given")
     reports: list[Report] = []
     warnings.simplefilter("ignore", UnknownStateWarning)  # the summary says it, with how many jobs
     store = store_of(config)
@@ -92,6 +97,12 @@ def command(
             print_json(_as_json(reports, findings))
     for finding in () if as_json else findings:
         note(finding.message)
+    empty = next((report for report in reports if report.bad and report.bad == report.rows), None)
+    if empty is not None:
+        raise NoGoodRowError(
+            f"{empty.file}: every row is bad ({empty.bad:,}), so nothing was read; "
+            f"{empty.rejects} says what is wrong with them"
+        )
 
 
 def _rejects_name(given: Path | None, home: Path, source: Source) -> Callable[[], Path]:
@@ -100,14 +111,17 @@ def _rejects_name(given: Path | None, home: Path, source: Source) -> Callable[[]
     def free() -> Path:
         name = source.path.name.split(".")[0]
         numbered = (home / "rejects" / f"{name}-{n}.jsonl" for n in itertools.count(1))
-        return given or next(path for path in numbered if not path.exists())
+        if given is not None:
+            return given
+        (home / "rejects").mkdir(exist_ok=True)
+        return next(path for path in numbered if not path.exists())
 
     return free
 
 
 def _show(report: Report, zone: str) -> None:
     """The summary of one file: what was read to stdout, what should be known to stderr."""
-    kinds = ", ".join(f"{n:,} {kind}{'s' if n != 1 else ''}" for kind, n in report.kinds.items() if n)
+    kinds = ", ".join(_counted(report, kind, n) for kind, n in report.kinds.items() if n)
     print_facts(
         f"{report.file}: {kinds or 'no records'} in {report.seconds:.1f} s",
         {
@@ -121,9 +135,33 @@ def _show(report: Report, zone: str) -> None:
     for message in report.notes:
         note(message)
     if report.unknown_states:
-        states = ", ".join(f"{state} ({n:,} jobs)" for state, n in report.unknown_states.most_common(6))
+        states = ", ".join(
+            f"{state} ({_number(n, 'row')})" for state, n in report.unknown_states.most_common(6)
+        )
         more = ", …" if len(report.unknown_states) > 6 else ""
         note(f"states without a known meaning, kept with outcome `unknown`: {states}{more}")
+
+
+def _counted(report: Report, kind: str, rows: int) -> str:
+    """Rows of a kind in words; how many jobs they speak of where that is known.
+
+    >>> _counted(Report(file="a", new_jobs=1), "job", 1), _counted(Report(file="a"), "node", 2)
+    ('1 job', '2 nodes')
+    >>> _counted(Report(file="a", new_jobs=2, first_of_cluster=True), "job", 3)
+    '3 observations of 2 jobs'
+    >>> _counted(Report(file="a", new_jobs=1), "job", 3)
+    '3 observations of jobs, 1 new job'
+    """
+    if kind != "job" or rows == report.new_jobs:
+        return _number(rows, kind)
+    seen = _number(rows, "observation")
+    if report.first_of_cluster:
+        return f"{seen} of {_number(report.new_jobs, 'job')}"
+    return f"{seen} of jobs, {_number(report.new_jobs, 'new job')}"
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _span(report: Report, zone: str) -> str | None:

@@ -13,9 +13,19 @@ import polars as pl
 
 from forewarn.job.columns import JOB_SCHEMA
 from forewarn.serve.cli import filters
-from forewarn.serve.cli.breakdown import broken_down, columns_for, print_breakdown
+from forewarn.serve.cli.breakdown import LIMIT, broken_down, columns_for, print_breakdown
 from forewarn.serve.cli.common import configured, home_option, store_of
-from forewarn.serve.cli.fields import DEFAULT, FIELDS, Measure, chosen, columns_of, raw, written
+from forewarn.serve.cli.fields import (
+    DEFAULT,
+    DROPPED,
+    FIELDS,
+    FREE_TEXT,
+    Measure,
+    chosen,
+    columns_of,
+    raw,
+    written,
+)
 from forewarn.serve.cli.history import print_history
 from forewarn.serve.cli.moments import parse_moment
 from forewarn.serve.cli.output import note, print_facts, print_json, print_table, say, shares
@@ -40,9 +50,7 @@ from forewarn.store.base import KNOWN_AT, Store
     "-n",
     "--limit",
     type=click.IntRange(min=0),
-    default=50,
-    show_default=True,
-    help="The newest so many; 0 is all.",
+    help="The newest so many; 0 is all.  [default: 50; all of --by day, week, month]",
 )
 @click.option("-o", "--format", "fields", metavar="LIST", help="Fields to show: jobid,user,elapsed, …")
 @click.option("-e", "--helpformat", is_flag=True, help="List the fields that --format knows.")
@@ -62,7 +70,7 @@ def command(
     cluster: tuple[str, ...],
     starttime: str | None,
     endtime: str | None,
-    limit: int,
+    limit: int | None,
     fields: str | None,
     helpformat: bool,
     count: bool,
@@ -124,7 +132,7 @@ def command(
         else:
             usual = ("cluster", *DEFAULT) if len(clusters or zones) > 1 else DEFAULT
             columns = [*JOB_SCHEMA, KNOWN_AT] if as_json and not names else columns_of(names or usual)
-            now = int(time.time())
+            now, limit = int(time.time()), LIMIT if limit is None else limit
             frames = query.newest(store, columns, limit, now) if limit else query.all(store, columns)
             if as_json:
                 _print_json(frames, names)
@@ -199,6 +207,15 @@ def _print_jobs(
     if not whole:  # a log that never has a field need not say so on every line
         table = table.select(name for name in names if table[name].null_count() < table.height)
     right = {name for name in names if FIELDS[name].measure is not Measure.TEXT}
-    print_table(table.columns, table.iter_rows(), right=right)
+    # What was asked for by name is shown; what is usual gives way to what matters more.
+    left_out = print_table(
+        table.columns,
+        table.iter_rows(),
+        right=right,
+        shorten=FREE_TEXT,
+        drop=() if whole else DROPPED,
+    )
+    if left_out:
+        say(f"no room for {', '.join(left_out)}; --format shows what is asked for")
     if limit and table.height == limit:
         say(f"the newest {limit:,}; --limit 0 shows all, --count counts")

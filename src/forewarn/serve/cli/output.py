@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import click
 from rich.console import Console
@@ -66,18 +66,71 @@ def print_facts(title: str, facts: Mapping[str, str | Text | None]) -> None:
 
 
 def print_table(
-    headings: Sequence[str], rows: Iterable[Sequence[str | None]], *, right: Iterable[str] = ()
-) -> None:
-    """A table on stdout: cut to a terminal's width, whole where there is none."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading in right else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*map(cell, row))
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str | None]],
+    *,
+    right: Iterable[str] = (),
+    shorten: Sequence[str] = (),
+    drop: Sequence[str] = (),
+) -> list[str]:
+    """A table on stdout, whole where there is no terminal; the columns for which that had no room.
+
+    To fit a terminal the columns `shorten` give way first, then those of `drop` go, in that order. What
+    remains is never cut: a job id of which half is shown is none.
+    """
     console = Console(file=sys.stdout, highlight=False)
-    if not console.is_terminal:
-        console.width = max(1, console.measure(table, options=console.options.update(width=100_000)).maximum)
+    cells = [[*map(cell, row)] for row in rows]
+    widths = {
+        heading: max([len(heading), *(row[place].cell_len for row in cells)])
+        for place, heading in enumerate(headings)
+    }
+    if console.is_terminal:
+        widths = fitted(widths, console.width, shorten, drop)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    places = [place for place, heading in enumerate(headings) if heading in widths]
+    for place in places:
+        heading = headings[place]
+        side: Literal["left", "right"] = "right" if heading in right else "left"
+        table.add_column(heading, justify=side, no_wrap=True, width=widths[heading])
+    for row in cells:
+        table.add_row(*(row[place] for place in places))
+    console.width = max(1, _total(widths))
     console.print(table)
+    return [heading for heading in headings if heading not in widths]
+
+
+_SHORTEST = 8  # characters below which a shortened text says nothing any more
+_GAP = 2  # characters between columns
+
+
+def fitted(
+    widths: Mapping[str, int], room: int, shorten: Sequence[str] = (), drop: Sequence[str] = ()
+) -> dict[str, int]:
+    """The columns that there is room for, and how wide.
+
+    >>> fitted({"id": 5, "name": 30, "code": 3}, 22, shorten=["name"], drop=["code", "name"])
+    {'id': 5, 'name': 10, 'code': 3}
+    >>> fitted({"id": 5, "name": 30, "code": 3}, 15, shorten=["name"], drop=["code", "name"])
+    {'id': 5, 'name': 8}
+    """
+    kept = dict(widths)
+    for leaves in (None, *drop):
+        if leaves is not None:
+            kept.pop(leaves, None)
+        shown = dict(kept)
+        while (over := _total(shown) - room) > 0:
+            long = [name for name in shorten if shown.get(name, 0) > _SHORTEST]
+            if not long:
+                break
+            widest = max(long, key=lambda name: shown[name])
+            shown[widest] = max(_SHORTEST, shown[widest] - over)
+        if over <= 0:
+            break
+    return shown
+
+
+def _total(widths: Mapping[str, int]) -> int:
+    return sum(widths.values()) + _GAP * max(0, len(widths) - 1)
 
 
 def cell(value: str | None) -> Text:

@@ -52,7 +52,7 @@ def _job(zone: str) -> dict[str, pl.Expr]:
         "End": clock("end", zone),
         "Elapsed": duration(elapsed),
         "ElapsedRaw": elapsed,
-        "Suspended": duration(pl.col("suspended").fill_null(0)),
+        "Suspended": duration(pl.col("suspended")),
         "Restarts": pl.col("restarts"),
         "State": pl.coalesce(state, "state"),
         "Reason": pl.lit("None"),
