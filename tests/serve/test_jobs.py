@@ -37,7 +37,7 @@ def filled(forewarn: Forewarn, tmp_path: Path) -> Forewarn:
         tmp_path / "alps.txt",
         *(
             row.replace("2024-01-10T09:10", "2024-01-14T09:10").replace(
-                "2024-01-10T08:10", "2024-01-14T08:10"
+                "2024-01-10T08:10", "2024-01-11T08:10"
             )
             for row in ROWS
         ),
