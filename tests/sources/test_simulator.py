@@ -479,8 +479,8 @@ _SLURM = (
 _USED = ("cpu_time", "max_memory", "io_read", "io_written", "energy")
 CARRIED = {
     "parquet": tuple(SCHEMAS["job"]),
-    "sacct": (*_SLURM, *_USED),
-    "slurmrestd": (*_SLURM, *_USED, "memory_asked", "memory_per"),
+    "sacct": (*_SLURM, *_USED, "suspended"),
+    "slurmrestd": (*_SLURM, *_USED, "memory_asked", "memory_per", "suspended"),
     "swf": (*_TIMES, "cpus_asked", "cpus_given", "time_limit", "partition", "qos", "max_memory"),
 }
 
