@@ -42,7 +42,7 @@ def whole_number(text: pl.Expr) -> pl.Expr:
 
 # --- durations and memory ------------------------------------------------------------------------
 
-_DURATION = r"^\s*(?:([0-9]+)-)?([0-9]+)(?::([0-9]+))?(?::([0-9]+))?(?:\.[0-9]+)?\s*$"
+_DURATION = r"^\s*(?:([0-9]+)-)?([0-9]+)(?::([0-9]+))?(?::([0-9]+))?(\.[0-9]+)?\s*$"
 
 
 def duration(text: pl.Expr, *, bare: int = 60) -> pl.Expr:
@@ -54,22 +54,38 @@ def duration(text: pl.Expr, *, bare: int = 60) -> pl.Expr:
     """
 
     def seconds(texts: pl.Series) -> pl.Series:
-        # Floats hold every count up to the most exactly, and what is beyond it without overflow.
-        parts = texts.str.extract_groups(_DURATION).struct.unnest().cast(pl.Float64)
-        days, a, b, c = (pl.col(name) for name in parts.columns)
-        amount = (
-            pl.when(days.is_not_null())
-            .then(days * 86400 + a * 3600 + b.fill_null(0) * 60 + c.fill_null(0))
-            .when(c.is_not_null())
-            .then(a * 3600 + b * 60 + c)
-            .when(b.is_not_null())
-            .then(a * 60 + b)
-            .otherwise(a * bare)
-        )
-        found = _within(parts.select(amount).to_series(), MOST_COUNT).cast(pl.Int64)
-        return _with_no_limit(found, texts, UNLIMITED)
+        return _duration_parts(texts, bare)["whole"].cast(pl.Int64)
 
     return text.map_batches(lambda texts: _by_distinct(texts, seconds), return_dtype=pl.Int64)
+
+
+def fine_duration(text: pl.Expr) -> pl.Expr:
+    """Seconds with their decimals, as sacct shows CPU time: ``00:01.250``."""
+
+    def seconds(texts: pl.Series) -> pl.Series:
+        parts = _duration_parts(texts, bare=1)
+        return parts.select(pl.col("whole") + pl.col("decimals").fill_null(0.0)).to_series()
+
+    return text.map_batches(seconds, return_dtype=pl.Float64)
+
+
+def _duration_parts(texts: pl.Series, bare: int) -> pl.DataFrame:
+    """Whole seconds, and the decimals behind them."""
+    # Floats hold every count up to the most exactly, and what is beyond it without overflow.
+    parts = texts.str.extract_groups(_DURATION).struct.unnest().cast(pl.Float64)
+    days, a, b, c, decimals = (pl.col(name) for name in parts.columns)
+    amount = (
+        pl.when(days.is_not_null())
+        .then(days * 86400 + a * 3600 + b.fill_null(0) * 60 + c.fill_null(0))
+        .when(c.is_not_null())
+        .then(a * 3600 + b * 60 + c)
+        .when(b.is_not_null())
+        .then(a * 60 + b)
+        .otherwise(a * bare)
+    )
+    made = parts.select(whole=amount, decimals=decimals)
+    whole = _with_no_limit(_within(made["whole"], MOST_COUNT), texts, UNLIMITED)
+    return made.with_columns(whole=whole)
 
 
 def _within(amounts: pl.Series, most: int) -> pl.Series:
@@ -94,12 +110,6 @@ def _with_no_limit(found: pl.Series, texts: pl.Series, unlimited: int) -> pl.Ser
         return found
     without = texts.str.strip_chars().str.to_uppercase().is_in(sorted(NO_LIMIT)).fill_null(False)
     return found.set(without, unlimited)
-
-
-def fine_duration(text: pl.Expr) -> pl.Expr:
-    """Seconds with their decimals, as sacct shows CPU time: ``00:01.250``."""
-    decimals = text.str.extract(r"(\.[0-9]+)\s*$").cast(pl.Float64)
-    return duration(text, bare=1).cast(pl.Float64) + decimals.fill_null(0.0)
 
 
 _MEMORY = r"(?i)^\s*([0-9]+)(\.[0-9]+)?([BKMGTP]?)(?:I?B)?([cn]?)\s*$"
@@ -131,7 +141,14 @@ def memory(text: pl.Expr, *, bare: str = "M") -> pl.Expr:
         found = counted.select(pl.col("whole") * pl.col("scale") + pl.col("rest")).to_series()
         return _with_no_limit(found, texts, UNLIMITED << 20)
 
-    return text.map_batches(amount, return_dtype=pl.Int64)
+    def plain(texts: pl.Series) -> pl.Series:
+        found = texts.cast(pl.Int64, strict=False)
+        return found.set(~found.is_between(0, MOST_BYTES // _SCALE[bare]), None) * _SCALE[bare]
+
+    def in_turn(texts: pl.Series) -> pl.Series:
+        return _in_turn(texts, plain, amount) if _first(texts).isdigit() else amount(texts)
+
+    return text.map_batches(in_turn, return_dtype=pl.Int64)
 
 
 def memory_per(text: pl.Expr) -> pl.Expr:
@@ -167,16 +184,14 @@ def moment(
         found = texts.str.to_datetime("%Y-%m-%dT%H:%M:%S%#z", strict=False, time_unit="ms")
         return found.dt.epoch("s")
 
+    def whole_number_of(texts: pl.Series) -> pl.Series:
+        return texts.cast(pl.Int64, strict=False)
+
     def seconds(texts: pl.Series) -> pl.Series:
         # One file writes its times one way, mostly: the others are tried on what is left.
-        usual, unusual = (with_offset, clock) if _offset_at_end(texts) else (clock, with_offset)
-        found = usual(texts)
-        left = (found.is_null() & texts.is_not_null()).arg_true()
-        if left.is_empty():
-            return found
-        rest = texts.gather(left)
-        other = pl.select(pl.coalesce(unusual(rest), rest.cast(pl.Int64, strict=False))).to_series()
-        return found.scatter(left, other)
+        if len(_first(texts)) > len("2024-07-01T12:00:00"):
+            return _in_turn(texts, with_offset, clock, whole_number_of)
+        return _in_turn(texts, clock, with_offset, whole_number_of)
 
     return text.str.strip_chars().map_batches(seconds, return_dtype=pl.Int64)
 
@@ -197,9 +212,21 @@ def clocks_put_right(frame: pl.DataFrame, zone: str) -> pl.DataFrame:
     return frame
 
 
-def _offset_at_end(texts: pl.Series) -> bool:
+def _first(texts: pl.Series) -> str:
+    """The first text of a column, by which the usual form is guessed."""
     first = texts.drop_nulls().head(1)
-    return bool(first.len()) and len(first.item()) > len("2024-07-01T12:00:00")
+    return str(first.item()) if first.len() else ""
+
+
+def _in_turn(texts: pl.Series, *readers: Callable[[pl.Series], pl.Series]) -> pl.Series:
+    """What the first reader reads, then what the next ones read of what is left."""
+    found = readers[0](texts)
+    for read in readers[1:]:
+        left = (found.is_null() & texts.is_not_null()).arg_true()
+        if left.is_empty():
+            break
+        found = found.scatter(left, read(texts.gather(left)))
+    return found
 
 
 # --- what is read once for each different text ---------------------------------------------------
