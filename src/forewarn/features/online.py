@@ -42,6 +42,7 @@ class OnlineFeatures:
         self.places: dict[int, int] = {}  # job to its place among those in flight
         self._landed: set[int] = set()  # jobs no longer in flight since the last save
         self._fresh: set[int] = set()  # jobs in flight that were touched since the last save
+        self._anew = True  # nothing of this state is saved yet: what the store has is another's
         self._learned: set[int] = set()  # slots of the regression that changed since the last save
         self._place = np.zeros(1, np.int64)
         self._nobody = np.zeros(1, np.int64)
@@ -73,6 +74,7 @@ class OnlineFeatures:
         saved.check_meta(store, cluster, policy)
         made = cls(cluster, policy, store.clusters().get(cluster, ClusterFacts()))
         made.state, made.places = saved.load_all(store, cluster)
+        made._anew = False
         return made
 
     def submit(self, job: Job) -> Row:
@@ -91,7 +93,10 @@ class OnlineFeatures:
         self._walk(KNOWN, known_at, job, emitted=NEVER)
 
     def save(self, writer: Writer) -> None:
-        """Save what changed since the last time."""
+        """Save what changed since the last time; the first time, in the place of all that was saved."""
+        if self._anew:
+            saved.clear(writer, self.cluster)
+            self._anew = False
         saved.save_changes(
             writer,
             self.cluster,
