@@ -38,21 +38,20 @@ ENTITIES = (
     E_GROUP, E_ACCOUNT, E_NAME, E_SCRIPT, E_PARTITION,
 ) = range(len(ENTITIES))  # fmt: skip
 FULL = ("user", "user_request", "user_name")
-NODE_SALT = len(ENTITIES) + 1  # nodes are entities too, any number a job
 
 # One entity's state: a row of float64.
 STATE = (
-    *("submitted", "ended", "failed", "in_flight", "running", "pending_cpus", "running_cpus"),
+    *("ended", "failed", "in_flight", "running", "pending_cpus", "running_cpus"),
     *("last", "streak", "s3", "w3", "s15", "w15", "s100", "w100"),
     *("last_end", "last_fail", "last_submit", "limit15", "memory15"),
     *("run_log", "run_weight", "mem_log", "mem_weight", "wait_log", "wait_weight"),
-    *("last_request", "submitted_request", "burst", "outcomes", "ring", "ring_count", "dirty"),
+    *("last_request", "burst", "outcomes", "ring", "ring_count", "dirty"),
 )
 (
-    S_SUBMITTED, S_ENDED, S_FAILED, S_IN_FLIGHT, S_RUNNING, S_PENDING_CPUS, S_RUNNING_CPUS, S_LAST,
+    S_ENDED, S_FAILED, S_IN_FLIGHT, S_RUNNING, S_PENDING_CPUS, S_RUNNING_CPUS, S_LAST,
     S_STREAK, S_S3, S_W3, S_S15, S_W15, S_S100, S_W100, S_LAST_END, S_LAST_FAIL, S_LAST_SUBMIT, S_LIMIT15,
     S_MEMORY15, S_RUN_LOG, S_RUN_WEIGHT, S_MEM_LOG, S_MEM_WEIGHT, S_WAIT_LOG, S_WAIT_WEIGHT, S_LAST_REQUEST,
-    S_SUBMITTED_REQUEST, S_BURST, S_OUTCOMES, S_RING, S_RING_COUNT, S_DIRTY,
+    S_BURST, S_OUTCOMES, S_RING, S_RING_COUNT, S_DIRTY,
 ) = range(len(STATE))  # fmt: skip
 
 # The cluster as a whole: decayed counts over 10 minutes, an hour and a day.

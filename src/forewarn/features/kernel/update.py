@@ -72,11 +72,9 @@ def submitted(st: State, t: float, x: Floats, a: Hashes, keys: Hashes, rows: Int
         f[L.FL_USER_ENDED], f[L.FL_USER_FAILED] = user[L.S_ENDED], user[L.S_FAILED]
         close = not np.isnan(user[L.S_LAST_SUBMIT]) and t - user[L.S_LAST_SUBMIT] <= 60.0
         user[L.S_BURST] = user[L.S_BURST] + 1.0 if close else 0.0
-        user[L.S_SUBMITTED_REQUEST] = f[L.FL_REQUEST]
     for e in range(L.N_ENTITIES):
         if rows[e] > 0:
             s = st.entity[rows[e]]
-            s[L.S_SUBMITTED] += 1.0
             s[L.S_IN_FLIGHT] += 1.0
             s[L.S_PENDING_CPUS] += cpus
             s[L.S_LAST_SUBMIT] = t
