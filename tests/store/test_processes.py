@@ -129,8 +129,9 @@ def test_several_may_make_the_store_at_once(tmp_path: Path) -> None:
         assert opener.stdin is not None
         opener.stdin.write("go\n")
         opener.stdin.flush()
-    for opener in openers:
-        end(opener)
+    told = [opener.communicate(timeout=60)[1] for opener in openers]  # of all, before any is judged
+    assert told == [""] * 4
+    assert {opener.returncode for opener in openers} == {0}
     with open_store(tmp_path / "home") as store:
         assert store.count() == 40
         assert sum(f.height for f in store.scan()) == 40

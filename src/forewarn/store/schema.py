@@ -112,7 +112,11 @@ def migrate(
     migrations: Sequence[Migration] = MIGRATIONS,
 ) -> None:
     """Bring the store to the version of this program, or say why that cannot be."""
-    version = _version(connection, where, len(migrations))
+    connection.execute("BEGIN")  # one state of the file: another process may be making the store right now
+    try:
+        version = _version(connection, where, len(migrations))
+    finally:
+        connection.execute("ROLLBACK")
     if version == len(migrations):
         return
     if read_only:
