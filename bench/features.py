@@ -22,6 +22,7 @@ import numpy as np
 import polars as pl
 
 from forewarn.features.batch import events_of, ordered, read_inputs
+from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import KNOWN, START, SUBMIT
 from forewarn.features.online import OnlineFeatures
 from forewarn.features.table import feature_frames, write_features
@@ -106,7 +107,7 @@ def against_one_prediction(home: Path) -> None:
     (last,) = (f.tail(2000) for f in [pl.concat(store.scan(cluster=cluster))])
     jobs = [j for j in to_records(last, Job) if j.start is not None and j.end is not None]
     draw = np.random.default_rng(0)
-    table = draw.normal(size=(20_000, 189)).astype(np.float32)
+    table = draw.normal(size=(20_000, len(L.selected("submit", "generic")))).astype(np.float32)
     label = (table[:, :8].sum(1) + draw.normal(size=20_000) > 1).astype(np.float32)
     trees = xgboost.train(
         {"max_depth": 6, "objective": "binary:logistic", "nthread": 1, "eta": 0.1},
@@ -148,8 +149,11 @@ def main() -> None:
         homes = {n: filled(folder, n) for n in (options.jobs, 2 * options.jobs)}
         measured_batch(homes[options.jobs])  # the first run on a machine compiles the kernel
         took = {n: measured_batch(home) for n, home in homes.items()}
+        features = len(L.selected("submit", "generic"))
         for n, t in took.items():
-            print(f"batch, {n:,} jobs, 189 features: {t['seconds']:.1f} s, {t['cpu']:.1f} s CPU", end="")
+            print(
+                f"batch, {n:,} jobs, {features} features: {t['seconds']:.1f} s, {t['cpu']:.1f} s CPU", end=""
+            )
             print(f" ({t['cpu'] / n * 1e6:.1f} µs a job), peak {t['peak_mb']:,.0f} MB", end="")
             print(f"; {t['file_cpu'] / n * 1e6:.1f} µs a job with writing {t['table_mb']:,.0f} MB of Parquet")
         one, two = took.values()

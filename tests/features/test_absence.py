@@ -8,8 +8,11 @@ import pytest
 
 from forewarn.features.absence import find_absences, with_policies
 from forewarn.features.batch import inputs_of
+from forewarn.features.inputs import policed, policed_job
 from forewarn.features.table import feature_frames
+from forewarn.job.columns import to_records
 from forewarn.job.outcomes import POLICIES
+from forewarn.job.record import Job
 from forewarn.sources.base import open_source
 from forewarn.store.base import ClusterFacts
 from tests.features.histories import history
@@ -42,8 +45,59 @@ def test_fields_missing_at_random_are_left_alone() -> None:
 def test_a_field_no_job_has_is_stood_in_for() -> None:
     jobs = history(300).with_columns(cpus_asked=pl.lit(None, pl.Int64))
     (found,) = find_absences([jobs], "c")
-    assert found.policy == {"stand_in": "cpus_given"}
+    assert found.policy["stand_in"] == "cpus_given"
     assert "stands in" in found.message
+
+
+def test_what_was_given_missing_only_in_failures_shows_as_what_was_asked() -> None:
+    failed = pl.col("outcome") == "failed"
+    jobs = history(2000).with_columns(
+        cpus_given=pl.when(~failed & pl.col("start").is_not_null()).then(pl.col("cpus_asked").fill_null(4))
+    )
+    (found,) = (f for f in find_absences([jobs[:900], jobs[900:]], "c") if f.field == "cpus_given")
+    assert found.policy["stand_in"] == "cpus_asked"
+    assert found.rows == jobs["start"].count()
+    assert "jobs that started" in found.message
+    assert "see cpus_asked instead" in found.message
+    facts = with_policies(ClusterFacts(), [found])
+    inputs = inputs_of([jobs], [jobs], [jobs], facts, POLICIES["papers"])
+    table = pl.concat(feature_frames(inputs, "start", "generic"))
+    assert table["cpus_given"].null_count() == 0
+    # Nothing tells these jobs from the others any more: they seem to have got what they asked for.
+    asked = table.filter(pl.col("cpus").is_not_null())
+    assert (asked["cpus_given"] == asked["cpus"]).all()
+
+
+def test_one_job_is_filled_as_a_frame_is() -> None:
+    facts = ClusterFacts(
+        fields={
+            "cpus_given": {"fill": 8, "stand_in": "cpus_asked"},
+            "cpus_asked": {"fill": 2},
+            "name": {"fill": "x"},
+        }
+    )
+    jobs = history(200).with_columns(
+        cpus_given=pl.when(pl.int_range(pl.len()) % 3 == 0).then("cpus_asked"), name=pl.lit(None, pl.String)
+    )
+    filled = policed(jobs, facts)
+    assert filled.select("cpus_given", "cpus_asked", "name").null_count().row(0) == (0, 0, 0)
+    for one, row in zip(to_records(jobs, Job), filled.iter_rows(named=True), strict=True):
+        job = policed_job(one, facts)
+        assert (job.cpus_given, job.cpus_asked, job.name) == (
+            row["cpus_given"],
+            row["cpus_asked"],
+            row["name"],
+        )
+
+
+def test_a_stand_in_that_is_missing_too_does_not_show() -> None:
+    never = pl.col("start").is_null()
+    jobs = history(2000).with_columns(
+        cpus_asked=pl.lit(None, pl.Int64), cpus_given=pl.when(~never).then(pl.col("cpus_asked").fill_null(4))
+    )
+    (found,) = (f for f in find_absences([jobs], "c") if f.field == "cpus_asked")
+    assert found.policy["stand_in"] == "cpus_given"
+    assert policed(jobs, with_policies(ClusterFacts(), [found]))["cpus_asked"].null_count() == 0
 
 
 def test_too_few_rows_say_nothing() -> None:
@@ -57,7 +111,7 @@ def test_thunders_missing_processors(shared_data: Path) -> None:
     source = open_source(f"swf:{shared_data}/swf/LLNL-Thunder-2007-1.1-cln.swf.gz")
     frames = [b.frame for b in source.batches()]
     findings = find_absences(frames, "thunder")
-    assert [f.field for f in findings] == ["cpus_asked"]
+    assert [f.field for f in findings] == ["cpus_asked", "cpus_given"]
     assert findings[0].rate == 1.0
     jobs = pl.concat(frames).with_columns(known_at=pl.col("end"))
     judged = jobs.filter(pl.col("cpus_asked").is_null() & (pl.col("outcome") != "unknown"))

@@ -69,7 +69,7 @@ def test_an_unseen_user_has_nulls_not_zeros(store: EmbeddedStore, tmp_path: Path
     table = pl.read_parquet(write_features(store, tmp_path / "f.parquet").path)
     first = table.head(1)
     assert first["user_last"].item() is None
-    assert first["user_rate_all"].item() is None
+    assert first["user_rate100"].item() is None
     assert first["user_ended"].item() in (0, None)
     assert first["backoff_request_15"].item() is not None
 

@@ -4,7 +4,9 @@ A request field can be missing because of how the job ended: in LLNL-Thunder the
 missing only for jobs that never ran, all of them failures. A model would learn the log-keeping, not the
 jobs. Such a field is found here, reported, and filled for the features with its most frequent value, so
 that its absence cannot be seen. A field that a log never has (CTC-SP2's processors asked for) takes the
-one that was given in its stead, which is reported too. Both are kept as the cluster's field policies.
+one that was given in its stead, which is reported too. What was given, a feature at start, can be missing
+in the same way: in SDSC-BLUE 8,899 jobs that started have no processors given, and all of them failed. It
+is filled with what was asked. All are kept as the cluster's field policies.
 """
 
 from __future__ import annotations
@@ -26,6 +28,11 @@ REQUEST_FIELDS = (
     *("partition", "qos", "script_hash", "memory_per"),
 )
 STAND_INS: Mapping[str, str] = MappingProxyType({"cpus_asked": "cpus_given", "nodes_asked": "nodes_given"})
+# What is given, and what was asked for it. A job that never started was given nothing.
+GIVEN: Mapping[str, str] = MappingProxyType(
+    {"cpus_given": "cpus_asked", "nodes_given": "nodes_asked", "memory_given": "memory_asked"}
+)
+_FIELDS = (*REQUEST_FIELDS, *GIVEN)
 FEWEST = 30  # rows without the field; below, nothing is said
 # The absence nearly decides the outcome when the failure rate without the field lies, with its interval,
 # in the outer twentieth while the rate with it does not.
@@ -53,10 +60,12 @@ class Finding:
                 f"{self.cluster}: no job has {self.field}; {self.policy['stand_in']} stands in for it, "
                 "which is known only after the job was placed"
             )
+        jobs = "jobs that started" if self.field in GIVEN else "jobs"
+        instead = self.policy.get("stand_in") or repr(self.policy["fill"])
         return (
-            f"{self.cluster}: {self.field} is missing in {self.missing:,} of {self.rows:,} jobs. Of those "
+            f"{self.cluster}: {self.field} is missing in {self.missing:,} of {self.rows:,} {jobs}. Of those "
             f"with a known outcome {self.rate:.1%} failed, of the others {self.base:.1%}: its absence gives "
-            f"the outcome away, so features see {self.policy['fill']!r} instead"
+            f"the outcome away, so features see {instead} instead"
         )
 
 
@@ -65,12 +74,12 @@ def find_absences(frames: Iterable[pl.DataFrame], cluster: str) -> list[Finding]
     counted = _Counts()
     for frame in frames:
         counted.add(frame)
-    return [f for field in REQUEST_FIELDS if (f := counted.finding(cluster, field)) is not None]
+    return [f for field in _FIELDS if (f := counted.finding(cluster, field)) is not None]
 
 
 def absence_report(store: Store, cluster: str) -> list[Finding]:
     """`find_absences` over what the store has seen of a cluster."""
-    columns = [*REQUEST_FIELDS, *STAND_INS.values(), "outcome", "start", "end", "suspended"]
+    columns = [*_FIELDS, "outcome", "start", "end", "suspended"]
     return find_absences(store.scan("job", view="submit", cluster=cluster, columns=columns), cluster)
 
 
@@ -83,38 +92,38 @@ class _Counts:
     """Rows and failures with and without each field, and the values it has."""
 
     def __init__(self) -> None:
-        self.rows = 0
-        self.judged = 0
-        self.failed = 0
-        self.missing = dict.fromkeys(REQUEST_FIELDS, 0)
-        self.judged_without = dict.fromkeys(REQUEST_FIELDS, 0)
-        self.failed_without = dict.fromkeys(REQUEST_FIELDS, 0)
-        self.stand_in = dict.fromkeys(STAND_INS, 0)
+        self.rows = dict.fromkeys(_FIELDS, 0)
+        self.judged = dict.fromkeys(_FIELDS, 0)
+        self.failed = dict.fromkeys(_FIELDS, 0)
+        self.missing = dict.fromkeys(_FIELDS, 0)
+        self.judged_without = dict.fromkeys(_FIELDS, 0)
+        self.failed_without = dict.fromkeys(_FIELDS, 0)
+        self.never_started = 0
         self.values: dict[str, pl.DataFrame] = {}
 
     def add(self, frame: pl.DataFrame) -> None:
         frame = frame.with_columns(_fails=labels.fails(POLICIES["papers"]))
-        self.rows += frame.height
-        self.judged += frame.height - frame["_fails"].null_count()
-        self.failed += int(frame["_fails"].sum())
-        judged = pl.col("_fails").is_not_null()
+        started = frame.filter(pl.col("start").is_not_null())
+        self.never_started += frame.height - started.height
+        self._add(frame, REQUEST_FIELDS)
+        self._add(started, tuple(GIVEN))
+
+    def _add(self, frame: pl.DataFrame, fields: tuple[str, ...]) -> None:
+        height, judged = frame.height, pl.col("_fails").is_not_null()
         without = frame.select(
-            *(pl.col(f).is_null().sum().alias(f"{f} missing") for f in REQUEST_FIELDS),
-            *((pl.col(f).is_null() & judged).sum().alias(f"{f} judged") for f in REQUEST_FIELDS),
-            *(
-                (pl.col(f).is_null() & (pl.col("_fails") == 1)).sum().alias(f"{f} failed")
-                for f in REQUEST_FIELDS
-            ),
-            *(pl.col(by).is_not_null().sum().alias(f"{f} stand_in") for f, by in STAND_INS.items()),
+            *(pl.col(f).is_null().sum().alias(f"{f} missing") for f in fields),
+            *((pl.col(f).is_null() & judged).sum().alias(f"{f} judged") for f in fields),
+            *((pl.col(f).is_null() & (pl.col("_fails") == 1)).sum().alias(f"{f} failed") for f in fields),
         ).row(0, named=True)
-        for field in REQUEST_FIELDS:
+        for field in fields:
+            self.rows[field] += height
+            self.judged[field] += height - frame["_fails"].null_count()
+            self.failed[field] += int(frame["_fails"].sum())
             self.missing[field] += without[f"{field} missing"]
             self.judged_without[field] += without[f"{field} judged"]
             self.failed_without[field] += without[f"{field} failed"]
-            if 0 < without[f"{field} missing"] < frame.height or field in self.values:
+            if 0 < without[f"{field} missing"] < height or field in self.values or field in GIVEN:
                 self._count_values(field, frame)
-        for field in STAND_INS:
-            self.stand_in[field] += without[f"{field} stand_in"]
 
     def _count_values(self, field: str, frame: pl.DataFrame) -> None:
         found = frame.select(pl.col(field).drop_nulls().value_counts(sort=True).head(1000)).unnest(field)
@@ -123,19 +132,31 @@ class _Counts:
         self.values[field] = found
 
     def finding(self, cluster: str, field: str) -> Finding | None:
-        missing = self.missing[field]
-        if self.rows and missing == self.rows and self.stand_in.get(field):
-            return Finding(cluster, field, missing, self.rows, None, None, {"stand_in": STAND_INS[field]})
+        missing, rows = self.missing[field], self.rows[field]
+        given = STAND_INS.get(field)
+        if rows and missing == rows and given and self.missing[given] < self.rows[given]:
+            policy = {"stand_in": given}
+            if self.never_started or self.missing[given]:
+                # Where the one that stands in is missing too, that must not show.
+                policy["fill"] = self._most(given)
+            return Finding(cluster, field, missing, rows, None, None, policy)
         n, k = self.judged_without[field], self.failed_without[field]
-        others = self.judged - n
-        if n < FEWEST or others < FEWEST or field not in self.values:
+        others = self.judged[field] - n
+        if n < FEWEST or others < FEWEST:
             return None
-        base = (self.failed - k) / others
+        base = (self.failed[field] - k) / others
         low, high = wilson(k, n)
         if not ((low > 1 - NEARLY > base) or (high < NEARLY < base)):
             return None
-        most = self.values[field].sort("count", field, descending=[True, False])[field][0]
-        return Finding(cluster, field, missing, self.rows, k / n, base, {"fill": most})
+        policy = {"fill": self._most(field)}
+        if field in GIVEN and self.missing[GIVEN[field]] < self.rows[GIVEN[field]]:
+            # Not a frequent value: given other than asked is rare, and would show the absence again.
+            policy["stand_in"] = GIVEN[field]
+        return Finding(cluster, field, missing, rows, k / n, base, policy)
+
+    def _most(self, field: str) -> Any:
+        """The most frequent value of a field."""
+        return self.values[field].sort("count", field, descending=[True, False])[field][0]
 
 
 def wilson(successes: int, n: int) -> tuple[float, float]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -90,11 +91,17 @@ class Inputs:
 
 def policed(frame: pl.DataFrame, facts: ClusterFacts) -> pl.DataFrame:
     """The frame with the cluster's field policies applied: see `absence.py`."""
-    return frame.with_columns(
-        pl.col(field).fill_null(pl.col(how["stand_in"]) if "stand_in" in how else how["fill"])
-        for field, how in facts.fields.items()
-        if field in frame.columns
-    )
+    for field, how in sorted(
+        facts.fields.items()
+    ):  # what was given may lean on what was asked, filled before
+        if field in frame.columns:
+            value = pl.col(field)
+            if "stand_in" in how:
+                value = value.fill_null(pl.col(how["stand_in"]))
+            if "fill" in how:
+                value = value.fill_null(how["fill"])
+            frame = frame.with_columns(value)
+    return frame
 
 
 def numbers_of(frame: pl.DataFrame, zone: str, moment: str = "submit") -> NDArray[np.float64]:
@@ -170,11 +177,12 @@ def node_keys(nodes: str) -> NDArray[np.uint64]:
 
 def policed_job(job: Job, facts: ClusterFacts) -> Job:
     """`policed` for one job."""
-    filled = {
-        field: getattr(job, how["stand_in"]) if "stand_in" in how else how["fill"]
-        for field, how in facts.fields.items()
-        if getattr(job, field) is None
-    }
+    filled: dict[str, Any] = {}
+    for field, how in sorted(facts.fields.items()):
+        if getattr(job, field) is None:
+            asked = how.get("stand_in")
+            value = filled.get(asked, getattr(job, asked)) if asked else None
+            filled[field] = how.get("fill") if value is None else value
     return replace(job, **filled) if filled else job
 
 

@@ -45,7 +45,7 @@ def _signed(key: int) -> int:
 
 def _meta(policy: Policy) -> bytes:
     """What saved state depends on: another layout or policy makes it worthless."""
-    layout = (L.ENTITIES, L.STATE, L.CLUSTER, L.RING, L.RING_JOBS, L.FLIGHT, L.KEYS, L.WEIGHT_SLOTS)
+    layout = (L.ENTITIES, L.STATE, L.CLUSTER, L.RING, L.RING_JOBS, L.FLIGHT, L.KEYS, L.WEIGHT, L.WEIGHT_SLOTS)
     digest = hashlib.sha256(repr(layout).encode()).hexdigest()[:16]
     return json.dumps({"layout": digest, "policy": policy.name}).encode()
 

@@ -9,7 +9,7 @@ from forewarn.features.kernel import layout as L
 from forewarn.features.kernel.cluster import faded
 from forewarn.features.kernel.entities import row_of
 from forewarn.features.kernel.numbers import log_ratio, mix, rate, short, task_memory, total_memory
-from forewarn.features.kernel.regression import logit
+from forewarn.features.kernel.regression import bias, logit
 from forewarn.features.kernel.state import Floats, Hashes, Ints, Slots, State
 
 _NEWER = 0.97 ** np.arange(L.RING_JOBS)  # what a job of the ring weighs by its age
@@ -73,8 +73,7 @@ def _emit_history(st: State, t: float, x: Floats, rows: Ints, out: Floats) -> No
             s[L.S_IN_FLIGHT],
         )
         out[n + 4], out[n + 5] = rate(s[L.S_S3], s[L.S_W3]), rate(s[L.S_S15], s[L.S_W15])
-        out[n + 6], out[n + 7] = rate(s[L.S_S100], s[L.S_W100]), rate(s[L.S_FAILED], s[L.S_ENDED])
-        out[n + 8] = t - s[L.S_LAST_END]
+        out[n + 6], out[n + 7] = rate(s[L.S_S100], s[L.S_W100]), t - s[L.S_LAST_END]
         if e <= L.E_USER_NAME:
             m = n + L.N_BRIEF
             out[m], out[m + 1], out[m + 2] = t - s[L.S_LAST_FAIL], t - s[L.S_LAST_SUBMIT], s[L.S_RUNNING]
@@ -82,6 +81,18 @@ def _emit_history(st: State, t: float, x: Floats, rows: Ints, out: Floats) -> No
             out[m + 5] = 2.0 ** (s[L.S_RUN_LOG] / s[L.S_RUN_WEIGHT]) if s[L.S_RUN_WEIGHT] > 0.0 else np.nan
             out[m + 6] = log_ratio(x[L.X_LIMIT], s[L.S_RUN_LOG], s[L.S_RUN_WEIGHT])
             out[m + 7] = log_ratio(task_memory(x), s[L.S_MEM_LOG], s[L.S_MEM_WEIGHT])
+            # A job that has outlived the usual failure is likely to go well: the best that is known of
+            # jobs whose ending is not.
+            elapsed = t - s[L.S_NEWEST_START] if s[L.S_STAGE] == L.RUNNING else np.nan
+            out[m + 8], out[m + 9] = s[L.S_STAGE], elapsed
+            out[m + 10] = log_ratio(elapsed + 1.0, s[L.S_FAIL_RUN_LOG], s[L.S_FAIL_RUN_WEIGHT])
+            out[m + 11] = rate(s[L.S_FLIGHT_RISK], s[L.S_IN_FLIGHT])
+            out[m + 12] = t - rate(s[L.S_RUNNING_STARTS], s[L.S_RUNNING])
+            out[m + 13] = 2.0 ** s[L.S_LAST_RUN_LOG]
+            out[m + 14] = s[L.S_LAST_HIT] if s[L.S_ENDED] > 0.0 else np.nan
+            out[m + 15] = log_ratio(x[L.X_LIMIT], s[L.S_LAST_LIMIT_LOG], 1.0)
+            out[m + 16] = log_ratio(x[L.X_CPUS], s[L.S_LAST_CPUS_LOG], 1.0)
+            out[m + 17] = log_ratio(x[L.X_LIMIT], s[L.S_FAIL_RUN_LOG], s[L.S_FAIL_RUN_WEIGHT])
         n += width
 
 
@@ -110,7 +121,7 @@ def _emit_encoded(
     """What is learned online: the places of `layout.ENCODED`."""
     c = st.cluster
     entities, states = logit(st, slots, 0, L.N_ENTITY_KEYS), logit(st, slots, L.N_ENTITY_KEYS, L.N_KEYS)
-    out[0], out[1], out[2] = c[L.C_BIAS] + entities + states, entities, states
+    out[0], out[1], out[2] = bias(st) + entities + states, entities, states
     n = 3
     for named in (False, True):
         out[n] = _backed_off(st, rows, L.S_S3, L.S_W3, (c[L.C_S3] + 0.5) / (c[L.C_W3] + 1.0), named)

@@ -46,24 +46,35 @@ STATE = (
     *("last_end", "last_fail", "last_submit", "limit15", "memory15"),
     *("run_log", "run_weight", "mem_log", "mem_weight", "wait_log", "wait_weight"),
     *("last_request", "burst", "outcomes", "ring", "ring_count", "dirty"),
+    # of its newest job: number, stage, start, limit; of the last ended: log2s, and whether it hit its limit
+    *("newest", "stage", "newest_start", "newest_limit"),
+    *("last_run_log", "last_limit_log", "last_cpus_log", "last_hit"),
+    *("flight_risk", "running_starts", "fail_run_log", "fail_run_weight"),
 )
 (
     S_ENDED, S_FAILED, S_IN_FLIGHT, S_RUNNING, S_PENDING_CPUS, S_RUNNING_CPUS, S_LAST,
     S_STREAK, S_S3, S_W3, S_S15, S_W15, S_S100, S_W100, S_LAST_END, S_LAST_FAIL, S_LAST_SUBMIT, S_LIMIT15,
     S_MEMORY15, S_RUN_LOG, S_RUN_WEIGHT, S_MEM_LOG, S_MEM_WEIGHT, S_WAIT_LOG, S_WAIT_WEIGHT, S_LAST_REQUEST,
-    S_BURST, S_OUTCOMES, S_RING, S_RING_COUNT, S_DIRTY,
+    S_BURST, S_OUTCOMES, S_RING, S_RING_COUNT, S_DIRTY, S_NEWEST, S_STAGE, S_NEWEST_START, S_NEWEST_LIMIT,
+    S_LAST_RUN_LOG, S_LAST_LIMIT_LOG, S_LAST_CPUS_LOG, S_LAST_HIT, S_FLIGHT_RISK, S_RUNNING_STARTS,
+    S_FAIL_RUN_LOG, S_FAIL_RUN_WEIGHT,
 ) = range(len(STATE))  # fmt: skip
+
+# Where an entity's newest job is. One that ended otherwise than the policy counts is as none.
+NONE, PENDING, RUNNING, WENT_WELL, FAILED = range(5)
 
 # The cluster as a whole: decayed counts over 10 minutes, an hour and a day.
 CLUSTER = (
     *("at", "pending", "running", "pending_cpus", "running_cpus", "wait_log", "wait_weight"),
-    *("ends_10m", "fails_10m", "ends_1h", "fails_1h", "ends_1d", "fails_1d", "submits_10m", "bias", "bias_g"),
-    *("s3", "w3", "s15", "w15", "s100", "w100"),
+    *("ends_10m", "fails_10m", "ends_1h", "fails_1h", "ends_1d", "fails_1d", "submits_10m"),
+    *("slow_bias", "slow_bias_squares", "fast_bias", "fast_bias_squares"),
+    *("s3", "w3", "s15", "w15", "s100", "w100", "submits"),
 )
 (
     C_AT, C_PENDING, C_RUNNING, C_PENDING_CPUS, C_RUNNING_CPUS, C_WAIT_LOG, C_WAIT_WEIGHT, C_ENDS_10M,
-    C_FAILS_10M, C_ENDS_1H, C_FAILS_1H, C_ENDS_1D, C_FAILS_1D, C_SUBMITS_10M, C_BIAS, C_BIAS_G, C_S3, C_W3,
-    C_S15, C_W15, C_S100, C_W100,
+    C_FAILS_10M, C_ENDS_1H, C_FAILS_1H, C_ENDS_1D, C_FAILS_1D, C_SUBMITS_10M, C_SLOW_BIAS,
+    C_SLOW_BIAS_SQUARES, C_FAST_BIAS, C_FAST_BIAS_SQUARES, C_S3, C_W3, C_S15, C_W15, C_S100, C_W100,
+    C_SUBMITS,
 ) = range(len(CLUSTER))  # fmt: skip
 
 # A user's ring of ended jobs, for the similarity features.
@@ -87,11 +98,11 @@ FLIGHT = (
         "dir",
         "partition",
     ),
-    *("online", "user_ended", "user_failed"),
+    *("online", "user_ended", "user_failed", "number", "risk"),
 )
 (
     FL_SUBMIT, FL_START, FL_CPUS, FL_REQUEST, FL_LOG_CPUS, FL_LOG_LIMIT, FL_LOG_MEMORY, FL_NAME, FL_DIR,
-    FL_PARTITION, FL_ONLINE, FL_USER_ENDED, FL_USER_FAILED,
+    FL_PARTITION, FL_ONLINE, FL_USER_ENDED, FL_USER_FAILED, FL_NUMBER, FL_RISK,
 ) = range(len(FLIGHT))  # fmt: skip
 
 # Memories fade by the job, with these half-lives.
@@ -116,20 +127,30 @@ KEYS = (
     *("lasts", "same_last", "streak_user", "streak_request", "streak_name", "rate3", "rate15_user"),
     *("rate15_request", "rate15_name", "since_end", "since_fail", "request_flight", "user_flight", "burst"),
     *("since_submit", "limit_ratio", "memory_ratio", "cluster_10m", "cluster_1h", "hour", "weekday"),
-    *("outcomes_user", "outcomes_request"),
+    *("outcomes_user", "outcomes_request", "newest_user", "newest_request", "newest_name", "change_last"),
     *("user×lasts", "user×same_last", "user×streak_user", "user×streak_request", "user×rate3"),
     *("user×since_end", "user×since_fail", "user×request_flight", "user×burst", "user×limit_ratio"),
     *(
         "user×hour",
         "user×since_submit",
         "user×outcomes_user",
+        "user×newest_user",
+        "user×newest_request",
+        "user×newest_name",
+        "user×change_last",
         "request×last",
         "request×outcomes",
         "name×last",
     ),
-    *("name×outcomes", "partition×hour", "partition×cluster_1h", "group×lasts"),
+    *("name×outcomes", "partition×hour", "partition×cluster_1h", "group×lasts", "request×newest"),
 )
 N_ENTITY_KEYS = KEYS.index("lasts")
+# Keys that tell of submits. At start the job itself would be the newest: these stay as they were at submit.
+SUBMIT_KEYS = tuple(
+    place
+    for place, key in enumerate(KEYS)
+    if any(word in key for word in ("flight", "burst", "since_submit", "newest"))
+)
 # The failure rate in some of these contexts is a feature of its own: name to key.
 CONTEXTS = {
     "lasts": "lasts",
@@ -144,8 +165,10 @@ CONTEXTS = {
 }
 CONTEXT_KEYS = tuple(KEYS.index(key) for key in CONTEXTS.values())
 N_ENTITIES, N_STATE, N_KEYS, N_RING = len(ENTITIES), len(STATE), len(KEYS), len(RING)
-WEIGHT_SLOTS = 1 << 21  # rows of the hashed table: weight, AdaGrad's sum, failures, count
-W_WEIGHT, W_SQUARES, W_FAILS, W_COUNT = range(4)
+WEIGHT_SLOTS = 1 << 21  # rows of the hashed table
+# The weights of the slow and of the fast learner, each with AdaGrad's sum; failures and jobs that fade.
+WEIGHT = ("slow", "slow_squares", "fast", "fast_squares", "fails", "count")
+W_SLOW, W_SLOW_SQUARES, W_FAST, W_FAST_SQUARES, W_FAILS, W_COUNT = range(len(WEIGHT))
 
 
 # --- features ----------------------------------------------------------------------------------
@@ -194,7 +217,7 @@ QUEUE = [
     *(Feature(n) for n in ("queue_wait", "partition_wait", "submits_10m", "ends_10m")),
     *(Feature(n) for n in ("fail_rate_10m", "fail_rate_1h", "fail_rate_1d")),
 ]
-_BRIEF = ("last", "streak", "ended", "in_flight", "rate3", "rate15", "rate100", "rate_all", "since_end")
+_BRIEF = ("last", "streak", "ended", "in_flight", "rate3", "rate15", "rate100", "since_end")
 _MORE = (
     "since_fail",
     "since_submit",
@@ -204,9 +227,22 @@ _MORE = (
     "run_time",
     "limit_ratio",
     "memory_ratio",
+    "newest_stage",
+    "newest_elapsed",
+    "newest_ratio",
+    "flight_risk",
+    "running_elapsed",
+    "last_run_time",
+    "last_hit",
+    "limit_change",
+    "cpus_change",
+    "limit_fail_ratio",
 )
 _INTEGER = frozenset(
-    {"last", "streak", "ended", "in_flight", "running", "since_end", "since_fail", "since_submit"}
+    {
+        *("last", "streak", "ended", "in_flight", "running", "since_end", "since_fail", "since_submit"),
+        *("newest_stage", "newest_elapsed", "last_hit"),
+    }
 )
 _NOT_SWF = frozenset({"user_dir", "account", "script"})
 N_BRIEF, N_MORE = len(_BRIEF), len(_MORE)

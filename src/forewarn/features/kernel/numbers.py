@@ -73,7 +73,7 @@ def three(v: float) -> int:
 @inner
 def log_ratio(asked: float, logs: float, weight: float) -> float:
     """log2 of what is asked to what was usual; NaN where either is missing."""
-    if weight <= 0.0 or np.isnan(asked) or asked <= 0.0:
+    if weight <= 0.0 or not asked > 0.0 or np.isinf(logs):  # a log of nothing asked is infinite
         return np.nan
     return np.log2(asked) - logs / weight
 

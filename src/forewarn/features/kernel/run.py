@@ -58,6 +58,8 @@ def run(
                 entity_keys(x, a, keys)
                 rows_of(st, keys, rows)
                 regression_slots(st, t, x, keys, rows, slots)
+                for k in L.SUBMIT_KEYS:
+                    slots[k] = st.flight_slot[places[j], k]
                 emit(st, t, x, a, keys, rows, slots, out[written])
                 emit_start(st, t, x, places[j], rows[L.E_USER], nodes, out[written, L.B_START :])
                 written += 1

@@ -30,7 +30,7 @@ class State(NamedTuple):
     key: Hashes  # of each row
     entity: Floats  # rows × STATE; row 0 is nobody and is never written
     ring: Floats  # rings × RING_JOBS × RING
-    weight: Floats  # WEIGHT_SLOTS × 4
+    weight: Floats  # WEIGHT_SLOTS × WEIGHT
     cluster: Floats
     flight_key: Hashes  # jobs in flight × ENTITIES
     flight_row: Ints  # … and the rows that these have
@@ -42,7 +42,8 @@ class State(NamedTuple):
 def new_state() -> State:
     """A state that remembers nothing."""
     entity = np.zeros((1, L.N_STATE))
-    entity[0, [L.S_LAST, L.S_LAST_END, L.S_LAST_FAIL, L.S_LAST_SUBMIT]] = np.nan
+    entity[0, [L.S_LAST, L.S_LAST_END, L.S_LAST_FAIL, L.S_LAST_SUBMIT, L.S_NEWEST_START]] = np.nan
+    entity[0, [L.S_LAST_RUN_LOG, L.S_LAST_LIMIT_LOG, L.S_LAST_CPUS_LOG]] = np.nan
     used = np.zeros(3, np.int64)
     used[USED_ROWS] = 1
     return State(
@@ -52,7 +53,7 @@ def new_state() -> State:
         key=np.zeros(1, np.uint64),
         entity=entity,
         ring=np.full((0, L.RING_JOBS, L.N_RING), np.nan),
-        weight=np.zeros((L.WEIGHT_SLOTS, 4)),
+        weight=np.zeros((L.WEIGHT_SLOTS, len(L.WEIGHT))),
         cluster=np.zeros(len(L.CLUSTER)),
         flight_key=np.zeros((0, L.N_ENTITIES), np.uint64),
         flight_row=np.zeros((0, L.N_ENTITIES), np.int64),

@@ -8,7 +8,7 @@ from forewarn.compiled import inner
 from forewarn.features.kernel import layout as L
 from forewarn.features.kernel.entities import row_of
 from forewarn.features.kernel.numbers import mix, short, total_memory
-from forewarn.features.kernel.regression import learn, logit
+from forewarn.features.kernel.regression import bias, learn, logit
 from forewarn.features.kernel.state import FREE_FLIGHTS, USED_RINGS, Floats, Hashes, Ints, Slots, State
 
 
@@ -38,9 +38,15 @@ def _to_ended(s: Floats, t: float, fails: float, limit: float, memory_kill: floa
 
 
 @inner
-def _to_used(s: Floats, run_log: float, mem_log: float) -> None:
+def _to_used(s: Floats, f: Floats, result: Floats, run_log: float, mem_log: float) -> None:
+    """An entity learns what one of its jobs asked for and used."""
+    s[L.S_LAST_RUN_LOG], s[L.S_LAST_HIT] = run_log, result[L.R_LIMIT]
+    s[L.S_LAST_LIMIT_LOG], s[L.S_LAST_CPUS_LOG] = f[L.FL_LOG_LIMIT], f[L.FL_LOG_CPUS]
     if not np.isnan(run_log):
         s[L.S_RUN_LOG], s[L.S_RUN_WEIGHT] = s[L.S_RUN_LOG] * L.D8 + run_log, s[L.S_RUN_WEIGHT] * L.D8 + 1.0
+        if result[L.R_FAILS] > 0.0:
+            s[L.S_FAIL_RUN_LOG] = s[L.S_FAIL_RUN_LOG] * L.D8 + run_log
+            s[L.S_FAIL_RUN_WEIGHT] = s[L.S_FAIL_RUN_WEIGHT] * L.D8 + 1.0
     if not np.isnan(mem_log):
         s[L.S_MEM_LOG], s[L.S_MEM_WEIGHT] = s[L.S_MEM_LOG] * L.D8 + mem_log, s[L.S_MEM_WEIGHT] * L.D8 + 1.0
 
@@ -65,7 +71,10 @@ def submitted(st: State, t: float, x: Floats, a: Hashes, keys: Hashes, rows: Int
     f[L.FL_LOG_MEMORY] = np.log2(total_memory(x) + 1.0)
     f[L.FL_NAME], f[L.FL_DIR] = short(a[L.A_NAME]), short(a[L.A_DIR])
     f[L.FL_PARTITION] = short(mix(a[L.A_PARTITION], a[L.A_QOS]))
-    f[L.FL_ONLINE] = st.cluster[L.C_BIAS] + logit(st, slots, 0, L.N_KEYS)
+    f[L.FL_ONLINE] = bias(st) + logit(st, slots, 0, L.N_KEYS)
+    f[L.FL_RISK] = 1.0 / (1.0 + np.exp(-f[L.FL_ONLINE]))
+    st.cluster[L.C_SUBMITS] += 1.0
+    f[L.FL_NUMBER] = st.cluster[L.C_SUBMITS]
     f[L.FL_USER_ENDED] = f[L.FL_USER_FAILED] = np.nan
     if rows[L.E_USER] > 0:
         user = st.entity[rows[L.E_USER]]
@@ -78,6 +87,8 @@ def submitted(st: State, t: float, x: Floats, a: Hashes, keys: Hashes, rows: Int
             s[L.S_IN_FLIGHT] += 1.0
             s[L.S_PENDING_CPUS] += cpus
             s[L.S_LAST_SUBMIT] = t
+            s[L.S_NEWEST], s[L.S_STAGE], s[L.S_NEWEST_LIMIT] = f[L.FL_NUMBER], L.PENDING, x[L.X_LIMIT]
+            s[L.S_FLIGHT_RISK] += f[L.FL_RISK]
             s[L.S_DIRTY] = 1.0
     st.cluster[L.C_PENDING] += 1.0
     st.cluster[L.C_PENDING_CPUS] += cpus
@@ -96,6 +107,9 @@ def started(st: State, t: float, place: int) -> None:
         if rows[e] > 0:
             s = st.entity[rows[e]]
             s[L.S_RUNNING] += 1.0
+            s[L.S_RUNNING_STARTS] += t
+            if s[L.S_NEWEST] == f[L.FL_NUMBER]:
+                s[L.S_STAGE], s[L.S_NEWEST_START] = L.RUNNING, t
             s[L.S_PENDING_CPUS] -= cpus
             s[L.S_RUNNING_CPUS] += cpus
             s[L.S_WAIT_LOG], s[L.S_WAIT_WEIGHT] = (
@@ -120,19 +134,27 @@ def ended(st: State, t: float, place: int, result: Floats, nodes: Hashes) -> Non
     run_log = np.log2(result[L.R_RUN_TIME] + 1.0) if result[L.R_RUN_TIME] >= 0.0 else np.nan
     # Slurm samples memory now and then: a short job shows 0, which is no measurement.
     mem_log = np.log2(result[L.R_MAX_MEMORY]) if result[L.R_MAX_MEMORY] > 0.0 else np.nan
+    stage = L.NONE
+    if counts:
+        stage = L.FAILED if result[L.R_FAILS] > 0.0 else L.WENT_WELL
     for e in range(L.N_ENTITIES):
         if rows[e] > 0:
             s = st.entity[rows[e]]
             s[L.S_DIRTY] = 1.0
             s[L.S_IN_FLIGHT] -= 1.0
+            # What rounding left of the sum goes with the last job in flight.
+            s[L.S_FLIGHT_RISK] = s[L.S_FLIGHT_RISK] - f[L.FL_RISK] if s[L.S_IN_FLIGHT] > 0.0 else 0.0
+            if s[L.S_NEWEST] == f[L.FL_NUMBER]:
+                s[L.S_STAGE] = stage
             if ran:
                 s[L.S_RUNNING] -= 1.0
+                s[L.S_RUNNING_STARTS] -= f[L.FL_START]
                 s[L.S_RUNNING_CPUS] -= cpus
             else:
                 s[L.S_PENDING_CPUS] -= cpus
             if counts:
                 _to_ended(s, t, result[L.R_FAILS], result[L.R_LIMIT], result[L.R_MEMORY_KILL])
-                _to_used(s, run_log, mem_log)
+                _to_used(s, f, result, run_log, mem_log)
     c = st.cluster
     if ran:
         c[L.C_RUNNING] -= 1.0
