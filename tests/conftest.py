@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,14 @@ from hypothesis import settings
 settings.register_profile("forewarn", deadline=None)
 settings.load_profile("forewarn")
 
+# As the command line does, before a library is loaded that has threads: two workers of pytest on two cores
+# would wait for each other most of the time.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 # The contracts hold the assertions of many tests: let pytest explain theirs too.
-pytest.register_assert_rewrite("tests.sources.contract", "tests.store.contract")
+pytest.register_assert_rewrite(
+    "tests.sources.contract", "tests.store.contract", "tests.learn.families_contract"
+)
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +30,22 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data here: {folder} is absent")
     return folder
+
+
+@pytest.fixture(scope="session")
+def registry_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty registry: MLflow takes many seconds to make its tables, so that is done once."""
+    from forewarn.learn.tracking import Tracking, embedded_uri
+
+    database = tmp_path_factory.mktemp("registry") / "mlflow.db"
+    Tracking(embedded_uri(database))
+    return database
+
+
+@pytest.fixture
+def registry_home(registry_template: Path, tmp_path: Path) -> Path:
+    """A home with an empty registry in it, for tests that need no more than that it is there."""
+    home = tmp_path / "home"
+    (home / "models").mkdir(parents=True)
+    shutil.copy(registry_template, home / "models")
+    return home

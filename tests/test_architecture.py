@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 import forewarn
+from forewarn.serve.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
+LEARNERS = ("xgboost", "lightgbm", "catboost", "ray", "mlflow", "sklearn")  # seconds each, of a start
 
 
 def test_a_room_imports_from_the_rooms_before_it_only() -> None:
@@ -34,11 +36,21 @@ def test_the_public_face() -> None:
 )
 def test_a_start_is_light(start: str) -> None:
     """Counted in modules, since a clock depends on who else is at work."""
-    heavy = ["polars", "numpy", "numba", "rich", "sqlite3"]
+    assert loaded(start, "polars", "numpy", "numba", "rich", "sqlite3", *LEARNERS) == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_needs_no_learner(name: str) -> None:
+    start = f"from forewarn.serve.cli.main import cli; cli([{name!r}, '--help'])"
+    assert loaded(start, *LEARNERS) == []
+
+
+def loaded(start: str, *modules: str) -> list[str]:
+    """Which of the modules are there after a start."""
     code = f"import sys\ntry:\n    {start}\nexcept SystemExit: pass\n"
-    code += f"print([m for m in {heavy} if m in sys.modules], file=sys.stderr)"
+    code += f"print(*(m for m in {modules} if m in sys.modules), file=sys.stderr)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stderr == "[]\n"
+    return result.stderr.split()
 
 
 def test_the_lock_is_pinned_hashed_and_names_no_place() -> None:

@@ -24,6 +24,7 @@ CONFIG_FILE = "config.toml"
 # Variables that are no settings: where the file lies, and tracebacks for developers.
 CONFIG_VARIABLE = PREFIX + "CONFIG"
 OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, PREFIX + "DEBUG"})
+_TRACKING = ("https://", "http://", "sqlite:///", "postgresql://", "mysql://")
 
 
 # --- how a value is read: from TOML it has a type, from the environment it is text ------------------
@@ -61,6 +62,13 @@ def _one_of(*choices: str) -> Callable[[object], str]:
         return str(value)
 
     return read
+
+
+def _tracking(value: object) -> str:
+    uri = _text(value)
+    if not uri.startswith(_TRACKING):
+        raise ValueError("an MLflow tracking URI: " + ", ".join(f"{scheme}…" for scheme in _TRACKING))
+    return uri
 
 
 def _is(read: Callable[[object], Any], help: str, example: str = "") -> dict[str, Any]:
@@ -125,6 +133,14 @@ class Config:
     )
     store: str = field(
         default="embedded", metadata=_is(_one_of("embedded"), "where observations are kept: embedded")
+    )
+    tracking: str | None = field(
+        default=None,
+        metadata=_is(
+            _tracking,
+            "MLflow server or database that registers the models; else one in the home folder",
+            "https://mlflow.example.org",
+        ),
     )
     clusters: Mapping[str, ClusterConfig] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -8,7 +8,11 @@
     ├── StoreError             the store cannot be opened, read or written; exit code 5
     │   ├── StoreBusyError     another process is writing and did not finish in time; exit code 5
     │   └── UnfitFileSystemError    the folder's file system cannot hold the store; exit code 5
-    └── MissingExtraError      an optional part is not installed; the message is the line to type; exit code 6
+    ├── MissingExtraError      an optional part is not installed; the message is the line to type; exit code 6
+    └── LearningError          a model cannot be made, kept or used; exit code 7
+        ├── NotEnoughError     the history is too little or too one-sided to learn from; exit code 7
+        ├── BundleError        a bundle is incomplete, changed, or not one; exit code 7
+        └── RegistryError      the model registry cannot be reached, or has no such model; exit code 7
 
 An error says what was wrong, where, and what to do. The exit codes are one table for all
 commands, in `docs/exit-codes.md`.
@@ -85,3 +89,21 @@ class MissingExtraError(ForewarnError):
     """An optional part of Forewarn is not installed."""
 
     exit_code = 6
+
+
+class LearningError(ForewarnError):
+    """A model cannot be made, kept or used."""
+
+    exit_code = 7
+
+
+class NotEnoughError(LearningError):
+    """The history is too little or too one-sided to learn from."""
+
+
+class BundleError(LearningError):
+    """A bundle is incomplete, was changed, or is none."""
+
+
+class RegistryError(LearningError):
+    """The model registry cannot be reached, or has no such model."""

@@ -1,4 +1,4 @@
-"""Files that Forewarn writes for others: whole or not at all, and what a disk answers in words.
+"""Files and folders that Forewarn writes: whole or not at all, and what a disk answers in words.
 
 What is written lies beside the file that was asked for, as `<name>.partial`, and takes its name when it
 is whole.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -49,6 +50,34 @@ def whole_file(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """The same for a folder, which must not be there yet, and is on the disk before it takes its name."""
+    if path.exists():
+        raise UsageError(f"{path}: is there already; name a folder that is not")
+    partial = partial_of(path)
+    try:
+        with writing(path):
+            shutil.rmtree(partial, ignore_errors=True)  # left by a run that was killed
+            partial.mkdir(parents=True)
+            yield partial
+            for place in (*partial.rglob("*"), partial):
+                sync(place)
+            partial.rename(path)
+            sync(path.parent)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or a folder's list of names, is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _reason(error: Exception) -> str:

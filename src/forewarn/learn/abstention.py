@@ -1,0 +1,146 @@
+"""For which jobs there is too little evidence to say anything.
+
+How much is known about a job is a rung of a short ladder, by how many earlier jobs of its user had ended and
+how many of them were like it. Which rungs do not carry is learnt from the calibration block: those on which
+the model is not better than their own failure rate, by a user-week bootstrap of the log loss. A probability
+is still made for such a job, but deserves no more trust than the base rate, and the assessment says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forewarn.learn import bootstrap
+from forewarn.learn.matrix import Rows
+from forewarn.learn.metrics import Alarms, Floats, Judged, defined, surprise
+from forewarn.learn.table import Table
+
+Columns = Mapping[str, NDArray[np.floating[Any]]]
+
+# How much is known, the least first. On CTC, SDSC-SP2 and BLUE the model carries from three ended jobs of a
+# user on; below, it is no better than a coin.
+RUNGS = (
+    "no earlier job of this user has ended",
+    "only 1 or 2 earlier jobs of this user have ended",
+    "only 3 to 9 earlier jobs of this user have ended",
+    "no earlier job of this user with this request or name has ended",
+    "only 1 to 4 earlier jobs of this user with this request or name have ended",
+    "5 or more earlier jobs of this user with this request or name have ended",
+)
+NEWCOMER = 2  # rungs that do not carry unless the block shows that they do
+FEWEST_ROWS, FEWEST_GROUPS = 30, 10  # that a rung needs to be judged
+REQUEST = ("cpus", "nodes", "tasks", "gpus", "time_limit", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """What the calibration block says of one rung."""
+
+    carries: bool
+    rows: int
+    failed: float | None  # the failure rate
+    roc_auc: float | None
+    gain: float | None  # log loss of the rung's own failure rate, less the model's
+    interval: list[float] | None  # of the gain
+
+
+@dataclass(frozen=True, slots=True)
+class Abstention:
+    """When to say that there is not enough evidence."""
+
+    rungs: tuple[Rung, ...]
+
+    @classmethod
+    def fit(cls, table: Table, rows: Rows, p: Floats, *, seed: int = 0) -> Self:
+        """Learn it from predictions of jobs that the model never saw, and what became of them."""
+        on = _rungs({name: table.column(name)[rows] for name in table.names})
+        fails, groups = table.fails[rows], bootstrap.groups(table.about[rows])
+        return cls(
+            tuple(
+                _judged(place, fails[on == place], p[on == place], groups[on == place], seed)
+                for place in range(len(RUNGS))
+            )
+        )
+
+    def abstains(self, columns: Columns) -> Alarms:
+        """For which jobs there is too little evidence; columns are features, and one not given is missing."""
+        carries = np.array([rung.carries for rung in self.rungs])
+        return ~carries[_rungs(columns)] | _unknown(columns)
+
+    def why(self, columns: Columns) -> list[str | None]:
+        """In words, for each job; `None` where there is evidence enough."""
+        on, unknown, abstains = _rungs(columns), _unknown(columns), self.abstains(columns)
+        return [
+            self._why(int(rung), nothing) if silent else None
+            for rung, nothing, silent in zip(on, unknown, abstains, strict=True)
+        ]
+
+    def _why(self, place: int, nothing_known: bool) -> str:
+        if nothing_known:
+            return f"not enough evidence: {RUNGS[0]}, and nothing of its request is known"
+        rung = self.rungs[place]
+        shown = (
+            f"for {rung.rows:,} such jobs the model was not better than their failure rate, {rung.failed:.0%}"
+            if rung.interval and rung.failed is not None
+            else "there were too few such jobs to show that the model can tell"
+        )
+        return f"not enough evidence: {RUNGS[place]}; {shown}"
+
+    def to_json(self) -> dict[str, Any]:
+        """For the bundle."""
+        return {"rungs": [{"of": of, **asdict(rung)} for of, rung in zip(RUNGS, self.rungs, strict=True)]}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """From the bundle."""
+        fields = Rung.__dataclass_fields__
+        return cls(tuple(Rung(**{name: rung[name] for name in fields}) for rung in value["rungs"]))
+
+
+def _rungs(columns: Columns) -> NDArray[np.intp]:
+    user, request, name = (
+        np.nan_to_num(_column(columns, f"{entity}_ended")) for entity in ("user", "user_request", "user_name")
+    )
+    alike = np.searchsorted([1, 5], np.maximum(request, name), side="right")
+    return np.where(user < 10, np.searchsorted([1, 3], user, side="right"), 3 + alike)
+
+
+def _unknown(columns: Columns) -> Alarms:
+    """Neither a history nor anything of the request."""
+    nothing_asked = np.all([np.isnan(_column(columns, name)) for name in REQUEST], axis=0)
+    return np.asarray(nothing_asked & (_rungs(columns) == 0))
+
+
+def _column(columns: Columns, name: str) -> Floats:
+    if name in columns:
+        return np.asarray(columns[name], np.float64)
+    return np.full(len(next(iter(columns.values()))), np.nan)
+
+
+def _judged(place: int, fails: Floats, p: Floats, groups: NDArray[np.int64], seed: int) -> Rung:
+    count = len(fails)
+    if count < FEWEST_ROWS or len(np.unique(groups)) < FEWEST_GROUPS:
+        rate = defined(fails.mean()) if count else None
+        return Rung(place >= NEWCOMER, count, rate, None, None, None)
+    of_model = surprise(fails, p)
+
+    def gain(weights: Floats) -> float:
+        rate = np.full(count, np.average(fails, weights=weights))
+        return float(np.average(surprise(fails, rate) - of_model, weights=weights))
+
+    within = np.unique(groups, return_inverse=True)[1]
+    interval = bootstrap.intervals(within, {"gain": gain}, seed=seed)["gain"]
+    return Rung(
+        # A newcomer must be shown to gain; others, to lose: a young history can show little of either.
+        carries=interval is not None and (interval[1] >= 0 if place >= NEWCOMER else interval[0] > 0),
+        rows=count,
+        failed=float(fails.mean()),
+        roc_auc=defined(Judged(fails, p).roc_auc()),
+        gain=gain(np.ones(count)),
+        interval=interval,
+    )

@@ -1,0 +1,143 @@
+"""A model as it is kept and served: a folder of native booster files and JSON, nothing pickled.
+
+manifest.json        what it is, and the hash of every other file
+model.json           columns, encoders, members with their weights, calibration, thresholds, abstention
+members/0-xgboost/   native files of each member
+causes/              native files of the models of causes, where there are any
+profiles.json        the mixture of job profiles, where there is one
+report.json, .html   how good it was
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forewarn.errors import BundleError
+from forewarn.files import whole_folder
+from forewarn.learn.abstention import Abstention
+from forewarn.learn.assembly import Assembly
+from forewarn.learn.calibration import Calibration
+from forewarn.learn.causes import Causes
+from forewarn.learn.ensemble import Ensemble, Member, Recipe
+from forewarn.learn.families import family
+from forewarn.learn.manifest import MODEL, Facts, FileFacts, Manifest, file_facts, files_in, json_text
+from forewarn.learn.matrix import Matrix
+from forewarn.learn.profiles import Profiles
+from forewarn.learn.thresholds import Threshold
+
+PROFILES, CAUSES, MEMBERS = "profiles.json", "causes", "members"
+# Writes the report into the folder, told the hashes of the model's files, before the bundle is sealed.
+WriteReport = Callable[[Path, Mapping[str, FileFacts]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """All that is needed to predict, and to say how and from what that was learnt."""
+
+    facts: Facts
+    assembly: Assembly
+    ensemble: Ensemble
+    calibration: Calibration
+    thresholds: Mapping[str, Threshold]  # by rule; the first is in force
+    abstention: Abstention
+    base_rate: float  # of failure, among the jobs learnt from
+    jobs: int  # learnt from
+    causes: Causes | None = None
+    profiles: Profiles | None = None
+
+    @property
+    def chosen(self) -> Threshold:
+        """The threshold in force."""
+        return next(iter(self.thresholds.values()))
+
+    def margins(self, matrix: Matrix) -> NDArray[np.float64]:
+        """Log odds of failure, as the members see it."""
+        return self.ensemble.margins(matrix)
+
+    def probability(self, matrix: Matrix) -> NDArray[np.float64]:
+        """Calibrated probability of failure."""
+        return self.calibration(self.margins(matrix))
+
+    def contributions(self, matrix: Matrix) -> NDArray[np.float64]:
+        """What each column brought to the log odds, the bias last; a row adds up to its margin."""
+        return self.ensemble.contributions(matrix)
+
+    def save(self, folder: Path, write_report: WriteReport | None = None) -> Manifest:
+        """Write it as a folder that is not there yet: whole or not at all."""
+        with whole_folder(folder) as partial:
+            for place, member in enumerate(self.ensemble.members):
+                own = _member_folder(partial, place, member.recipe.family)
+                own.mkdir(parents=True)
+                member.model.save(own)
+            if self.causes:
+                (partial / CAUSES).mkdir()
+                self.causes.save(partial / CAUSES)
+            if self.profiles:
+                (partial / PROFILES).write_text(json_text(self.profiles.to_json()), encoding="utf-8")
+            (partial / MODEL).write_text(json_text(self._model()), encoding="utf-8")
+            if write_report:
+                write_report(partial, {name: file_facts(path) for name, path in files_in(partial).items()})
+            return Manifest.seal(partial, self.facts)
+
+    def _model(self) -> dict[str, Any]:
+        return {
+            "assembly": self.assembly.to_json(),
+            "members": [
+                {"weight": member.weight, "recipe": member.recipe.to_json()}
+                for member in self.ensemble.members
+            ],
+            "calibration": self.calibration.to_json(),
+            # A list: the order says which is in force, and JSON objects have none.
+            "thresholds": [threshold.to_json() for threshold in self.thresholds.values()],
+            "abstention": self.abstention.to_json(),
+            "base_rate": self.base_rate,
+            "jobs": self.jobs,
+        }
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """What `save` wrote, after every file has been held against the manifest."""
+        manifest = Manifest.verify(folder)
+        try:
+            value = json.loads((folder / MODEL).read_text(encoding="utf-8"))
+            profiles = None
+            if PROFILES in manifest.files:
+                profiles = Profiles.from_json(json.loads((folder / PROFILES).read_text(encoding="utf-8")))
+            has_causes = any(name.startswith(f"{CAUSES}/") for name in manifest.files)
+            return cls(
+                facts=manifest.facts,
+                assembly=Assembly.from_json(value["assembly"], profiles),
+                ensemble=Ensemble(tuple(_members(folder, value["members"]))),
+                calibration=Calibration.from_json(value["calibration"]),
+                thresholds={t.rule: t for t in map(Threshold.from_json, value["thresholds"])},
+                abstention=Abstention.from_json(value["abstention"]),
+                base_rate=value["base_rate"],
+                jobs=value["jobs"],
+                causes=Causes.load(folder / CAUSES) if has_causes else None,
+                profiles=profiles,
+            )
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise BundleError(
+                f"{folder / MODEL}: is not what Forewarn writes ({type(error).__name__}: {error}). "
+                f"It was written by version {manifest.forewarn}: use that one, or train a new model"
+            ) from error
+
+
+def _members(folder: Path, described: list[Mapping[str, Any]]) -> list[Member]:
+    members = []
+    for place, value in enumerate(described):
+        recipe = Recipe.from_json(value["recipe"])
+        model = family(recipe.family).load(_member_folder(folder, place, recipe.family))
+        members.append(Member(value["weight"], recipe, model))
+    return members
+
+
+def _member_folder(folder: Path, place: int, family_name: str) -> Path:
+    return folder / MEMBERS / f"{place}-{family_name}"

@@ -1,0 +1,29 @@
+"""The families of models: one module each, imported when it is asked for, since its library is heavy."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from forewarn.errors import MissingExtraError, UsageError
+from forewarn.learn.families.base import Family
+
+FAMILIES = ("xgboost", "lightgbm", "catboost", "forest")  # what a search chooses from
+_ALL = (*FAMILIES, "online")
+
+
+def family(name: str) -> Family:
+    """The family of that name.
+
+    >>> family("online").name
+    'online'
+    """
+    if name not in _ALL:
+        raise UsageError(f"no model family {name!r}; there are {', '.join(_ALL)}")
+    try:
+        found: Family = import_module(f"{__name__}.{name}").FAMILY
+    except (ImportError, OSError) as error:  # OSError: the library is there, but not what it is linked to
+        raise MissingExtraError(
+            f"the model family {name} needs a library that cannot be loaded ({error}): "
+            "pip install 'forewarn[train]'"
+        ) from error
+    return found

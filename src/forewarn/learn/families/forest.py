@@ -1,0 +1,104 @@
+"""A random forest, grown by LightGBM: each tree on its own rows and columns, their votes averaged.
+
+Measured on three logs, LightGBM's forest and XGBoost's rank equally well (and as boosting does); LightGBM's
+grows tree by tree, so it can be watched and stopped, and lets its leaves be rewritten.
+
+A tree's leaf holds one Newton step from the base rate, which is linear in the leaf's failure rate, not its
+log odds. So the leaves are rewritten as the log odds of their rate: margins are then what the contract asks
+for (log loss 0.007 to 0.022 lower than that of the steps), and still a plain sum, so TreeSHAP stays exact.
+
+More trees do no harm, so none is taken back: the tree at which a validation was best is chance, and keeping
+no more than that cost 0.003 of ROC-AUC on the mean of four logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import lightgbm
+import numpy as np
+from numpy.typing import NDArray
+
+from forewarn.learn.families.base import Params, Range, Real, Whole, finite, probabilities
+from forewarn.learn.families.lightgbm import Lightgbm, LightgbmModel, dataset, options, parsed
+from forewarn.learn.families.native import NativeModel, Values, Watch
+from forewarn.learn.matrix import Sample
+
+_EDGE = 1e-3  # no leaf is surer than that; `lambda_l2` draws small leaves to the base rate before
+
+
+class ForestModel(LightgbmModel):
+    """The mean over the trees, of which LightGBM tells the sum."""
+
+    family: ClassVar[str] = "forest"
+
+    def told(self, values: Values, threads: int) -> NDArray[Any]:
+        """The mean of the trees' log odds."""
+        return super().told(values, threads) / self.rounds
+
+    def shap(self, values: Values, threads: int) -> NDArray[Any]:
+        """The mean of the trees' contributions."""
+        return super().shap(values, threads) / self.rounds
+
+
+class Forest(Lightgbm):
+    """Bagging."""
+
+    name: ClassVar[str] = "forest"
+    model: ClassVar[type[NativeModel]] = ForestModel
+    defaults: ClassVar[Params] = {
+        "rounds": 150,
+        "num_leaves": 96,
+        "bagging_fraction": 0.6,
+        "bagging_freq": 1,
+        "feature_fraction_bynode": 0.25,
+        "min_data_in_leaf": 80,
+        "lambda_l2": 0.5,
+        "max_bin": 127,
+    }
+    space: ClassVar[Mapping[str, Range]] = {
+        "num_leaves": Whole(16, 400, log=True),
+        "bagging_fraction": Real(0.3, 0.8),
+        "feature_fraction_bynode": Real(0.08, 0.7, log=True),
+        "min_data_in_leaf": Whole(10, 300, log=True),
+        "lambda_l2": Real(0.1, 20.0, log=True),
+    }
+
+    def boost(
+        self, train: Sample, params: Params, seed: int, threads: int, validation: Sample | None, watch: Watch
+    ) -> tuple[Any, int]:
+        """Trees side by side."""
+        own = options({"boosting": "rf", "metric": "none", **params}, seed, threads)
+        rounds = int(own.pop("rounds"))
+        booster = lightgbm.Booster(own, dataset(train, own))
+        base = float(np.average(train.fails, weights=train.weights))
+        held = validation and finite(validation.matrix.values)
+        total = np.zeros(len(validation or ()))
+        for tree in range(rounds):
+            booster.update()
+            _as_log_odds(booster, tree, base)
+            if validation is not None:
+                total += booster.predict(held, tree, 1, raw_score=True, num_threads=threads)
+                if watch.stops(tree + 1, _loss(total / (tree + 1), validation)):
+                    break
+        grown = booster.num_trees()
+        return parsed(booster, grown), grown
+
+
+def _as_log_odds(booster: lightgbm.Booster, tree: int, base: float) -> None:
+    """Rewrite the leaves of a tree. Those that grow later do not see it: all start from the base rate."""
+    start, slope = np.log(base / (1 - base)), base * (1 - base)
+    leaves = booster.dump_model(1, tree)["tree_info"][0]["num_leaves"]
+    for leaf in range(leaves):
+        rate = base + (booster.get_leaf_output(tree, leaf) - start) * slope if leaves > 1 else base
+        rate = min(max(rate, _EDGE), 1 - _EDGE)
+        booster.set_leaf_output(tree, leaf, np.log(rate / (1 - rate)))
+
+
+def _loss(margins: NDArray[np.float64], sample: Sample) -> float:
+    p = np.where(sample.fails > 0, probabilities(margins), probabilities(-margins))
+    return float(-np.average(np.log(p), weights=sample.weights))
+
+
+FAMILY = Forest()

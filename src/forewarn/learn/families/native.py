@@ -1,0 +1,181 @@
+"""What families around a native library share: checks, when boosting ends, and files that are whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forewarn.errors import BundleError, LearningError, NotEnoughError
+from forewarn.learn.families.base import Family, Model, OnRound, Params
+from forewarn.learn.matrix import Matrix, Sample
+
+FACTS = "family.json"
+FEW = 1000  # rows up to which threads cost more than they bring; on a busy machine a hundred times more
+EVERY = 10  # rounds after which `on_round` is told
+Values = NDArray[np.float32]
+_UNREADABLE: tuple[type[Exception], ...] = (OSError, ValueError, KeyError, TypeError)
+
+
+class NativeModel(Model):
+    """A booster with the columns it knows."""
+
+    family: ClassVar[str]
+    file: ClassVar[str]  # the name of its native file
+
+    def __init__(
+        self, booster: Any, names: tuple[str, ...], categorical: frozenset[str], rounds: int, threads: int = 1
+    ) -> None:
+        self.booster, self.rounds, self.threads = booster, rounds, threads
+        self.names, self.categorical = names, categorical
+
+    @abstractmethod
+    def told(self, values: Values, threads: int) -> NDArray[Any]:
+        """The log odds that the booster tells."""
+
+    @abstractmethod
+    def shap(self, values: Values, threads: int) -> NDArray[Any]:
+        """What it says each column brought, then the bias."""
+
+    @abstractmethod
+    def write(self, path: Path) -> None:
+        """Write the booster as the library does."""
+
+    def margins(self, matrix: Matrix) -> NDArray[np.float64]:
+        """Log odds of failure. No library is asked about no rows: some crash."""
+        values = self.values(matrix)
+        if not len(values):
+            return np.empty(0)
+        return self.told(values, self._threads_for(values)).astype(np.float64, copy=False)
+
+    def contributions(self, matrix: Matrix) -> NDArray[np.float64]:
+        """What each column brought to them, by the library's own TreeSHAP."""
+        values = self.values(matrix)
+        if not len(values):
+            return np.empty((0, len(self.names) + 1))
+        return self.shap(values, self._threads_for(values)).astype(np.float64, copy=False)
+
+    def save(self, folder: Path) -> None:
+        """Write the native file, and beside it what the library does not keep and how to know it is whole."""
+        self.write(folder / self.file)
+        facts = {
+            "family": self.family,
+            "rounds": self.rounds,
+            "names": self.names,
+            "categorical": sorted(self.categorical),
+            "blake2b": digest(folder / self.file),
+        }
+        (folder / FACTS).write_text(json.dumps(facts, indent=1) + "\n")
+
+    def _threads_for(self, values: Values) -> int:
+        return self.threads if len(values) > FEW else 1
+
+
+class NativeFamily(Family):
+    """A family whose library fits in rounds and raises `trouble`."""
+
+    model: ClassVar[type[NativeModel]]
+    trouble: ClassVar[tuple[type[Exception], ...]]
+
+    @abstractmethod
+    def boost(
+        self, train: Sample, params: Params, seed: int, threads: int, validation: Sample | None, watch: Watch
+    ) -> tuple[Any, int]:
+        """A fitted booster and its rounds; with `validation`, `watch` is asked after every round."""
+
+    @abstractmethod
+    def read(self, path: Path) -> Any:
+        """The booster in a native file."""
+
+    def fit(
+        self,
+        train: Sample,
+        params: Params,
+        *,
+        seed: int,
+        threads: int,
+        validation: Sample | None = None,
+        on_round: OnRound | None = None,
+    ) -> Model:
+        """As the contract says."""
+        if len(np.unique(train.fails)) < 2:
+            raise NotEnoughError(
+                f"all {len(train)} rows have the same outcome: nothing can be learnt; take a longer history"
+            )
+        if validation is not None and validation.matrix.names != train.matrix.names:
+            raise LearningError("the validation rows do not have the columns of the train rows")
+        params = {**self.defaults, **params}
+        watch = Watch(patience(params.get("learning_rate", params.get("eta"))), on_round)
+        try:
+            booster, rounds = self.boost(train, params, seed, threads, validation, watch)
+        except self.trouble as error:
+            raise LearningError(f"{self.name} cannot fit with {dict(params)}: {_said(error)}") from error
+        return self.model(booster, train.matrix.names, train.matrix.categorical, rounds, threads)
+
+    def load(self, folder: Path) -> Model:
+        """As the contract says. Only a whole file reaches the library's reader, which may crash on others."""
+        path = folder / self.model.file
+        try:
+            facts = json.loads((folder / FACTS).read_text())
+            if facts["family"] != self.name:
+                raise BundleError(f"{folder} holds a model of {facts['family']}, not of {self.name}")
+            if facts["blake2b"] != digest(path):
+                raise BundleError(f"{path} was changed or cut short: restore the bundle, or train again")
+            names, categorical = tuple(facts["names"]), frozenset(facts["categorical"])
+            return self.model(self.read(path), names, categorical, int(facts["rounds"]))
+        except _UNREADABLE + self.trouble as error:
+            raise BundleError(f"{folder} is no model of {self.name}: {_said(error)}") from error
+
+
+@dataclass
+class Watch:
+    """Says when boosting ends, and remembers the best round."""
+
+    patience: int  # rounds without a better one
+    on_round: OnRound | None
+    best: int = field(default=1, init=False)
+    least: float = field(default=np.inf, init=False)
+
+    def stops(self, rounds: int, loss: float) -> bool:
+        """To be asked after every round with the loss on the validation rows."""
+        if loss < self.least:
+            self.best, self.least = rounds, loss
+        told = self.on_round is not None and rounds % EVERY == 0 and self.on_round(rounds, loss)
+        return told or rounds - self.best >= self.patience
+
+
+def patience(rate: float | None) -> int:
+    """Rounds to wait for a better one: slow learners need longer. A forest has no rate, and is never ended.
+
+    >>> patience(0.03), patience(0.3), patience(0.001)
+    (40, 20, 200)
+    """
+    return sys.maxsize if rate is None else int(np.clip(round(1.2 / rate), 20, 200))
+
+
+def shares(gains: Any) -> NDArray[np.float64]:
+    """Gains as shares of their sum."""
+    parts: NDArray[np.float64] = np.asarray(gains, np.float64)
+    return parts / (parts.sum() or 1)
+
+
+def places(names: tuple[str, ...], categorical: frozenset[str]) -> list[int]:
+    """Where the categorical columns are."""
+    return [place for place, name in enumerate(names) if name in categorical]
+
+
+def digest(path: Path) -> str:
+    """By which a file that was changed or cut short is told before a library's reader meets it."""
+    return hashlib.blake2b(path.read_bytes(), digest_size=32).hexdigest()
+
+
+def _said(error: Exception) -> str:
+    """What a library said, without its stack trace."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

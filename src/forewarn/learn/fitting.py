@@ -1,0 +1,229 @@
+"""A model made before the test part is seen: searched, weighed, calibrated, thresholded, fitted again.
+
+    train ───────────┐
+    search           ├─ search: recipes and their weights, judged on `search`
+    calibrate        ├─ fitted on train + search; calibration, thresholds, abstention from `calibrate`
+    test             └─ fitted again, same recipes, on all three; only this one meets `test`
+
+The calibration is that of the second fit, whose margins on `calibrate` are of jobs it never saw.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forewarn.errors import UsageError
+from forewarn.learn.abstention import Abstention
+from forewarn.learn.active import active_learning
+from forewarn.learn.assembly import Assembly
+from forewarn.learn.calibration import Calibration, calibrate
+from forewarn.learn.ensemble import Ensemble, Recipe, fit_ensemble, shares
+from forewarn.learn.families import FAMILIES, family
+from forewarn.learn.imbalance import balanced
+from forewarn.learn.matrix import Sample
+from forewarn.learn.metrics import Judged
+from forewarn.learn.profiles import Profiles
+from forewarn.learn.search import SearchProgress, SearchResult, SearchSettings, search
+from forewarn.learn.selection import Rankings, rankings
+from forewarn.learn.split import SHARES, Split, check, settled, split
+from forewarn.learn.table import Table
+from forewarn.learn.thresholds import Threshold, choose
+
+ALL_FAMILIES = (*FAMILIES, "online")
+ONLINE = Recipe("online", {}, ("online",), 0)
+RULES = ("f1", "expected-f1")  # always chosen, beside the one that was asked for
+
+
+class Far(Protocol):
+    """Told how far a stage has come, and what else there is to tell."""
+
+    def __call__(self, done: int, total: int | None = None, also: str = "") -> None:
+        """So far."""
+
+
+Watch = Callable[[str], AbstractContextManager[Far]]  # shows a stage of the work while it runs
+
+
+def unwatched(_: str) -> AbstractContextManager[Far]:
+    """Show nothing."""
+    return nullcontext(lambda done, total=None, also="": None)  # noqa: ARG005
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a model is made. Recorded with it."""
+
+    feature_set: str = "generic"
+    families: tuple[str, ...] = ALL_FAMILIES
+    trials: int = 20
+    method: str = "tpe"
+    imbalance: str = "none"
+    threshold: str = "f1"
+    profile_features: bool = False
+    shares: tuple[float, float, float, float] = SHARES
+    seed: int = 0
+    deterministic: bool = False
+    threads: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))  # cores that are ours
+    ray_address: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """The model, and all that was decided on the way."""
+
+    parts: Split
+    learnt: NDArray[np.int64]  # the rows of the last fit
+    profiles: Profiles
+    assembly: Assembly
+    rankings: Rankings
+    search: SearchResult | None
+    recipes: tuple[tuple[float, Recipe], ...]
+    ensemble: Ensemble
+    calibration: Calibration
+    thresholds: Mapping[str, Threshold]  # the first is in force
+    abstention: Abstention
+    held_out: NDArray[np.int64]  # rows of `calibrate`, and what the second fit said of them
+    held_out_margins: NDArray[np.float64]
+    left_out: NDArray[np.int64]  # rows that active learning did without
+    active: Mapping[str, Any] | None
+
+    @property
+    def threshold(self) -> Threshold:
+        """The one in force."""
+        return next(iter(self.thresholds.values()))
+
+    def margins(self, table: Table, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Log odds of failure of some jobs, not calibrated."""
+        return self.ensemble.margins(self.assembly.matrix(table, rows))
+
+    def probabilities(self, table: Table, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Calibrated probability of failure of some jobs."""
+        return self.calibration(self.margins(table, rows))
+
+
+def fit(table: Table, settings: Settings, *, folder: Path, watch: Watch = unwatched) -> Fitted:
+    """Make a model of all blocks but the last. The search keeps its trials in `folder`."""
+    parts = split(table, settings.shares)
+    train = _usable(table, "train", parts.train, parts.cuts[0])
+    held = _usable(table, "search", parts.search, parts.cuts[1])
+    second = _usable(table, "train", np.concatenate([parts.train, parts.search]), parts.cuts[1])
+    apart = _usable(table, "calibrate", parts.calibrate, parts.cuts[2])
+    with watch("profiles"):
+        profiles = Profiles.fit(table, train, seed=settings.seed)
+    assembly = Assembly.fit(
+        table, train, settings.feature_set, profiles if settings.profile_features else None
+    )
+    if settings.families == ("online",) and "online" not in assembly.features:
+        raise UsageError(
+            f"the family `online` needs features of history, and `{settings.feature_set}` has none here"
+        )
+    sample, validation = assembly.sample(table, train), assembly.sample(table, held)
+    with watch("ranking features"):
+        ranked = rankings(sample, seed=settings.seed, threads=settings.threads)
+    left_out, active = _actively(train, sample, validation, settings, watch)
+    kept = sample.rows(~np.isin(train, left_out))
+    found = _searched(_balanced(kept, settings), validation, ranked, settings, folder, watch)
+    recipes = _weighed(found, validation, settings)
+
+    with watch("calibrating"):
+        ensemble = refit(table, assembly, recipes, np.setdiff1d(second, left_out), settings)
+        margins = ensemble.margins(assembly.matrix(table, apart))
+        calibration = calibrate(margins, table.fails[apart])
+        p = calibration(margins)
+        node_hours = table.about["node_hours"].to_numpy()[apart]
+        rules = dict.fromkeys((settings.threshold, *RULES))
+        thresholds = {rule: choose(rule, p, table.fails[apart], node_hours) for rule in rules}
+        abstention = Abstention.fit(table, apart, p)
+
+    before_test = np.concatenate([parts.train, parts.search, parts.calibrate])
+    learnt = np.setdiff1d(settled(table, before_test, parts.cuts[2]), left_out)
+    with watch("fitting on all that was known"):
+        ensemble = refit(table, assembly, recipes, learnt, settings)
+    return Fitted(
+        parts, learnt, profiles, assembly, ranked, found, recipes, ensemble, calibration, thresholds,
+        abstention, apart, margins, left_out, active,
+    )  # fmt: skip
+
+
+def refit(
+    table: Table,
+    assembly: Assembly,
+    recipes: tuple[tuple[float, Recipe], ...],
+    rows: NDArray[np.int64],
+    settings: Settings,
+) -> Ensemble:
+    """The same recipes on other rows."""
+    sample = _balanced(assembly.sample(table, rows), settings)
+    return fit_ensemble(recipes, sample, seed=settings.seed, threads=settings.threads)
+
+
+def _usable(table: Table, name: str, rows: NDArray[np.int64], cut: int) -> NDArray[np.int64]:
+    known = settled(table, rows, cut)
+    check(table, name, known)
+    return known
+
+
+def _actively(
+    train: NDArray[np.int64], sample: Sample, validation: Sample, settings: Settings, watch: Watch
+) -> tuple[NDArray[np.int64], Mapping[str, Any] | None]:
+    """Rows of `train` that active learning did without, in every later fit too; newer rows all take part."""
+    if settings.imbalance != "active":
+        return np.empty(0, np.int64), None
+    learner = family("xgboost" if "xgboost" in settings.families else settings.families[0])
+    with watch("active learning"):
+        result = active_learning(
+            learner, learner.defaults, sample, validation, seed=settings.seed, threads=settings.threads
+        )
+    return np.delete(train, result.rows), result.to_json()
+
+
+def _balanced(sample: Sample, settings: Settings) -> Sample:
+    how = "none" if settings.imbalance == "active" else settings.imbalance
+    return balanced(sample, how, seed=settings.seed)
+
+
+def _searched(
+    train: Sample, validation: Sample, ranked: Rankings, settings: Settings, folder: Path, watch: Watch
+) -> SearchResult | None:
+    families = tuple(name for name in settings.families if name != "online")
+    if not families:
+        return None
+    how = SearchSettings(
+        families=families,
+        trials=max(settings.trials, len(families)),  # each family gets its turn
+        method=settings.method,
+        seed=settings.seed,
+        deterministic=settings.deterministic,
+        ray_address=settings.ray_address,
+        folder=folder,
+        threads=settings.threads,
+    )
+    with watch("searching") as far:
+
+        def told(progress: SearchProgress) -> None:
+            best = "" if progress.best is None else f"best log loss {progress.best:.4f}"
+            far(progress.done, progress.total, best)
+
+        return search(train, validation, ranked, how, told)
+
+
+def _weighed(
+    found: SearchResult | None, validation: Sample, settings: Settings
+) -> tuple[tuple[float, Recipe], ...]:
+    """The best recipe of each family, and how much it counts."""
+    best = [found.best(name) for name in settings.families] if found else []
+    recipes = [Recipe(t.family, t.params, t.features, t.rounds) for t in best if t]
+    trees, online = [t.roc_auc or 0.0 for t in best if t], None
+    if "online" in settings.families and "online" in validation.matrix.names:
+        recipes.append(ONLINE)
+        column = validation.matrix.columns(ONLINE.features).values[:, 0]
+        online = Judged(validation.fails, np.nan_to_num(column)).roc_auc()
+    return tuple(zip(shares(trees, online), recipes, strict=True))

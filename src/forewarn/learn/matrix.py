@@ -1,0 +1,56 @@
+"""What a model sees: rows of numbers, and what became of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[Any]  # places of rows, or a mask over them
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Rows for a model. NaN is missing, and needs no imputation.
+
+    A categorical column holds codes 0, 1, 2 …; a category that was not there in training is NaN.
+    """
+
+    values: NDArray[np.float32]  # rows × columns
+    names: tuple[str, ...]
+    categorical: frozenset[str] = frozenset()
+
+    def rows(self, which: Rows) -> Matrix:
+        """Some of the rows."""
+        return replace(self, values=self.values[which])
+
+    def columns(self, names: tuple[str, ...]) -> Matrix:
+        """Some of the columns, in the order asked for."""
+        if names == self.names:
+            return self
+        places = [self.names.index(name) for name in names]
+        return Matrix(
+            np.ascontiguousarray(self.values[:, places]), names, self.categorical.intersection(names)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Rows with what became of them, and how much each counts."""
+
+    matrix: Matrix
+    fails: NDArray[np.float64]  # 1 or 0, never missing
+    weights: NDArray[np.float64]
+
+    def rows(self, which: Rows) -> Sample:
+        """Some of the rows."""
+        return Sample(self.matrix.rows(which), self.fails[which], self.weights[which])
+
+    def columns(self, names: tuple[str, ...]) -> Sample:
+        """All rows with some of the columns."""
+        return replace(self, matrix=self.matrix.columns(names))
+
+    def __len__(self) -> int:
+        return len(self.fails)

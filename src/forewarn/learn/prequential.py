@@ -1,0 +1,94 @@
+"""Retrain every week, predict the next: how a model fares that is kept up.
+
+Recipes and their weights stay as the search found them; at each week's begin they are fitted again on all
+that is settled by then. Calibration and threshold follow in time too, from earlier predictions, beginning
+with those of the block `calibrate`: what is learnt from an outcome is learnt when it was known.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forewarn.learn.calibration import calibrated_in_time
+from forewarn.learn.fitting import Fitted, Settings, Watch, refit, unwatched
+from forewarn.learn.split import settled
+from forewarn.learn.table import Table
+from forewarn.learn.thresholds import RECENT, NotReachedWarning, choose, parsed, rolling_expected_f1
+
+WEEK = 7 * 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class InTime:
+    """What was said of each job of the test part, and the threshold in force when it was said."""
+
+    rows: NDArray[np.int64]
+    p: NDArray[np.float64]
+    thresholds: NDArray[np.float64]
+    retrained: int
+
+
+def static(table: Table, fitted: Fitted) -> InTime:
+    """One model, one calibration and one threshold for all of the test part."""
+    rows = fitted.parts.test
+    thresholds = np.full(len(rows), fitted.threshold.value)
+    return InTime(rows, fitted.probabilities(table, rows), thresholds, 0)
+
+
+def retrained(
+    table: Table, fitted: Fitted, settings: Settings, *, every: int = WEEK, watch: Watch = unwatched
+) -> InTime:
+    """A new model every week, calibrated and thresholded by what was known when it was made."""
+    rows = fitted.parts.test
+    examples = np.setdiff1d(np.flatnonzero(table.labelled), fitted.left_out)
+    week_of = (table.submit[rows] - fitted.parts.cuts[2]) // every
+    weeks = np.unique(week_of)
+    margins = np.empty(len(rows))
+    with watch("retraining week by week") as far:
+        for done, week in enumerate(weeks, 1):
+            known = settled(table, examples, int(fitted.parts.cuts[2] + week * every))
+            ensemble = refit(table, fitted.assembly, fitted.recipes, known, settings)
+            now = week_of == week
+            margins[now] = ensemble.margins(fitted.assembly.matrix(table, rows[now]))
+            far(done, len(weeks))
+    every_row = np.concatenate([fitted.held_out, rows])
+    said = np.concatenate([fitted.held_out_margins, margins])
+    in_order = np.argsort(table.moment[every_row], kind="stable")  # as they were said, at every phase
+    every_row, said = every_row[in_order], said[in_order]
+    p = calibrated_in_time(
+        said,
+        table.fails[every_row],
+        table.moment[every_row],
+        table.known[every_row],
+        start=fitted.calibration,
+    )
+    thresholds = _in_time(table, every_row, p, settings.threshold, every)
+    back = np.argsort(in_order)[len(fitted.held_out) :]
+    return InTime(rows, p[back], thresholds[back], len(weeks))
+
+
+def _in_time(
+    table: Table, rows: NDArray[np.int64], p: NDArray[np.float64], rule: str, every: int
+) -> NDArray[np.float64]:
+    """The threshold in force at each prediction.
+
+    For F1 by the expected F1 of recent predictions, since one that follows recent outcomes is noisy; for the
+    other rules by the recent predictions whose outcomes are known, each week anew.
+    """
+    if parsed(rule)[0] in ("f1", "expected-f1"):
+        return rolling_expected_f1(p)
+    made = np.full(len(rows), 0.5)
+    node_hours = table.about["node_hours"].to_numpy()[rows]
+    week_of = table.moment[rows] // every
+    for week in np.unique(week_of)[1:]:
+        known = np.flatnonzero((table.known[rows] < week * every) & (week_of < week))[-RECENT:]
+        if table.fails[rows[known]].any():
+            with warnings.catch_warnings():  # the nearest was taken: said once, at training, not every week
+                warnings.simplefilter("ignore", NotReachedWarning)
+                found = choose(rule, p[known], table.fails[rows[known]], node_hours[known])
+            made[week_of == week] = found.value
+    return made

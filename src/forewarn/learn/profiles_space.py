@@ -1,0 +1,169 @@
+"""The space in which jobs are alike: size, memory, run time, wait, who submits them, and their type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from forewarn.errors import UsageError
+
+# Numbers, each a column of `Table.about` and taken as log(1 + x): all of them are spread over decades.
+NUMBERS: Mapping[str, str] = MappingProxyType(
+    {"size": "cpus", "memory": "memory", "run_time": "run_time", "wait": "wait"}
+)
+CATEGORIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"activity": ("new", "infrequent", "frequent"), "type": ("balanced", "compute", "memory")}
+)
+_REQUEST = frozenset({"size", "memory", "activity", "type"})
+KNOWN: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "submit": _REQUEST,
+        "start": _REQUEST | {"wait"},
+        "posthoc": _REQUEST | {"wait", "run_time"},
+    }
+)
+APART = (
+    2.0  # times the cluster's median memory per CPU, from which a job is of type memory (or 1 / of compute)
+)
+PRESENT = 0.5  # share of jobs that must have a dimension
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Which dimensions a cluster's jobs have, how numbers are standardised, and what is left out and why."""
+
+    numbers: tuple[str, ...]
+    centre: NDArray[np.float64]  # of log(1 + x)
+    scale: NDArray[np.float64]
+    categories: tuple[str, ...]
+    memory_per_cpu: float | None  # the median, in bytes
+    left_out: Mapping[str, str]
+
+    @classmethod
+    def fit(cls, about: pl.DataFrame) -> Self:
+        """Take the dimensions that most of the jobs have and in which they differ."""
+        left_out = {}
+        logs = _logs(about, tuple(NUMBERS))
+        centre, scale = {}, {}
+        for place, name in enumerate(NUMBERS):
+            there = logs[np.isfinite(logs[:, place]), place]
+            if why := _useless(there, about.height):
+                left_out[name] = why
+            else:
+                centre[name], scale[name] = float(there.mean()), float(there.std())
+        per_cpu = about.select(_per_cpu().median()).item() if "memory" in centre else None
+        for name in CATEGORIES:
+            codes = _codes(about, name, per_cpu)
+            if why := _useless(codes[codes >= 0], about.height):
+                left_out[name] = why
+        return cls(
+            tuple(centre),
+            np.array(list(centre.values())),
+            np.array(list(scale.values())),
+            tuple(name for name in CATEGORIES if name not in left_out),
+            per_cpu,
+            left_out,
+        )
+
+    def values(self, about: pl.DataFrame, phase: str) -> NDArray[np.float64]:
+        """The numbers of each job, standardised; NaN for what it lacks or what is not known at the phase."""
+        known = _known(phase)
+        made = np.full((about.height, len(self.numbers)), np.nan)
+        places = [place for place, name in enumerate(self.numbers) if name in known]
+        logs = _logs(about, tuple(self.numbers[place] for place in places))
+        made[:, places] = (logs - self.centre[places]) / self.scale[places]
+        return made
+
+    def codes(self, about: pl.DataFrame, phase: str) -> dict[str, NDArray[np.int64]]:
+        """The categories of each job by their places, -1 for unknown."""
+        known = _known(phase)
+        return {
+            name: _codes(about, name, self.memory_per_cpu) if name in known else np.full(about.height, -1)
+            for name in self.categories
+        }
+
+    def natural(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Standardised numbers in their own units again: CPUs, bytes, seconds."""
+        return np.expm1(values * self.scale + self.centre).clip(0)
+
+    def to_json(self) -> dict[str, Any]:
+        """For the bundle."""
+        return {
+            "numbers": list(self.numbers),
+            "centre": self.centre.tolist(),
+            "scale": self.scale.tolist(),
+            "categories": {name: list(CATEGORIES[name]) for name in self.categories},
+            "memory_per_cpu": self.memory_per_cpu,
+            "left_out": dict(self.left_out),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """From the bundle."""
+        return cls(
+            tuple(value["numbers"]),
+            np.array(value["centre"], np.float64),
+            np.array(value["scale"], np.float64),
+            tuple(value["categories"]),
+            value["memory_per_cpu"],
+            dict(value["left_out"]),
+        )
+
+
+def number(name: str) -> pl.Expr:
+    """A job's number in its own unit: CPUs, bytes, seconds."""
+    column = pl.col(NUMBERS[name])
+    # No memory is how Slurm writes all that the node has (--mem=0): how much that is, is not said.
+    return pl.when(column > 0).then(column) if name == "memory" else column
+
+
+def type_of(memory_per_cpu: float | None) -> pl.Expr:
+    """Each job's type by its memory per CPU against the cluster's median; null where it asked for none."""
+    if not memory_per_cpu:
+        return pl.lit(None, pl.String)
+    ratio = _per_cpu() / memory_per_cpu
+    return (
+        pl.when(ratio >= APART)
+        .then(pl.lit("memory"))
+        .when(ratio <= 1 / APART)
+        .then(pl.lit("compute"))
+        .when(ratio.is_not_null())
+        .then(pl.lit("balanced"))
+    )
+
+
+def _known(phase: str) -> frozenset[str]:
+    if phase not in KNOWN:
+        raise UsageError(f"no phase {phase!r}; there are {', '.join(KNOWN)}")
+    return KNOWN[phase]
+
+
+def _per_cpu() -> pl.Expr:
+    return number("memory") / pl.when(pl.col("cpus") > 0).then(pl.col("cpus"))
+
+
+def _logs(about: pl.DataFrame, names: tuple[str, ...]) -> NDArray[np.float64]:
+    taken = [number(name).cast(pl.Float64).alias(name) for name in names]
+    made = about.select(taken).select(pl.all().clip(0).log1p().fill_null(np.nan)).to_numpy()
+    return np.where(np.isfinite(made), made, np.nan).reshape(about.height, len(names))
+
+
+def _codes(about: pl.DataFrame, name: str, memory_per_cpu: float | None) -> NDArray[np.int64]:
+    levels = CATEGORIES[name]
+    words = about.with_columns(type=type_of(memory_per_cpu))[name].cast(pl.String)
+    places = words.replace_strict(list(levels), range(len(levels)), default=-1, return_dtype=pl.Int64)
+    return places.fill_null(-1).to_numpy()
+
+
+def _useless(there: NDArray[Any], jobs: int) -> str | None:
+    if not len(there):
+        return "no job has it"
+    if len(there) < PRESENT * jobs:
+        return f"only {len(there) / jobs:.0%} of the jobs have it"
+    return "the same for all jobs" if there.min() == there.max() else None

@@ -1,0 +1,128 @@
+"""Ray, started on this machine for one search, or found where it runs already."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import ray
+
+from forewarn.errors import LearningError, UsageError
+from forewarn.files import writing
+
+CONNECT_SECONDS = 5
+SMALLEST_STORE = 100 * 2**20  # Ray refuses less than 75 MiB
+LONGEST_PATH = 18  # of the folder for temporary files: Ray's sockets in it may have names of 107 bytes
+_SETTINGS_FRAME = b"\0\0\0\4\0\0\0\0\0"  # of HTTP/2, empty: both sides begin with one
+_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent home
+    "RAY_AIR_NEW_OUTPUT": "0",  # the other output cannot be turned off
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the journal is ours
+    "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # Ray's own checkpoints are pickles, and nobody reads them
+}
+
+
+@contextmanager
+def ray_cluster(address: str | None, cores: int, data_bytes: int) -> Iterator[Path]:
+    """Ray for a while, and a private folder for what it writes. What this process has already is used."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    with writing(Path("a temporary folder")):
+        folder = Path(tempfile.mkdtemp(prefix="forewarn-ray-", dir=_short_folder()))
+    ours = not ray.is_initialized()
+    log = logging.getLogger("ray")
+    level = log.level
+    log.setLevel(logging.CRITICAL)  # what matters is raised, or a failed trial
+    handlers = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if not ours:
+                pass
+            elif address is None:
+                _start(folder, cores, data_bytes)
+            else:
+                _connect(address)
+        yield folder
+    finally:
+        if ours:
+            ray.shutdown()
+        if threading.current_thread() is threading.main_thread():
+            for one, handler in handlers.items():  # Ray and Tune put theirs in place, and leave them there
+                signal.signal(one, handler)
+        log.setLevel(level)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(folder: Path, cores: int, data_bytes: int) -> None:
+    kept = Path.home() / ".ray"
+    if not os.access(kept if kept.exists() else kept.parent, os.W_OK):
+        # Ray's processes know each other by a token in the home folder: here by one of this process.
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    try:
+        ray.init(
+            address="local",  # not what RAY_ADDRESS names: a cluster is used when it is asked for
+            num_cpus=cores,
+            num_gpus=0,
+            include_dashboard=False,
+            object_store_memory=SMALLEST_STORE + data_bytes * 5 // 4,
+            log_to_driver=False,
+            configure_logging=False,
+            _temp_dir=str(folder / "r"),  # which Ray opens to everybody; the folder around it stays ours
+        )
+    except Exception as error:
+        raise LearningError(
+            f"Ray, which runs the search, could not start on this machine: {_reason(error)}. It needs about "
+            f"{(SMALLEST_STORE + data_bytes) // 2**20} MiB in /dev/shm (or {folder.parent}), room for its "
+            f"sockets and logs in {folder.parent} (TMPDIR names another place), and ports on 127.0.0.1"
+        ) from None
+
+
+def _connect(address: str) -> None:
+    nobody = f"no Ray cluster answers at {address}"
+    instead = "leave out --ray-address to search on this machine"
+    host, colon, port = address.rpartition(":")
+    try:
+        if address != "auto":
+            if "/" in address or not colon or not host or not port.isdecimal():
+                raise UsageError(
+                    f"{address!r} is no address of a Ray cluster: give HOST:PORT, or auto; {instead}"
+                )
+            _greet(host, int(port))
+        ray.init(address=address, log_to_driver=False, configure_logging=False)
+    except UsageError:
+        raise
+    except Exception as error:
+        raise LearningError(f"{nobody}: {_reason(error)}; {instead}") from None
+
+
+def _greet(host: str, port: int) -> None:
+    """Raise where nobody listens, or somebody who does not speak Ray's HTTP/2: Ray would try for minutes."""
+    with socket.create_connection((host, port), CONNECT_SECONDS) as greeted:
+        if os.environ.get("RAY_USE_TLS", "0") != "0":
+            return
+        greeted.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS_FRAME)
+        if greeted.recv(9)[3:4] != _SETTINGS_FRAME[3:4]:
+            raise OSError("what listens there is not Ray")
+
+
+def _reason(error: Exception) -> str:
+    """The first sentence."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return text.strip().partition("\n")[0].partition(". ")[0].rstrip(".") or type(error).__name__
+
+
+def _short_folder() -> str:
+    usual = tempfile.gettempdir()
+    return usual if len(usual) <= LONGEST_PATH else "/tmp"

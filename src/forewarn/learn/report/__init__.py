@@ -1,0 +1,55 @@
+"""The report on a model: one page for people, and the same as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forewarn.errors import MissingExtraError
+from forewarn.files import whole_file, writing
+from forewarn.learn.report.words import verdict, warnings
+
+FORMAT = 1
+JSON_NAME, HTML_NAME = "report.json", "report.html"
+
+
+def write_report(report: Mapping[str, Any], folder: Path) -> None:
+    """Write `report.json` and `report.html` into a folder, which is made if need be.
+
+    Both have the format, the verdict and the warnings besides what is given. Equal reports give equal files.
+    """
+    try:
+        from forewarn.learn.report.html import render
+    except ImportError:
+        raise MissingExtraError("a report needs an extra: pip install 'forewarn[train]'") from None
+    given = _plain(report)
+    told = {"format": FORMAT, "verdict": verdict(given), "warnings": warnings(given), **given}
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    for name, text in (
+        (JSON_NAME, json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False) + "\n"),
+        (HTML_NAME, render(told)),
+    ):
+        with whole_file(folder / name) as path:
+            path.write_text(text, encoding="utf-8")
+
+
+def _plain(value: Any) -> Any:
+    """The same in JSON's types only: a training that took hours must not end on a NaN of its report.
+
+    >>> _plain({"a": (np.float32(0.5), float("nan")), 3: np.array([1])})
+    {'a': [0.5, None], '3': [1]}
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(part) for part in (sorted(value) if isinstance(value, set | frozenset) else value)]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,0 +1,149 @@
+"""The search for good models: which family, which parameters, which columns.
+
+Trials are fitted on the train block and judged on the block after it in time, never on a random fold. They
+run under Ray Tune, on this machine or on a Ray cluster, one thread each and as many at once as there are
+cores. What has finished is kept in a folder, and a search that was interrupted goes on from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forewarn.errors import LearningError, MissingExtraError, NotEnoughError, UsageError
+from forewarn.learn.families import FAMILIES, family
+from forewarn.learn.families.base import Family
+from forewarn.learn.matrix import Sample
+from forewarn.learn.selection import Rankings
+from forewarn.learn.trials import COMPLETED, FAILED, Journal, Trial
+
+METHODS = ("tpe", "random")
+METRICS = ("log_loss", "pr_auc")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSettings:
+    """How to search. `folder` is where finished trials are kept; its owner removes it."""
+
+    folder: Path
+    families: tuple[str, ...] = FAMILIES
+    trials: int = 20
+    method: str = "tpe"
+    metric: str = "log_loss"
+    seed: int = 0
+    deterministic: bool = False
+    threads: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))  # cores of this machine
+    ray_address: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise UsageError(f"no way of searching {self.method!r}; there are {', '.join(METHODS)}")
+        if self.metric not in METRICS:
+            raise UsageError(f"no metric {self.metric!r} to search by; there are {', '.join(METRICS)}")
+        if self.trials < 1:
+            raise UsageError(f"a search needs at least one trial, not {self.trials}")
+        if self.threads < 1:
+            raise UsageError(f"a search needs at least one thread, not {self.threads}")
+        if not self.families:
+            raise UsageError(f"a search needs a family; there are {', '.join(FAMILIES)}")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchProgress:
+    """How far a search has come."""
+
+    done: int  # trials, those of an earlier run too
+    total: int
+    running: int
+    best: float | None  # the best value of the metric so far
+    elapsed: float  # seconds of this run
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """All trials in order of their numbers."""
+
+    trials: tuple[Trial, ...]
+    metric: str
+    wall_seconds: float  # of this run, Ray's start apart
+    start_seconds: float  # of Ray
+    resumed: int  # trials taken over from a run before
+
+    def best(self, family: str | None = None) -> Trial | None:
+        """The best completed trial of a family, or of all; of equals the first. None: there is none."""
+        found = [t for t in self.trials if t.status == COMPLETED and family in (None, t.family)]
+        return min(found, key=lambda trial: trial.cost(self.metric), default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        """For the report."""
+        best = self.best()
+        return {
+            "metric": self.metric,
+            "best": None if best is None else best.number,
+            "wall_seconds": self.wall_seconds,
+            "start_seconds": self.start_seconds,
+            "resumed": self.resumed,
+            "trials": [trial.to_json() for trial in self.trials],
+        }
+
+
+def search(
+    train: Sample,
+    validation: Sample,
+    rankings: Rankings,
+    settings: SearchSettings,
+    progress: Callable[[SearchProgress], None] = lambda _: None,
+) -> SearchResult:
+    """Try `settings.trials` models. After KeyboardInterrupt or a crash, the same call goes on from there."""
+    for name, sample in (("train", train), ("validation", validation)):
+        if len(np.unique(sample.fails)) < 2:
+            raise NotEnoughError(
+                f"the {name} part of a search has jobs of one class only: nothing to tell apart"
+            )
+    families = {name: family(name) for name in settings.families}
+    identity = {
+        "families": list(settings.families),
+        "method": settings.method,
+        "metric": settings.metric,
+        "seed": settings.seed,
+        "deterministic": settings.deterministic,
+        "data": _fingerprint(train, validation, rankings, families),
+    }
+    with Journal.of(settings.folder / "trials.jsonl", identity) as journal:
+        kept = sum(number < settings.trials for number in journal.trials)
+        start_seconds = wall_seconds = 0.0
+        if kept < settings.trials:
+            try:
+                from forewarn.learn.ray_search import run
+            except ModuleNotFoundError as error:
+                raise MissingExtraError(
+                    f"a search needs {error.name}, which is not installed: pip install 'forewarn[train]'"
+                ) from None
+            start_seconds, wall_seconds = run(
+                families, train, validation, rankings, settings, journal, progress
+            )
+        trials = tuple(journal.trials[number] for number in range(settings.trials))
+    if all(trial.status == FAILED for trial in trials):
+        raise LearningError(
+            f"all {len(trials)} trials of the search failed; the first: {trials[0].family}: {trials[0].error}"
+        )
+    return SearchResult(trials, settings.metric, wall_seconds, start_seconds, kept)
+
+
+def _fingerprint(
+    train: Sample, validation: Sample, rankings: Rankings, families: Mapping[str, Family]
+) -> str:
+    """The same for the same rows, columns, rankings and spaces: the trials of others are not ours."""
+    made = hashlib.blake2b(digest_size=16)
+    spaces = {name: (dict(one.space), dict(one.defaults)) for name, one in families.items()}
+    made.update(repr((train.matrix.names, sorted(train.matrix.categorical), rankings, spaces)).encode())
+    for sample in (train, validation):
+        for part in (sample.matrix.values, sample.fails, sample.weights):
+            made.update(np.ascontiguousarray(part).view(np.uint8).data)
+    return made.hexdigest()

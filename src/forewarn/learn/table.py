@@ -1,0 +1,214 @@
+"""The jobs of a cluster as a model learns them: what was knowable at a phase, and what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from forewarn.errors import UsageError
+from forewarn.features.batch import events_of, ordered, read_inputs, walk
+from forewarn.features.inputs import policed
+from forewarn.features.kernel import layout as L  # noqa: N812
+from forewarn.features.kernel.state import START, SUBMIT, new_state
+from forewarn.features.labels import ran_to_limit
+from forewarn.job.outcomes import Kind, Outcome, kind_of
+from forewarn.learn.matrix import Rows
+from forewarn.learn.population import Population
+from forewarn.store.base import ClusterFacts, Store
+
+PHASES = (*L.PHASES, "posthoc")
+# What the papers' protocol adds: known only at the end, so never served.
+POSTHOC = (
+    *("posthoc_run_time", "posthoc_cpu_time", "posthoc_cpu_rate", "posthoc_cpu_share"),
+    *("posthoc_limit_share", "posthoc_limit_left"),
+    *("posthoc_wait", "posthoc_max_memory", "posthoc_cpus_given"),
+)
+NEW, FREQUENT = 10, 100  # earlier jobs below which a user is new, from which a frequent one
+_ASKED = (
+    *("cluster", "job_id", "submit", "user", "partition", "qos", "time_limit", "memory_asked", "memory_per"),
+    *("cpus_asked", "nodes_asked", "cpus_given", "nodes_given"),
+)
+_BECAME = (
+    *("cluster", "job_id", "submit", "start", "end", "suspended", "outcome", "exit_code", "exit_signal"),
+    *("cpu_time", "max_memory", "cpus_given", "nodes_given", "time_limit"),
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Jobs in order of submit.
+
+    `values` are all features of the phase, of which a feature set takes some. `about` is for splits, slices,
+    profiles, causes and costs, never for a model, save the categories in `encoders.py`: job_id, submit,
+    start, end, run_time, wait, user, partition, qos, outcome, kind (user, system, limit), cpus, nodes,
+    memory (bytes of all the job), cpu_time, max_memory, time_limit, node_hours, activity (new, infrequent,
+    frequent).
+    """
+
+    cluster: str
+    phase: str
+    population: str
+    names: tuple[str, ...]
+    values: NDArray[np.float32]  # jobs × features, NaN is missing
+    fails: NDArray[np.float64]  # 1, 0, NaN where the job has no part or no outcome yet
+    known: NDArray[np.int64]  # when the outcome became known, -1 for not yet
+    moment: NDArray[np.int64]  # of the phase: the submit or the start
+    about: pl.DataFrame
+    # Submits of all jobs, those without a row at this phase too: blocks are cut by them, alike at all phases.
+    all_submits: NDArray[np.int64] | None = None
+
+    @cached_property
+    def submit(self) -> NDArray[np.int64]:
+        """When each job was submitted."""
+        return self.about["submit"].to_numpy()
+
+    @cached_property
+    def labelled(self) -> NDArray[np.bool_]:
+        """Which jobs are examples: of the population, and ended."""
+        return np.isfinite(self.fails) & (self.known >= 0)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The same for the same jobs, features and labels."""
+        made = hashlib.blake2b(digest_size=16)
+        made.update(repr((self.cluster, self.phase, self.population, self.names)).encode())
+        for part in (self.values, self.fails, self.known, self.moment, self.submit):
+            made.update(np.ascontiguousarray(part).view(np.uint8).data)
+        return made.hexdigest()
+
+    def column(self, name: str) -> NDArray[np.float32]:
+        """One feature."""
+        return self.values[:, self.names.index(name)]
+
+    def rows(self, which: Rows) -> Table:
+        """Some of the jobs."""
+        return Table(
+            self.cluster,
+            self.phase,
+            self.population,
+            self.names,
+            self.values[which],
+            self.fails[which],
+            self.known[which],
+            self.moment[which],
+            self.about.filter(pl.Series(which)) if which.dtype == bool else self.about[which],
+        )
+
+
+def read_table(
+    store: Store,
+    cluster: str,
+    phase: str,
+    population: Population,
+    progress: Callable[[int, int], None] | None = None,
+) -> Table:
+    """The table of a cluster's history. At phase `start`, jobs that never started have no row."""
+    if phase not in PHASES:
+        raise UsageError(f"no phase {phase!r}; there are {', '.join(PHASES)}")
+    at = "submit" if phase == "posthoc" else phase
+    inputs = read_inputs(store, cluster, population.policy, phase=at)
+    about = _about(store, cluster)
+    places = L.selected(at, "generic")
+    names = tuple(L.FEATURES[place].name for place in places)
+    events = events_of(inputs)
+    emitted = SUBMIT if at == "submit" else START
+    total = int((events.kinds == emitted).sum())
+    values = np.full((about.height, len(places)), np.nan, np.float32)
+    there = np.zeros(about.height, np.bool_)
+    for _, jobs, out in walk(new_state(), inputs, events, emitted=emitted):
+        values[jobs] = out[:, places]
+        there[jobs] = True
+        if progress:
+            progress(int(there.sum()), total)
+    if phase == "posthoc":
+        names += POSTHOC
+        values = np.hstack([values, _posthoc(about)])
+    about = about.with_columns(_activity(values[:, names.index("user_ended")]))
+    fails = np.where(population.of(about), inputs.results[:, L.R_FAILS], np.nan)
+    moment = inputs.ids["submit"].to_numpy() if at == "submit" else inputs.start
+    table = Table(cluster, phase, population.name, names, values, fails, inputs.known, moment, about)
+    return table if there.all() else replace(table.rows(there), all_submits=table.submit)
+
+
+def _about(store: Store, cluster: str) -> pl.DataFrame:
+    facts = store.clusters().get(cluster, ClusterFacts())
+    asked = [
+        policed(f, facts) for f in ordered(store.scan("job", view="submit", cluster=cluster, columns=_ASKED))
+    ]
+    became = list(ordered(store.scan("job", view="now", cluster=cluster, columns=_BECAME)))
+    if not asked:
+        raise UsageError(
+            f"no cluster {cluster!r} in the store; there are {', '.join(store.clusters()) or 'none'}"
+        )
+    run_time = pl.col("end") - pl.col("start") - pl.col("suspended").fill_null(0)
+    nodes = pl.col("nodes_asked").fill_null(1).clip(1)
+    then = pl.concat(became).with_columns(_kind(pl.concat(became)), run_time=run_time.clip(0))
+    cpus = pl.col("cpus_asked")  # what was given is not known at submit
+    per = (
+        pl.when(pl.col("memory_per") == "cpu").then(cpus).when(pl.col("memory_per") == "node").then(nodes)
+    ).fill_null(1)
+    return pl.concat(asked).select(
+        *("job_id", "submit", "user", "partition", "qos", "time_limit"),
+        cpus=cpus,
+        nodes=nodes,
+        memory=pl.col("memory_asked") * per,
+        start=then["start"],
+        end=then["end"],
+        run_time=then["run_time"],
+        outcome=then["outcome"],
+        kind=then["kind"],
+        cpu_time=then["cpu_time"],
+        max_memory=then["max_memory"],
+        cpus_used=then["cpus_given"],
+        wait=(then["start"] - pl.col("submit")).clip(0),
+        # A log without nodes (SWF) counts processors, which on its machines were nodes.
+        node_hours=then["run_time"].fill_null(0) * _size(then) / 3600,
+    )
+
+
+def _size(then: pl.DataFrame) -> pl.Series:
+    return then.select(pl.coalesce("nodes_given", "cpus_given").fill_null(1).clip(1)).to_series()
+
+
+def _kind(frame: pl.DataFrame) -> pl.Series:
+    """Whose failure it was, for each row: few combinations, each asked once."""
+    cases = frame.select("outcome", "exit_code", "exit_signal", at_limit=ran_to_limit())
+    distinct = cases.unique()
+    kinds = [
+        kind_of(None if outcome is None else Outcome(outcome), code, signal, ran_to_limit=at_limit)
+        for outcome, code, signal, at_limit in distinct.iter_rows()
+    ]
+    return cases.join(
+        distinct.with_columns(kind=pl.Series([k and str(Kind(k)) for k in kinds], dtype=pl.String)),
+        on=cases.columns,
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )["kind"]
+
+
+def _activity(ended: NDArray[np.float32]) -> pl.Series:
+    level = np.searchsorted([NEW, FREQUENT], np.nan_to_num(ended), side="right")
+    return pl.Series("activity", np.array(["new", "infrequent", "frequent"])[level])
+
+
+def _posthoc(about: pl.DataFrame) -> NDArray[np.float32]:
+    run_time, cpus = pl.col("run_time"), pl.coalesce("cpus_used", "cpus")
+    made = about.select(
+        run_time.alias("run_time"),
+        pl.col("cpu_time"),
+        (pl.col("cpu_time") / run_time).alias("cpu_rate"),
+        (pl.col("cpu_time") / (run_time * cpus)).alias("cpu_share"),
+        (run_time / pl.col("time_limit")).alias("limit_share"),
+        (pl.col("time_limit") - run_time).alias("limit_left"),
+        pl.col("wait"),
+        pl.col("max_memory"),
+        cpus.alias("cpus_given"),
+    )
+    return made.cast(pl.Float32).fill_null(np.nan).to_numpy()

@@ -1,0 +1,137 @@
+"""MLflow as Forewarn needs it: quiet, quick to give up, patient with a locked file, without telemetry."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from forewarn.errors import MissingExtraError, RegistryError
+
+# What a site sets itself wins. A server that is down costs two tries of six seconds, not four minutes.
+ENVIRONMENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "6",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
+LOCKED = "database is locked"
+PATIENCE = 120.0  # seconds to wait for another process
+WAITS = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between tries of a locked database
+ENOUGH = 10.0  # seconds of one try: MLflow itself has waited for the lock
+
+
+class Tracking:
+    """MLflow's client: the same methods, with every failure told as a `RegistryError`."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self._client = self._patiently(lambda: _client(uri))
+
+    @property
+    def has_server(self) -> bool:
+        """Whether a server keeps the artifacts, and not this process."""
+        return self.uri.startswith(("http://", "https://"))
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return self._patiently(lambda: getattr(self._client, method)(*args, **kwargs))
+
+        return call
+
+    def _patiently(self, ask: Callable[[], Any]) -> Any:
+        for wait in (*WAITS, None):
+            begun = time.monotonic()
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # MLflow's and SQLAlchemy's, about their own code
+                    return ask()
+            except MissingExtraError:
+                raise
+            # Whatever a server, a database or a store of artifacts may raise: there is no list of it, and a
+            # model just trained must outlive all of it.
+            except Exception as error:
+                # SQLite does not wait at all where two that have read both want to write.
+                waited = LOCKED not in str(error) or time.monotonic() - begun > ENOUGH
+                if wait is None or waited:
+                    raise RegistryError(f"{shown(self.uri)}: {shown(_in_words(error))}") from error
+            time.sleep(wait)
+        raise AssertionError("the last try returns or raises")
+
+
+@contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """Hold a lock file while the block runs; another process that holds it is waited for."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    until = time.monotonic() + PATIENCE
+    with lock.open("w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise RegistryError(
+                        f"{lock}: another process has been changing the registry for {PATIENCE:.0f} s. "
+                        "Try again"
+                    ) from None
+            time.sleep(0.05)
+        yield
+
+
+def embedded_uri(database: Path) -> str:
+    """The tracking URI of a local file."""
+    return f"sqlite:///{database.absolute()}"
+
+
+def shown(text: str) -> str:
+    """A URI, or what tells of one, without the password that may stand in it.
+
+    >>> shown("no answer from https://ml:secret@mlflow.example.org:5000/x")
+    'no answer from https://mlflow.example.org:5000/x'
+    """
+    return re.sub(r"(?<=://)[^/\s]*@", "", text)
+
+
+def _client(uri: str) -> Any:
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    try:
+        from mlflow import MlflowClient
+    except ImportError:
+        raise MissingExtraError(
+            "the model registry needs MLflow, which is not installed: pip install 'forewarn[train]'"
+        ) from None
+    for name in (
+        "mlflow",
+        "alembic",
+        "sqlalchemy",
+        "urllib3",
+    ):  # errors come as exceptions, which say it once
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return MlflowClient(tracking_uri=uri, registry_uri=uri)
+
+
+def _in_words(error: Exception) -> str:
+    """What of an error a person can act on: MLflow wraps the system's answer in long lines of its own.
+
+    >>> _in_words(OSError("Max retries exceeded with url: /x (… [Errno 111] Connection refused'))"))
+    'cannot be reached: Connection refused. Is it running, and is the setting `tracking` right?'
+    """
+    text = str(error)
+    if "Max retries exceeded" in text:
+        reason = re.search(r"\[Errno -?\d+\] ([\w ]+)|(timed out)", text)
+        why = (reason[1] or reason[2]) if reason else text.partition("\n")[0]
+        return f"cannot be reached: {why}. Is it running, and is the setting `tracking` right?"
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)

@@ -1,0 +1,174 @@
+"""A training: fit, judge on the test part, say what became of it, make the bundle."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forewarn import __version__
+from forewarn.errors import LearningError
+from forewarn.learn.bundle import Bundle
+from forewarn.learn.causes import Causes
+from forewarn.learn.ensemble import Recipe
+from forewarn.learn.evaluation import evaluate
+from forewarn.learn.fitting import Fitted, Settings, Watch, fit, unwatched
+from forewarn.learn.manifest import Facts, FileFacts, Manifest
+from forewarn.learn.population import POPULATIONS
+from forewarn.learn.report import write_report
+from forewarn.learn.split import gap
+from forewarn.learn.table import Table
+
+_NO_SEARCH = ("threads", "ray_address", "trials", "threshold")  # settings that make no other search
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A model that may serve, and the report on it."""
+
+    bundle: Bundle
+    report: dict[str, Any]
+    recipes: tuple[tuple[float, Recipe], ...]  # how much each counts
+
+    def save(self, folder: Path) -> Manifest:
+        """Write the bundle with the report in it."""
+
+        def with_hashes(partial: Path, files: Mapping[str, FileFacts]) -> None:
+            hashes = {name: file.sha256 for name, file in files.items()}
+            write_report(self.report | {"hashes": hashes}, partial)
+
+        return self.bundle.save(folder, with_hashes)
+
+
+def train(
+    table: Table,
+    settings: Settings,
+    *,
+    searches: Path,
+    now: int,
+    absence: Sequence[str] = (),
+    watch: Watch = unwatched,
+) -> Trained:
+    """Train on a table. `searches` keeps unfinished searches, `absence` is what the report warns of."""
+    if table.phase == "posthoc":
+        raise LearningError(
+            "a posthoc model uses what is known only at the end: it can be measured, not made"
+        )
+    fitted = fit(table, settings, folder=searches / search_key(table, settings), watch=watch)
+    matrix = fitted.assembly.matrix(table, fitted.learnt)
+    with watch("causes"):
+        causes = Causes.fit(
+            matrix,
+            table.about[fitted.learnt],
+            table.fails[fitted.learnt],
+            np.ones(len(fitted.learnt)),
+            seed=settings.seed,
+            threads=settings.threads,
+        )
+    with watch("judging"):
+        report = _report(table, fitted, causes, settings, now, list(absence))
+    bundle = Bundle(
+        facts=Facts(
+            cluster=table.cluster,
+            phase=table.phase,
+            feature_set=settings.feature_set,
+            population=table.population,
+            data=table.fingerprint,
+            created=now,
+            learnt_until=fitted.parts.cuts[2],
+            seed=settings.seed,
+            settings=dataclasses.asdict(settings),
+            metrics=_metrics(report["evaluation"]),
+        ),
+        assembly=fitted.assembly,
+        ensemble=fitted.ensemble,
+        calibration=fitted.calibration,
+        thresholds=fitted.thresholds,
+        abstention=fitted.abstention,
+        base_rate=float(table.fails[fitted.learnt].mean()),
+        jobs=len(fitted.learnt),
+        causes=causes,
+        profiles=fitted.profiles,
+    )
+    return Trained(bundle, report, fitted.recipes)
+
+
+def search_key(table: Table, settings: Settings) -> str:
+    """Names a search: the same for the same data and settings, so that a crashed one is taken up again."""
+    told = {k: v for k, v in dataclasses.asdict(settings).items() if k not in _NO_SEARCH}
+    made = json.dumps([table.fingerprint, __version__, told], sort_keys=True)
+    return hashlib.sha256(made.encode()).hexdigest()[:24]
+
+
+def _report(
+    table: Table, fitted: Fitted, causes: Causes, settings: Settings, now: int, absence: list[str]
+) -> dict[str, Any]:
+    rows = fitted.parts.test
+    test = fitted.assembly.matrix(table, rows)
+    p = fitted.calibration(fitted.ensemble.margins(test))
+    columns = {name: table.column(name)[rows] for name in table.names}
+    abstained = fitted.abstention.abstains(columns)
+    importance = fitted.ensemble.importance()
+    correlation = fitted.rankings.by["correlation"]
+    return {
+        "model": {
+            "created": datetime.fromtimestamp(now, UTC).isoformat(),
+            "forewarn": __version__,
+            "cluster": table.cluster,
+            "phase": table.phase,
+            "feature_set": settings.feature_set,
+            "population": {"name": table.population, "in_words": POPULATIONS[table.population].in_words},
+            "families": list(settings.families),
+            "members": [{"weight": weight, **recipe.to_json()} for weight, recipe in fitted.recipes],
+        },
+        "data": {
+            "jobs": int(table.labelled.sum()),
+            "fingerprint": table.fingerprint,
+            "gap": gap(table, fitted.learnt),
+            "blocks": {
+                name: _block(table, getattr(fitted.parts, name))
+                for name in ("train", "search", "calibrate", "test")
+            },
+        },
+        "search": fitted.search and fitted.search.to_json(),
+        "selection": fitted.rankings.to_json(),
+        "features": [
+            {"name": name, "importance": share, "correlation": correlation.get(name)}
+            for name, share in importance.items()
+        ],
+        "imbalance": {"how": settings.imbalance, "active": fitted.active},
+        "calibration": fitted.calibration.to_json(),
+        "thresholds": {rule: found.to_json() for rule, found in fitted.thresholds.items()},
+        "abstention": fitted.abstention.to_json() | {"share_of_test": float(abstained.mean())},
+        "evaluation": evaluate(
+            table, rows, p, fitted.threshold.value, train_rows=fitted.learnt, seed=settings.seed
+        ),
+        "causes": causes.evaluate(test, table.about[rows], table.fails[rows]),
+        "profiles": fitted.profiles.describe(table, fitted.learnt),
+        "absence": absence,
+    }
+
+
+def _metrics(evaluation: Mapping[str, Any]) -> dict[str, float]:
+    """The few figures by which models are compared in a list."""
+    found = evaluation["ranking"] | {
+        name: evaluation["at_threshold"][name] for name in ("accuracy", "precision", "recall", "f1")
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _block(table: Table, rows: NDArray[np.int64]) -> dict[str, Any]:
+    return {
+        "jobs": len(rows),
+        "base_rate": float(table.fails[rows].mean()),
+        "from": datetime.fromtimestamp(int(table.submit[rows].min()), UTC).isoformat(),
+        "to": datetime.fromtimestamp(int(table.submit[rows].max()), UTC).isoformat(),
+    }

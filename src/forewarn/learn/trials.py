@@ -1,0 +1,125 @@
+"""What a search tries, what came of it, and the journal by which it goes on after a crash."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self, TextIO
+
+from forewarn.errors import LearningError
+from forewarn.files import writing
+
+COMPLETED, STOPPED, FAILED = "completed", "stopped", "failed"
+# Where fits are compared, in rounds × learning rate: a small rate needs more rounds to come as far.
+MILESTONES = (2, 4, 8, 16, 32)
+VERSION = 1  # of the journal's form
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What a trial fits: a family with its parameters, on some of the columns."""
+
+    number: int
+    family: str
+    params: Mapping[str, Any]
+    features: tuple[str, ...]
+    features_by: str  # all, or the measure that chose them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial(Choice):
+    """A choice, and how it did on the validation rows. A failed one has no measures, but an error."""
+
+    status: str  # completed, stopped (others were better at that point), failed
+    loss: float | None = None  # log loss
+    roc_auc: float | None = None
+    pr_auc: float | None = None
+    rounds: int = 0  # of boosting, or trees: what a refit needs
+    seconds: float = 0.0  # its own, without waiting for a core
+    error: str = ""
+    curve: Mapping[int, float] = field(default_factory=dict)  # the loss at milestones of the fit
+
+    def cost(self, metric: str) -> float:
+        """The less, the better."""
+        value = self.loss if metric == "log_loss" else self.pr_auc and -self.pr_auc
+        return float("inf") if value is None else value
+
+    def to_json(self) -> dict[str, Any]:
+        """For the journal and the report."""
+        return {**asdict(self), "features": list(self.features), "curve": list(self.curve.items())}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """From the journal."""
+        return cls(**{**value, "features": tuple(value["features"]), "curve": dict(value["curve"])})
+
+
+class Journal:
+    """Finished trials as lines of JSON, each on disk before the next is begun. Nothing is unpickled."""
+
+    def __init__(self, file: TextIO, trials: dict[int, Trial]) -> None:
+        self._file = file
+        self.trials = trials
+
+    def add(self, trial: Trial) -> None:
+        """Keep one more."""
+        self.trials[trial.number] = trial
+        self._write(trial.to_json())
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        with writing(Path(self._file.name)):
+            self._file.write(json.dumps(line, allow_nan=False) + "\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+    @classmethod
+    @contextmanager
+    def of(cls, path: Path, identity: Mapping[str, Any]) -> Iterator[Self]:
+        """The journal of a search. One of another search at this place is begun anew."""
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = path.open("a+", encoding="utf-8", errors="replace")
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise LearningError(
+                    f"{path.parent}: another search keeps its trials here; wait until it has ended"
+                ) from None
+            head = {"version": VERSION, **identity}
+            trials, good = _read(file, head)
+            file.truncate(good)  # what a crash left half written
+            journal = cls(file, trials)
+            if not good:
+                journal._write(head)
+            try:
+                yield journal
+            finally:
+                if not journal.trials:  # nothing to go on from
+                    path.unlink(missing_ok=True)
+                    with suppress(OSError):
+                        path.parent.rmdir()
+
+
+def _read(file: TextIO, head: Mapping[str, Any]) -> tuple[dict[int, Trial], int]:
+    """The trials of a journal that begins with this head, and how many bytes of it are whole."""
+    file.seek(0)
+    trials: dict[int, Trial] = {}
+    good = 0
+    for place, line in enumerate(file):
+        try:
+            value = json.loads(line) if line.endswith("\n") else {}
+            if place == 0 and value != head:
+                break
+            if place:
+                trial = Trial.from_json(value)
+                trials[trial.number] = trial
+        except (ValueError, TypeError, KeyError):
+            break
+        good += len(line.encode())
+    return trials, good

@@ -1,0 +1,67 @@
+"""Bundles to register: some that hold no model, since the registry looks at hashes only, and a tiny one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forewarn.learn.abstention import RUNGS, Abstention, Rung
+from forewarn.learn.assembly import Assembly
+from forewarn.learn.bundle import Bundle
+from forewarn.learn.calibration import calibrate
+from forewarn.learn.encoders import Encoders
+from forewarn.learn.ensemble import Ensemble, Member, Recipe
+from forewarn.learn.families.base import probabilities
+from forewarn.learn.families.online import OnlineModel
+from forewarn.learn.manifest import MODEL, Facts, Manifest, json_text
+from forewarn.learn.thresholds import choose
+
+FACTS: dict[str, Any] = {
+    "cluster": "alps",
+    "phase": "submit",
+    "feature_set": "generic",
+    "population": "wasted",
+    "data": "d" * 32,
+    "seed": 3,
+    "settings": {"trials": 20, "shares": [0.6, 0.4]},
+    "metrics": {"roc_auc": 0.81, "f1": 0.6},
+}
+
+
+def make_bundle(folder: Path, created: int = 1_700_000_000, **facts: Any) -> Path:
+    (folder / "members" / "0-xgboost").mkdir(parents=True)
+    (folder / "members" / "0-xgboost" / "model.ubj").write_bytes(os.urandom(20_000))
+    recipe = {"family": "xgboost", "params": {}, "features": ["a", "b"], "rounds": 3}
+    model = {
+        "members": [{"weight": 1.0, "recipe": recipe}],
+        "thresholds": [{"rule": "f1", "value": 0.4, "evidence": {}}],
+        "base_rate": 0.2,
+        "jobs": 1234,
+    }
+    (folder / MODEL).write_text(json_text(model))
+    (folder / "report.html").write_text("<p>good</p>")
+    Manifest.seal(folder, Facts(**{**FACTS, "created": created, **facts}))
+    return folder
+
+
+def tiny_bundle(created: int = 1_700_000_000) -> Bundle:
+    """The smallest that works: the online regression alone."""
+    random = np.random.default_rng(created)
+    margins = random.normal(size=500)
+    fails = (random.random(500) < probabilities(margins)).astype(np.float64)
+    calibration = calibrate(margins, fails)
+    recipe = Recipe("online", {}, ("online",), 0)
+    model = OnlineModel(("online",), frozenset())
+    return Bundle(
+        facts=Facts(**FACTS, created=created),
+        assembly=Assembly("submit", ("online",), Encoders({})),
+        ensemble=Ensemble((Member(1.0, recipe, model),)),
+        calibration=calibration,
+        thresholds={"f1": choose("f1", calibration(margins), fails)},
+        abstention=Abstention(tuple(Rung(True, 0, None, None, None, None) for _ in RUNGS)),
+        base_rate=float(fails.mean()),
+        jobs=len(fails),
+    )

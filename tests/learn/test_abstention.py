@@ -1,0 +1,100 @@
+"""Too little evidence: learnt where the model does not carry, said in words, and rare."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+import pytest
+
+from forewarn.learn.abstention import REQUEST, RUNGS, Abstention, Rung
+from forewarn.learn.families.base import probabilities
+from forewarn.learn.metrics import Judged
+from forewarn.learn.split import split
+from forewarn.learn.table import Table
+
+ENDED = ("user_ended", "user_request_ended", "user_name_ended")
+# One job for each rung: ended jobs of its user, of those with its request, with its name.
+LADDER = np.array([[0, 0, 0], [2, 2, 2], [9, 0, 9], [10, 0, 0], [500, 4, 0], [10, 0, 5]], float)
+
+
+def columns(ended: np.ndarray, **more: np.ndarray) -> dict[str, np.ndarray]:
+    return {**dict(zip(ENDED, ended.T, strict=True)), "cpus": np.ones(len(ended)), **more}
+
+
+def made(carries: Callable[[np.ndarray], np.ndarray], jobs: int = 600) -> tuple[Table, np.ndarray]:
+    """As many jobs on each rung; the model knows the truth where it carries and else guesses."""
+    random = np.random.default_rng(0)
+    rung = np.tile(np.arange(6), jobs)
+    truth = random.normal(-1, 1.5, len(rung))
+    fails = (random.random(len(rung)) < probabilities(truth)).astype(float)
+    told = np.where(carries(rung), truth, random.permutation(truth))
+    given = columns(LADDER[rung])
+    values = np.array(list(given.values()), np.float32).T
+    submit = np.arange(len(rung)) * 600
+    about = pl.DataFrame({"user": [f"u{place % 40}" for place in range(len(rung))], "submit": submit})
+    table = Table("made", "submit", "papers", tuple(given), values, fails, submit, submit, about)
+    return table, probabilities(told)
+
+
+def test_the_ladder_is_climbed_by_the_users_jobs_and_then_by_those_alike() -> None:
+    table, p = made(lambda rung: rung >= 0)
+    for place in range(6):
+        only = Abstention(tuple(Rung(other != place, 0, None, None, None, None) for other in range(6)))
+        assert only.abstains(columns(LADDER)).tolist() == [other == place for other in range(6)]
+    assert Abstention.fit(table, np.arange(len(p)), p).abstains(columns(LADDER)).tolist() == [False] * 6
+
+
+@pytest.mark.parametrize("weak", [{0}, {0, 1}, {0, 3}])
+def test_it_finds_the_rungs_on_which_the_model_guesses(weak: set[int]) -> None:
+    table, p = made(lambda rung: ~np.isin(rung, list(weak)))
+    found = Abstention.fit(table, np.arange(len(p)), p)
+    assert {place for place, rung in enumerate(found.rungs) if not rung.carries} == weak
+    assert [bool(reason) for reason in found.why(columns(LADDER))] == [place in weak for place in range(6)]
+
+
+def test_a_new_users_jobs_are_not_judged_where_there_were_none_to_learn_from() -> None:
+    table, p = made(lambda rung: rung >= 0)
+    experienced = np.flatnonzero(np.tile(np.arange(6), 600) >= 3)
+    found = Abstention.fit(table, experienced, p[experienced])
+    assert found.abstains(columns(LADDER)).tolist() == [True, True, False, False, False, False]
+    assert "too few such jobs" in str(found.why(columns(LADDER))[0])
+
+
+def test_the_reason_is_said_in_words() -> None:
+    table, p = made(lambda rung: rung > 0)
+    found = Abstention.fit(table, np.arange(len(p)), p)
+    reason = str(found.why(columns(LADDER))[0])
+    assert reason.startswith(f"not enough evidence: {RUNGS[0]}; for 600 such jobs the model was not better")
+    assert found.why(columns(LADDER))[1:] == [None] * 5
+
+
+def test_a_job_of_which_nothing_is_known_is_never_judged() -> None:
+    table, p = made(lambda rung: rung >= 0)
+    found = Abstention.fit(table, np.arange(len(p)), p)
+    nothing = dict.fromkeys((*ENDED, *REQUEST, "hour"), np.full(2, np.nan))
+    nothing["cpus"] = np.array([np.nan, 4.0])
+    assert found.abstains(nothing).tolist() == [True, False]
+    assert "nothing of its request is known" in str(found.why(nothing)[0])
+    assert found.abstains({"hour": np.array([3.0])}).tolist() == [True]
+
+
+def test_it_survives_the_bundle() -> None:
+    table, p = made(lambda rung: rung > 1, jobs=100)
+    found = Abstention.fit(table, np.arange(len(p)), p)
+    again = Abstention.from_json(json.loads(json.dumps(found.to_json(), allow_nan=False)))
+    assert again == found
+    assert Abstention.fit(table, np.arange(len(p)), p) == found
+
+
+def test_on_a_simulated_cluster_few_jobs_are_left_unjudged(table: Table) -> None:
+    parts = split(table)
+    p = probabilities(table.column("online").astype(float))
+    found = Abstention.fit(table, parts.calibrate, p[parts.calibrate])
+    given = {name: table.column(name)[parts.test] for name in table.names}
+    silent = found.abstains(given)
+    fails, p = table.fails[parts.test], p[parts.test]
+    assert silent.mean() < 0.5
+    assert Judged(fails[~silent], p[~silent]).roc_auc() > 0.6

@@ -1,0 +1,86 @@
+"""What a model sees of a table."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from forewarn.errors import NotEnoughError
+from forewarn.features.kernel import layout
+from forewarn.learn.assembly import Assembly
+from forewarn.learn.encoders import Encoders
+from forewarn.learn.profiles import Profiles
+from forewarn.learn.split import split
+from forewarn.learn.table import POSTHOC, Table
+
+
+@pytest.fixture(scope="module")
+def rows(table: Table) -> np.ndarray:
+    return split(table).train
+
+
+def test_a_restricted_model_sees_no_identity_and_no_history(table: Table, rows: np.ndarray) -> None:
+    private = {feature.name for feature in layout.FEATURES if feature.private}
+    assert private & set(Assembly.fit(table, rows, "generic").features)
+    assert not private & set(Assembly.fit(table, rows, "restricted").features)
+
+
+def test_no_column_counts_the_jobs_of_a_user(table: Table, rows: np.ndarray) -> None:
+    assert not [name for name in Assembly.fit(table, rows, "generic").features if name.endswith("_ended")]
+
+
+def test_what_says_nothing_is_left_out(table: Table, rows: np.ndarray) -> None:
+    made = Assembly.fit(table, rows, "generic")
+    values = made.matrix(table, rows).values[:, : len(made.features)]
+    for name, column in zip(made.features, values.T, strict=True):
+        assert len(np.unique(column[np.isfinite(column)])) + np.isnan(column).any() > 1, name
+
+
+def test_a_set_that_the_source_cannot_fill(table: Table, rows: np.ndarray) -> None:
+    empty = Table(
+        table.cluster, table.phase, table.population, table.names, np.full_like(table.values, np.nan),
+        table.fails, table.known, table.moment, table.about,
+    )  # fmt: skip
+    with pytest.raises(NotEnoughError, match="`swf` is empty here"):
+        Assembly.fit(empty, rows, "swf")
+
+
+def test_a_new_partition_is_missing(table: Table, rows: np.ndarray) -> None:
+    made = Assembly.fit(table, rows, "generic")
+    assert "partition" in made.encoders.categories
+    matrix = made.matrix(table, rows[:5])
+    assert np.isfinite(matrix.columns(("partition",)).values).all()
+    about = table.about[rows[:5]].with_columns(partition=pl.lit("brand new"))
+    place = list(made.encoders.categories).index("partition")
+    assert np.isnan(made.encoders.codes(about)[:, place]).all()
+
+
+def test_categories_are_ordered_the_same_every_time() -> None:
+    about = pl.DataFrame({"partition": ["b"] * 40 + ["a"] * 40 + ["rare"]})
+    assert Encoders.fit(about, ("partition",)).categories == {"partition": ("a", "b")}
+    assert Encoders.fit(about.reverse(), ("partition",)).categories == {"partition": ("a", "b")}
+
+
+def test_profiles_can_be_columns_and_all_comes_back_from_json(table: Table, rows: np.ndarray) -> None:
+    profiles = Profiles.fit(table, rows, seed=0)
+    made = Assembly.fit(table, rows, "generic", profiles)
+    matrix = made.matrix(table, rows[:50])
+    assert set(profiles.feature_names) <= set(matrix.names)
+    back = Assembly.from_json(json.loads(json.dumps(made.to_json())), profiles)
+    again = back.matrix(table, rows[:50])
+    assert again.names == matrix.names
+    assert np.array_equal(again.values, matrix.values, equal_nan=True)
+
+
+def test_a_row_is_the_same_alone_and_among_others(table: Table, rows: np.ndarray) -> None:
+    made = Assembly.fit(table, rows, "generic", Profiles.fit(table, rows, seed=0))
+    together = made.matrix(table, rows[:20]).values
+    alone = np.vstack([made.matrix(table, rows[place : place + 1]).values for place in range(20)])
+    np.testing.assert_allclose(alone, together, rtol=1e-6)
+
+
+def test_what_is_known_at_the_end_is_in_no_model_that_serves(table: Table, rows: np.ndarray) -> None:
+    assert not set(POSTHOC) & set(table.names)

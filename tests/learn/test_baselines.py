@@ -1,0 +1,63 @@
+"""The rules that a model has to beat, on the real columns and on made ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from forewarn.learn.baselines import RULES, baselines, best_baseline
+from forewarn.learn.metrics import f1
+from forewarn.learn.table import Table
+
+NAN = np.nan
+
+
+def made(fails: list[float]) -> Table:
+    columns = {
+        "user_last": [1, 1, 0, NAN],
+        "user_name_last": [0, NAN, NAN, NAN],
+        "user_request_last": [0, NAN, 1, NAN],
+    }
+    values = np.array(list(columns.values()), np.float32).T
+    at = np.arange(4)
+    about = pl.DataFrame({"submit": at})
+    return Table("made", "submit", "papers", tuple(columns), values, np.array(fails), at, at, about)
+
+
+@pytest.mark.parametrize(("mostly", "left"), [(0.0, False), (1.0, True)])
+def test_each_rule_falls_back_as_its_name_says_and_then_on_the_majority_of_train(
+    mostly: float, left: bool
+) -> None:
+    everything = np.arange(4)
+    found = baselines(made([mostly] * 3 + [1 - mostly]), everything, everything)
+    assert {name: alarms.tolist() for name, alarms in found.items()} == {
+        "majority": [left] * 4,
+        "last_user": [True, True, False, left],
+        "last_user_name": [False, left, left, left],
+        "last_user_request": [False, left, True, left],
+        "last_user_request_else_user": [False, True, True, left],
+        "last_user_name_else_user": [False, True, False, left],
+    }
+
+
+def test_the_majority_is_of_train_and_the_alarms_of_the_rows_asked_for() -> None:
+    table = made([1, 1, 0, 0])
+    assert baselines(table, np.array([3]), np.array([0, 1]))["majority"].tolist() == [True]
+    assert baselines(table, np.array([3]), np.array([2, 3]))["majority"].tolist() == [False]
+
+
+def test_the_best_is_the_one_with_the_highest_f1() -> None:
+    table = made([1, 1, 0, 0])
+    found = baselines(table, np.arange(4), np.arange(4))
+    assert best_baseline(found, table.fails) == "last_user"
+
+
+def test_on_a_simulated_cluster_the_last_outcome_beats_the_majority(table: Table) -> None:
+    rows = np.flatnonzero(table.labelled)
+    early, late = np.array_split(rows, 2)
+    found = baselines(table, late, early)
+    assert list(found) == list(RULES)
+    assert all(alarms.dtype == bool and len(alarms) == len(late) for alarms in found.values())
+    best = best_baseline(found, table.fails[late])
+    assert f1(table.fails[late], found[best]) > f1(table.fails[late], found["majority"])

@@ -1,0 +1,132 @@
+"""A model is made of what was known before the test part, and of nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from forewarn.errors import LearningError, NotEnoughError, UsageError
+from forewarn.learn.benchmark import benchmark, figures
+from forewarn.learn.fitting import Fitted, Settings, fit
+from forewarn.learn.population import POPULATIONS
+from forewarn.learn.prequential import retrained, static
+from forewarn.learn.table import Table, read_table
+from forewarn.learn.train import train
+from forewarn.store.base import Store
+
+SETTINGS = Settings(families=("xgboost", "online"), trials=2, deterministic=True, threads=2)
+ONLINE = Settings(families=("online",))
+DAY = 86_400
+
+
+@pytest.fixture(scope="module")
+def fitted(table: Table, tmp_path_factory: pytest.TempPathFactory) -> Fitted:
+    return fit(table, SETTINGS, folder=tmp_path_factory.mktemp("search"))
+
+
+def rewritten(table: Table, later: np.ndarray) -> Table:
+    """The same jobs, but some ended otherwise."""
+    return dataclasses.replace(table, fails=np.where(later, 1 - table.fails, table.fails))
+
+
+def test_the_test_part_has_no_say(table: Table, fitted: Fitted, tmp_path: Path) -> None:
+    """With every outcome that was not known at the last cut turned round, the model is the same."""
+    unknown = table.known >= fitted.parts.cuts[2]
+    assert unknown.sum() > 500
+    again = fit(rewritten(table, unknown), SETTINGS, folder=tmp_path)
+    rows = fitted.parts.test
+    assert np.array_equal(fitted.probabilities(table, rows), again.probabilities(table, rows))
+    assert fitted.threshold.value == again.threshold.value
+    # And the proof can fail: an outcome that was known does change it.
+    known = rewritten(table, (table.submit >= fitted.parts.cuts[1]) & (table.known < fitted.parts.cuts[2]))
+    other = fit(known, ONLINE, folder=tmp_path / "other")
+    assert other.calibration != fit(table, ONLINE, folder=tmp_path / "one").calibration
+
+
+def test_a_model_is_better_than_chance_on_jobs_to_come(table: Table, fitted: Fitted) -> None:
+    found = benchmark_of(table, fitted)
+    assert found["roc_auc"] > 0.65
+    assert found["intervals"]["roc_auc"][0] > 0.6
+
+
+def benchmark_of(table: Table, fitted: Fitted) -> dict:
+    return figures(table, fitted, static(table, fitted), seed=0)
+
+
+def test_a_retrained_model_knows_only_what_was_known_when_it_was_made(table: Table, fitted: Fitted) -> None:
+    said = retrained(table, fitted, SETTINGS, every=DAY)
+    begin = fitted.parts.cuts[2] + 2 * DAY
+    early = table.submit[said.rows] < begin
+    assert 0 < early.sum() < len(early)
+    again = retrained(rewritten(table, table.known >= begin), fitted, SETTINGS, every=DAY)
+    assert np.array_equal(said.p[early], again.p[early])
+    assert np.array_equal(said.thresholds[early], again.thresholds[early])
+    assert not np.array_equal(said.p[~early], again.p[~early])
+    assert said.retrained == len(np.unique((table.submit[said.rows] - fitted.parts.cuts[2]) // DAY))
+
+
+def test_the_online_family_needs_no_search(table: Table, tmp_path: Path) -> None:
+    made = fit(table, ONLINE, folder=tmp_path)
+    assert made.search is None
+    assert [recipe.family for _, recipe in made.recipes] == ["online"]
+    assert benchmark_of(table, made)["roc_auc"] > 0.6
+
+
+def test_online_without_history_features(table: Table, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="needs features of history"):
+        fit(table, dataclasses.replace(ONLINE, feature_set="restricted"), folder=tmp_path)
+
+
+@pytest.mark.parametrize("how", ["weights", "smote", "active"])
+def test_every_way_to_balance_makes_a_calibrated_model(table: Table, tmp_path: Path, how: str) -> None:
+    settings = Settings(families=("xgboost",), trials=1, imbalance=how, threads=2)
+    made = fit(table, settings, folder=tmp_path)
+    found = benchmark_of(table, made)
+    assert found["roc_auc"] > 0.6
+    assert found["ece"] < 0.12  # a balanced sample has half its jobs fail: uncorrected it would be far off
+    assert (made.active is not None) == (how == "active")
+    if how == "active":
+        assert len(made.left_out)
+        assert not set(made.learnt) & set(made.left_out)
+        assert set(made.held_out) & set(made.learnt)  # what is newer than the choice is learnt from
+        assert retrained(table, made, settings, every=30 * DAY).retrained == 1
+
+
+def test_a_rule_that_was_asked_for_is_followed_in_time(table: Table, fitted: Fitted) -> None:
+    careful = retrained(table, fitted, dataclasses.replace(SETTINGS, threshold="precision=0.9"), every=DAY)
+    plain = retrained(table, fitted, SETTINGS, every=DAY)
+    assert np.array_equal(careful.p, plain.p)
+    assert np.median(careful.thresholds) > np.median(plain.thresholds)
+
+
+def test_phases_are_judged_on_the_same_jobs_and_posthoc_is_labelled(
+    cluster: tuple[Store, str], tmp_path: Path
+) -> None:
+    store, name = cluster
+
+    def read(phase: str) -> Table:
+        return read_table(store, name, phase, POPULATIONS["papers"])
+
+    found = benchmark(read, ("submit", "start", "posthoc"), ONLINE, searches=tmp_path)
+    assert list(found) == ["submit", "start", "posthoc"]
+    assert found["start"]["submit_on_these_jobs"]["n"] == found["start"]["n"] < found["submit"]["n"]
+    assert "never served" in found["posthoc"]["protocol"]
+    assert set(found["submit"]["baselines"]) == {
+        *("majority", "last_user", "last_user_name", "last_user_request"),
+        *("last_user_request_else_user", "last_user_name_else_user"),
+    }
+
+
+def test_a_posthoc_model_cannot_be_made(cluster: tuple[Store, str], tmp_path: Path) -> None:
+    table = read_table(*cluster, "posthoc", POPULATIONS["papers"])
+    with pytest.raises(LearningError, match="known only at the end"):
+        train(table, ONLINE, searches=tmp_path, now=0)
+
+
+def test_all_features_missing(table: Table, tmp_path: Path) -> None:
+    empty = dataclasses.replace(table, values=np.full_like(table.values, np.nan))
+    with pytest.raises(NotEnoughError, match="empty here"):
+        fit(empty, SETTINGS, folder=tmp_path)

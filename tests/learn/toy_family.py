@@ -1,0 +1,118 @@
+"""Families of the tests of the search: quick, without any library, and one that cannot fit."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forewarn.learn.families.base import (
+    Family,
+    Model,
+    OneOf,
+    OnRound,
+    Params,
+    Range,
+    Real,
+    Whole,
+    probabilities,
+)
+from forewarn.learn.matrix import Matrix, Sample
+
+
+class ToyModel(Model):
+    def __init__(self, weights: NDArray[np.float64], rounds: int, names: tuple[str, ...]) -> None:
+        self.weights, self.rounds, self.names, self.categorical = weights, rounds, names, frozenset()
+
+    def margins(self, matrix: Matrix) -> NDArray[np.float64]:
+        return _with_bias(matrix) @ self.weights
+
+    def contributions(self, matrix: Matrix) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    def importance(self) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    def save(self, folder: Path) -> None:
+        raise NotImplementedError
+
+
+class Toy(Family):
+    """Logistic regression by gradient descent: boosting in small, with rounds and a learning rate."""
+
+    name = "toy"
+    defaults: ClassVar[Params] = {"learning_rate": 0.5, "rounds": 60, "shrink": 0.0}
+    space: ClassVar[Mapping[str, Range]] = {
+        "learning_rate": Real(0.05, 1.0, log=True),
+        "rounds": Whole(20, 80),
+        "shrink": OneOf((0.0, 0.01, 0.1)),
+    }
+
+    def fit(
+        self,
+        train: Sample,
+        params: Params,
+        *,
+        seed: int,
+        threads: int,
+        validation: Sample | None = None,
+        on_round: OnRound | None = None,
+    ) -> Model:
+        assert validation is not None
+        assert on_round is not None
+        params = {**self.defaults, **params}
+        rows, held = _with_bias(train.matrix), _with_bias(validation.matrix)
+        weights = np.zeros(rows.shape[1])
+        rounds = 0
+        for rounds in range(1, params["rounds"] + 1):
+            slope = rows.T @ (probabilities(rows @ weights) - train.fails) / len(train)
+            weights = (1 - params["shrink"]) * weights - params["learning_rate"] * slope
+            p = np.clip(probabilities(held @ weights), 1e-9, 1 - 1e-9)
+            loss = -np.log(np.where(validation.fails > 0, p, 1 - p)).mean()
+            if on_round(rounds, float(loss)):
+                break
+        return ToyModel(weights, rounds, train.matrix.names)
+
+    def load(self, folder: Path) -> Model:
+        raise NotImplementedError
+
+
+class Slow(Toy):
+    """Takes a while, as a real one does, and counts its fits in a file."""
+
+    name = "slow"
+    fits: Path
+
+    def fit(self, *args: object, **kwargs: object) -> Model:
+        with self.fits.open("a") as fits:
+            fits.write("fit\n")
+        time.sleep(0.3)
+        return super().fit(*args, **kwargs)  # type: ignore[arg-type]
+
+
+class Broken(Toy):
+    name = "broken"
+
+    def fit(self, *args: object, **kwargs: object) -> Model:
+        raise ValueError("this family fits nothing")
+
+
+class Deadly(Toy):
+    """Ends its own process, as the system does with one that takes too much memory."""
+
+    name = "deadly"
+
+    def fit(self, *args: object, **kwargs: object) -> Model:
+        os._exit(9)
+
+
+TOYS: dict[str, Toy] = {one.name: one for one in (Toy(), Slow(), Broken(), Deadly())}
+
+
+def _with_bias(matrix: Matrix) -> NDArray[np.float64]:
+    return np.column_stack([np.nan_to_num(matrix.values.astype(np.float64)), np.ones(len(matrix.values))])
