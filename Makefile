@@ -7,6 +7,7 @@ READY  := $(VENV)/.ready
 DEMO   := .work/demo
 JOBS   ?= 10000000
 KILLS  ?= 100
+LOGS   ?= ../shared/data/swf
 # Where there is one core, pytest's second worker only costs; elsewhere two are enough for two minutes.
 TEST_WORKERS ?= $(shell test "$$(nproc 2>/dev/null || echo 1)" -gt 1 && echo 2 || echo 0)
 
@@ -42,18 +43,21 @@ lint: $(READY)  ## ruff, mypy, and the order of the rooms
 	$(BIN)/lint-imports --no-cache
 
 test: lint  ## lint, then every test
-	$(BIN)/pytest -n $(TEST_WORKERS)
+	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup
 
-demo: $(READY)  ## simulate a cluster, ingest what it wrote, show its history
+demo: $(READY)  ## simulate a cluster, read what it wrote, show its history, train a model on it
 	@BIN=$(BIN) DEMO=$(DEMO) sh tools/demo.sh
 
-bench: $(READY)  ## parsing, store and features measured, each against what it is compared with
+bench: $(READY)  ## parsing, store, features and learning measured, each against what it is compared with (hours)
 	$(BIN)/python bench/parsing.py
 	$(BIN)/python bench/store_engines.py --jobs 1000000 --row-jobs 200000
 	$(BIN)/python bench/store_live.py
 	$(BIN)/python bench/features.py
 	$(BIN)/python bench/simulate.py
-	test ! -d ../shared/data/swf || $(BIN)/python bench/online.py ../shared/data/swf
+	$(BIN)/python bench/ceiling.py
+	test ! -d $(LOGS) || $(BIN)/python bench/online.py $(LOGS)
+	test ! -d $(LOGS) || $(BIN)/python bench/search.py swf:$(LOGS)/SDSC-BLUE-2000-4.2-cln.swf.gz
+	test ! -d $(LOGS) || $(BIN)/python bench/learning.py $(LOGS)
 
 soak: $(READY)  ## long proofs: 100 kills of a writer; ten million jobs once through (JOBS=n, KILLS=n for fewer)
 	$(BIN)/python -m tests.store.crash --kills $(KILLS)

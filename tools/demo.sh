@@ -1,5 +1,5 @@
 #!/bin/sh
-# A cluster from nothing: simulate, ingest, look. Called by `make demo`, which says where things are.
+# A cluster from nothing: simulate, ingest, look, learn. Called by `make demo`, which says where things are.
 set -eu
 BIN=${BIN:-.venv/bin} DEMO=${DEMO:-.work/demo}
 rm -rf "$DEMO"
@@ -33,9 +33,20 @@ run jobs -s failed,timeout,oom,node_fail --limit 12 -o jobid,user,partition,jobn
 say 'What was knowable about each job when it was submitted, nothing later: the table that models learn from.'
 run features --phase submit -o "$DEMO/submit.parquet"
 
-say 'Yours to explore:'
+say 'Learn from it: a search over trees of four kinds, calibrated, with a threshold, judged on the last fifth.'
+run train --trials 8
+
+say 'It is registered, and serves. Another one, the regression that the features carry along, challenges it.'
+run train --family online
+run models list
+
+say 'Both on the same jobs, none of which they learnt from: is the challenger worth promoting?'
+run evaluate small.submit.generic
+
+say 'Yours to explore, beginning with the report of a training, at the path that it gave: one HTML page.'
 cat <<END
   export FOREWARN_HOME=$FOREWARN_HOME
+  $BIN/forewarn train --phase start    the same at the moment when a job starts
   $BIN/forewarn jobs --help
   $BIN/forewarn ingest --help      read your own cluster's history: README.md has the sacct line
 END

@@ -46,6 +46,7 @@ def forewarn(home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
         "FOREWARN_POLICY",
         "FOREWARN_CLUSTER",
         "FOREWARN_TIMEZONE",
+        "FOREWARN_TRACKING",
     ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("FOREWARN_HOME", str(home))

@@ -151,8 +151,14 @@ def test_ctrl_c_leaves_the_store_as_it_was(tmp_path: Path) -> None:
         writing.flush()
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        assert process.stderr is not None
-        assert process.stderr.read().strip() == "forewarn: error: interrupted"
+        try:
+            said = process.communicate(timeout=30)[1]
+        except subprocess.TimeoutExpired:
+            # Seen once in many runs on a loaded machine: the first came at a moment at which Python drops it
+            # (a callback of a library). A person presses again.
+            process.send_signal(signal.SIGINT)
+            said = process.communicate(timeout=60)[1]
+        assert said.strip() == "forewarn: error: interrupted"
     assert process.returncode == INTERRUPTED
     counted = subprocess.run([EXECUTABLE, "jobs", "--home", home, "--count"], capture_output=True, check=True)
     assert counted.stdout == b"19999\n"

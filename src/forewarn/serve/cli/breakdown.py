@@ -73,7 +73,7 @@ def print_breakdown(table: pl.DataFrame, by: str, policy: str, limit: int | None
     print_table(
         (by, "jobs", "failed", "share", ""),
         [
-            (group, f"{jobs:,}", f"{failed:,}", share(failed, judged), _bar(rate * scale))
+            (group, f"{jobs:,}", f"{failed:,}", share(failed, judged), bar(rate * scale))
             for (group, jobs, judged, failed), rate in zip(shown.iter_rows(), rates, strict=True)
         ],
         right=("jobs", "failed", "share"),
@@ -83,9 +83,10 @@ def print_breakdown(table: pl.DataFrame, by: str, policy: str, limit: int | None
     say(f"failed under policy {policy}, share of the jobs that it judges{more}")
 
 
-def _bar(length: float) -> str:
-    """
-    >>> _bar(2.5)
+def bar(length: float) -> str:
+    """A bar of so many characters.
+
+    >>> bar(2.5)
     '██▌'
     """
     eighths = round(length * 8)

@@ -26,6 +26,12 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "jobs": "List, filter and count the jobs in the store.",
         "simulate": "Make up a cluster's history in which every failure has a known cause.",
         "features": "Write what was knowable of each job at submit or start, as a Parquet table.",
+        "profiles": "Find the few kinds of jobs that a cluster has, and describe them.",
+        "compare": "Compare the ways to deal with few failures among many jobs.",
+        "train": "Make a model from history: searched, calibrated, judged, registered.",
+        "evaluate": "Judge registered models on jobs that none of them has learnt from.",
+        "models": "List, promote, carry and roll back trained models.",
+        "bench": "Measure on one log how well failure can be predicted, beside simple rules.",
         "config": "Show what is configured, and where each value came from.",
     }
 )
@@ -78,7 +84,8 @@ def cli() -> None:
       sacct -aPD -S 2024-01-01 -E now -o ALL > history.txt   export (on the cluster)
       forewarn ingest sacct:history.txt                      read it into the store
       forewarn jobs -s failed -S now-7days                   look at it
-      forewarn features --phase submit -o table.parquet      what a model may learn from
+      forewarn train                                         learn from it, with a report
+      forewarn models list                                   what there is, and which one serves
 
     No cluster at hand? `forewarn simulate --ingest` makes one up.
 
@@ -89,6 +96,9 @@ def cli() -> None:
 def main() -> NoReturn:
     """Run the command line and exit: 0, or a code of `docs/exit-codes.md`."""
     warnings.showwarning = _show_warning
+    # Threads of the learners that wait for each other give their core away meanwhile: on a machine that has
+    # other work too, as a login node has, a fit is ten times as quick.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         code = cli.main(prog_name="forewarn", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:

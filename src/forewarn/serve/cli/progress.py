@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class Report(Protocol):
-    """Called with how many are done, and of how many where that is known."""
+    """Called with how many are done, of how many where that is known, and what else there is to tell."""
 
-    def __call__(self, done: int, total: int | None = None) -> None:
+    def __call__(self, done: int, total: int | None = None, also: str = "") -> None:
         """So far."""
 
 
@@ -52,24 +52,33 @@ def _live(what: str) -> Iterator[Report]:
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as shown:
         task = shown.add_task(what, total=None, far="")
 
-        def report(done: int, total: int | None = None) -> None:
-            shown.update(task, completed=done, total=total, far=_far(done, total))
+        def report(done: int, total: int | None = None, also: str = "") -> None:
+            shown.update(task, completed=done, total=total, far=_far(done, total, also))
 
         yield report
 
 
 @contextmanager
 def _plain(what: str) -> Iterator[Report]:
-    next_word = time.monotonic() + PATIENCE
+    begun = time.monotonic()
+    next_word, told = begun + PATIENCE, False
 
-    def report(done: int, total: int | None = None) -> None:
-        nonlocal next_word
+    def report(done: int, total: int | None = None, also: str = "") -> None:
+        nonlocal next_word, told
         if time.monotonic() >= next_word:
-            say(f"{what}: {_far(done, total)}")
+            say(f"{what}: {_far(done, total, also)}")
             next_word = time.monotonic() + INTERVAL
+        told = True
 
     yield report
+    if not told and time.monotonic() >= next_word:  # work that cannot say how far it is
+        say(f"{what}: {time.monotonic() - begun:.0f} s")
 
 
-def _far(done: int, total: int | None) -> str:
-    return f"{done:,} of {total:,}" if total else f"{done:,}"
+def _far(done: int, total: int | None, also: str) -> str:
+    """
+    >>> _far(1200, None, ""), _far(3, 20, "best loss 0.31")
+    ('1,200', '3 of 20, best loss 0.31')
+    """
+    far = f"{done:,} of {total:,}" if total else f"{done:,}"
+    return f"{far}, {also}" if also else far

@@ -1,0 +1,153 @@
+"""`forewarn bench`: one log, each phase, every figure beside the simple rules on the same jobs."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from forewarn.serve.cli.common import configured, home_option, json_option
+from forewarn.serve.cli.learning import (
+    bench_policy_option,
+    chosen_families,
+    cluster_option,
+    features_option,
+    print_alarms,
+    search_options,
+    status_option,
+)
+from forewarn.serve.cli.output import note, print_facts, print_json
+from forewarn.serve.cli.progress import progress
+
+if TYPE_CHECKING:
+    from forewarn.learn.table import Table
+
+PHASES = ("submit", "start", "posthoc")
+
+
+def _phases(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
+    asked = [phase.strip() for phase in value.split(",") if phase.strip()]
+    unknown = [phase for phase in asked if phase not in PHASES]
+    if unknown or not asked:
+        raise click.BadParameter(f"{value!r}: phases are {', '.join(PHASES)}, separated by commas")
+    return tuple(phase for phase in PHASES if phase in asked)
+
+
+@click.command("bench")
+@click.argument("source", required=False, metavar="[SOURCE]")
+@home_option
+@cluster_option
+@click.option(
+    "--phases",
+    callback=_phases,
+    default="submit,start",
+    show_default=True,
+    metavar="LIST",
+    help="Of submit, start, posthoc. posthoc adds run and CPU time, as the papers do: known only at the end.",
+)
+@click.option(
+    "--retrain",
+    type=click.Choice(("none", "weekly")),
+    default="none",
+    show_default=True,
+    help="weekly: a new model every week of the test part, from all that was known by then.",
+)
+@features_option
+@bench_policy_option
+@status_option
+@search_options
+@json_option
+def command(
+    source: str | None,
+    home: Path | None,
+    cluster: str | None,
+    phases: tuple[str, ...],
+    retrain: str,
+    feature_set: str,
+    policy: str | None,
+    status: str | None,
+    families: tuple[str, ...],
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Measure on one log how well failure can be predicted, beside simple rules.
+
+    Models are searched, calibrated and given their threshold on the first 80 % of the jobs in order of
+    time, and measured on the last 20 %. Nothing is registered. At phase start, jobs that never started
+    have no part; what the model of submit says of the same jobs stands beside it.
+
+    posthoc is the papers' protocol: it knows run and CPU time, so it can be measured but never serve.
+    The policy is theirs too, unless said otherwise: everything but completed counts as failure.
+
+    SOURCE: a file, as in swf:FILE or sacct:FILE; left out, the store's cluster.
+
+    \b
+    Examples:
+      forewarn bench swf:CTC-SP2-1996-3.1-cln.swf.gz --features swf
+      forewarn bench swf:FILE --features swf --phases posthoc --json
+      forewarn bench sacct:history.txt --retrain weekly --policy wasted
+    """
+    from forewarn.learn.benchmark import benchmark
+    from forewarn.learn.fitting import Settings
+    from forewarn.learn.population import POPULATIONS
+    from forewarn.learn.table import read_table
+    from forewarn.learn.thresholds import parsed
+    from forewarn.serve.cli.history_of import learning_store
+
+    parsed(how["threshold"])  # a wrong rule is said now, not after the search
+    config = configured(home=home)
+    settings = Settings(feature_set=feature_set, families=chosen_families(families), **how)
+    population = POPULATIONS[policy or "papers"]
+    with learning_store(source, config, cluster, status=status) as (store, name):
+
+        def read(phase: str) -> Table:
+            with progress(f"features at {phase}") as far:
+                return read_table(store, name, phase, population, far)
+
+        with tempfile.TemporaryDirectory(prefix="forewarn-bench-") as scratch:
+            found = benchmark(read, phases, settings, retrain=retrain, searches=Path(scratch), watch=progress)
+    if as_json:
+        print_json(
+            {
+                "log": name,
+                "policy": population.name,
+                "features": feature_set,
+                "retrain": retrain,
+                "seed": settings.seed,
+                "phases": found,
+            }
+        )
+        return
+    for phase, entry in found.items():
+        _print_phase(name, phase, entry)
+
+
+def _print_phase(log: str, phase: str, entry: dict[str, Any]) -> None:
+    ahead = entry["above_best_baseline"]
+    interval = ahead["interval"]
+    print_facts(
+        f"\n{log} at {phase}",
+        {
+            "jobs": f"{entry['n']:,}, of which {entry['base_rate']:.1%} failed",
+            "ROC-AUC, PR-AUC": f"{entry['roc_auc']:.3f}, {entry['pr_auc']:.3f}",
+            "Brier, ECE": f"{entry['brier']:.4f}, {entry['ece']:.4f}",
+            "F1 above the best simple rule": f"{ahead['f1']:+.3f}"
+            + (f"  [{interval[0]:+.3f}, {interval[1]:+.3f}]" if interval else ""),
+            "made of": ", ".join(f"{weight:.0%} {family}" for family, weight in entry["members"].items()),
+            "retrained": f"{entry['retrained']} times" if entry["retrained"] else None,
+            "the model of submit on these jobs": (
+                f"ROC-AUC {same['roc_auc']:.3f}, PR-AUC {same['pr_auc']:.3f}"
+                if (same := entry.get("submit_on_these_jobs"))
+                else None
+            ),
+        },
+    )
+    own = {
+        f"model, threshold {entry['at_validation']['threshold']:.2f}": entry["at_validation"],
+        "model, threshold 0.50": entry["at_0_5"],
+    }
+    print_alarms(own, entry["baselines"], entry["base_rate"])
+    if "protocol" in entry:
+        note(f"posthoc is {entry['protocol']}")

@@ -1,0 +1,267 @@
+"""`forewarn models`: the registered models, which of them serves, and bundles in and out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from forewarn.errors import RegistryError, UsageError
+from forewarn.serve.cli.common import configured, home_option, json_option
+from forewarn.serve.cli.output import note, print_facts, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from forewarn.learn.registry import Registry
+    from forewarn.learn.serving import ModelName
+    from forewarn.learn.versions import Version
+
+FIGURES = {"roc_auc": "ROC-AUC", "pr_auc": "PR-AUC", "f1": "F1", "ece": "ECE"}  # in the list of models
+_name = click.argument("model", metavar="MODEL")
+
+
+def _which(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.argument("which", metavar="[VERSION]", default=default)
+
+
+@click.group("models")
+def command() -> None:
+    """List, promote, carry and roll back trained models.
+
+    There is one model for each cluster, phase and feature set, named CLUSTER.PHASE.FEATURES. Of its versions
+    the champion serves; what was trained after it is the challenger until it is promoted.
+
+    \b
+    Examples:
+      forewarn models list
+      forewarn models show alps.submit.generic challenger
+      forewarn models promote alps.submit.generic
+      forewarn models rollback alps.submit.generic
+      forewarn models export alps.submit.generic -o model.tar.gz
+    """
+
+
+@command.command("list")
+@home_option
+@json_option
+def list_(home: Path | None, as_json: bool) -> None:
+    """List the models and their versions, the newest first."""
+    registry = _registry(home)
+    versions = registry.versions()
+    if as_json:
+        print_json([_as_json(version) for version in versions])
+    elif versions:
+        headings = ("model", "version", "alias", "created", "population", *FIGURES.values(), "id")
+        rows = [
+            (
+                str(v.name),
+                str(v.version),
+                " ".join(v.aliases),
+                _moment(v.created),
+                v.population,
+                *(_figure(v.metrics.get(figure)) for figure in FIGURES),
+                v.id[:12],
+            )
+            for v in versions
+        ]
+        drop = ("id", "population", "created")
+        print_table(headings, rows, right=("version", *FIGURES.values()), shorten=("model",), drop=drop)
+    else:
+        say("no models yet: `forewarn train` makes one")
+    _say_what_is_behind(registry, versions)
+
+
+@command.command()
+@_name
+@_which("champion")
+@home_option
+@json_option
+def show(model: str, which: str, home: Path | None, as_json: bool) -> None:
+    """Show one version: what it learnt from, how good it was, what is in its bundle.
+
+    VERSION is a number or an alias, by default `champion`.
+    """
+    from forewarn.learn.manifest import MODEL, Manifest
+
+    registry, version = _found(home, model, which)
+    folder = registry.bundle(version)
+    manifest = Manifest.verify(folder)
+    inside = json.loads((folder / MODEL).read_text(encoding="utf-8"))
+    former = registry.former_champions(version.name)
+    if as_json:
+        about = {"bundle": str(folder), "former_champions": former, "run": version.run}
+        print_json(_as_json(version) | about | {"manifest": manifest.to_json(), "model": inside})
+        return
+    facts = manifest.facts
+    members = [(member["recipe"], member["weight"]) for member in inside["members"]]
+    print_facts(
+        f"{version.name} version {version.version}",
+        {
+            "alias": " ".join(version.aliases) or None,
+            "created": f"{_moment(facts.created)} by Forewarn {manifest.forewarn}, seed {facts.seed}",
+            "learnt from": f"{inside['jobs']:,} jobs, {inside['base_rate']:.1%} of them failures "
+            f"(population {facts.population})",
+            "data": facts.data,
+            "members": ", ".join(
+                f"{recipe['family']} {weight:.2f} ({len(recipe['features'])} columns)"
+                for recipe, weight in members
+            ),
+            "thresholds": ", ".join(f"{t['rule']}: {t['value']:.3f}" for t in inside["thresholds"]),
+            "figures": ", ".join(f"{name} {_figure(value)}" for name, value in facts.metrics.items()) or None,
+            "id": manifest.id,
+            "files": f"{len(manifest.files)}, {manifest.size / 1e6:.1f} MB, every hash verified",
+            "bundle": str(folder),
+            "run": version.run,
+            "former champions": ", ".join(map(str, reversed(former))) or None,
+        },
+    )
+
+
+@command.command()
+@_name
+@_which("challenger")
+@home_option
+def promote(model: str, which: str, home: Path | None) -> None:
+    """Make a version the champion: it serves from now on.
+
+    VERSION is a number or an alias, by default `challenger`.
+    """
+    registry = _registry(home)
+    version = registry.promote(_parsed(model), _number_or_alias(which))
+    say(f"{version.name}: version {version.version} is the champion")
+
+
+@command.command()
+@_name
+@home_option
+def rollback(model: str, home: Path | None) -> None:
+    """Make the champion before this one the champion again; repeat it to go back further."""
+    version = _registry(home).rollback(_parsed(model))
+    say(f"{version.name}: version {version.version} is the champion again")
+
+
+@command.command()
+@_name
+@_which("champion")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="PATH",
+    help="A folder to be made, or one file: a name that ends in .tar.gz.",
+)
+@home_option
+def export(model: str, which: str, output: Path, home: Path | None) -> None:
+    """Write a version's bundle as a folder or one file, to keep or to carry elsewhere.
+
+    VERSION is a number or an alias, by default `champion`.
+    """
+    registry, version = _found(home, model, which)
+    registry.export(version, output)
+    say(f"wrote {version.name} version {version.version} to {output}")
+
+
+@command.command("import")
+@click.argument("path", type=click.Path(path_type=Path), metavar="PATH")
+@home_option
+def import_(path: Path, home: Path | None) -> None:
+    """Register a bundle that `export` wrote, after every file in it has been verified."""
+    version = _registry(home).import_(path)
+    if version:
+        say(f"{version.name}: version {version.version} {' '.join(version.aliases)}".rstrip())
+
+
+@command.command()
+@home_option
+@json_option
+def sync(home: Path | None, as_json: bool) -> None:
+    """Register what was trained while the registry could not be reached, and follow its champions."""
+    done = _registry(home).sync()
+    if as_json:
+        print_json(
+            {
+                "registered": [_as_json(version) for version in done.logged],
+                "waiting": {str(folder): why for folder, why in done.waiting.items()},
+                "served": [_as_json(version) for version in done.served],
+            }
+        )
+    for version in done.logged:
+        say(f"{version.name}: registered version {version.version} {' '.join(version.aliases)}".rstrip())
+    for version in done.served:
+        say(f"{version.name}: version {version.version} serves here now")
+    if done.waiting:  # an error, so that whoever calls it every hour hears of it
+        reasons = "\n".join(dict.fromkeys(done.waiting.values()))
+        raise RegistryError(f"{reasons}\nStill waiting: {', '.join(map(str, done.waiting))}")
+    if not (done.logged or done.served):
+        say("nothing to do")
+
+
+def _registry(home: Path | None) -> Registry:
+    from forewarn.learn.registry import Registry
+
+    config = configured(home=home)
+    return Registry(config.home, config.tracking)
+
+
+def _found(home: Path | None, model: str, which: str) -> tuple[Registry, Version]:
+    registry = _registry(home)
+    return registry, registry.version(_parsed(model), _number_or_alias(which))
+
+
+def _parsed(model: str) -> ModelName:
+    from forewarn.learn.serving import ModelName
+
+    return ModelName.parse(model)
+
+
+def _number_or_alias(which: str) -> int | str:
+    if which.isdigit():
+        return int(which)
+    if which not in ("champion", "challenger"):
+        raise UsageError(f"not a version: {which!r}. Give a number, champion or challenger")
+    return which
+
+
+def _as_json(version: Version) -> dict[str, Any]:
+    name = version.name
+    return {
+        "model": str(name),
+        "cluster": name.cluster,
+        "phase": name.phase,
+        "features": name.feature_set,
+        "version": version.version,
+        "aliases": list(version.aliases),
+        "created": version.created,
+        "population": version.population,
+        "metrics": dict(version.metrics),
+        "id": version.id,
+    }
+
+
+def _say_what_is_behind(registry: Registry, versions: list[Version]) -> None:
+    """What differs between the registry and this home."""
+    waiting = registry.waiting()
+    if waiting:
+        note(f"{len(waiting)} not registered yet: `forewarn models sync`")
+    for version in versions:
+        served = registry.serving.served(version.name)
+        if served and "champion" in version.aliases and served.id != version.id:
+            note(f"{version.name}: version {served.version} still serves here: `forewarn models sync`")
+
+
+def _moment(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _figure(value: float | None) -> str | None:
+    """
+    >>> _figure(0.8125), _figure(1006)
+    ('0.812', '1,006')
+    """
+    if value is None:
+        return None
+    return f"{value:,.0f}" if value > 1 and value == int(value) else f"{value:.3f}"
