@@ -1,43 +1,68 @@
 """How well failure is predicted on real logs, against the aims of the learning room and the simple rules.
 
-    python bench/learning.py ../shared/data/swf [--log CTC] [--phases submit,start] [--retrain weekly] …
+    python bench/learning.py ../shared/data/swf [--log CTC] [--phases submit,start] [--retrain none,weekly]
 
-Each log through `forewarn bench` in a process of its own; what follows `--` is handed to it. The JSON of each
-goes to --keep, so that a table can be made of it again.
+What `forewarn bench` measures, with one search for the static and the weekly model of a phase. Finished
+trials and the JSON of each log are kept in --keep: a run that was interrupted goes on from there.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-FOREWARN = Path(sys.executable).with_name("forewarn")
+from forewarn.learn.benchmark import figures
+from forewarn.learn.fitting import Settings, fit
+from forewarn.learn.population import POPULATIONS
+from forewarn.learn.prequential import retrained, static
+from forewarn.learn.table import read_table
+from forewarn.learn.train import search_key
+from forewarn.operate.ingest import ingest, review
+from forewarn.sources.base import Options, open_source
+from forewarn.store.embedded import open_store
+
 # Sandia-Ross's status is an exit code: without saying so its labels would be inverted.
-STATUS = {"Sandia-Ross": ["--status", "exit-code"]}
+STATUS = {"Sandia-Ross": "exit-code"}
 
 
-def measured(log: Path, arguments: list[str]) -> dict[str, Any]:
-    own = next((flags for name, flags in STATUS.items() if log.name.startswith(name)), [])
-    command = [FOREWARN, "bench", f"swf:{log}", "--features", "swf", "--json", *own, *arguments]
-    began = time.perf_counter()
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout) | {"seconds": round(time.perf_counter() - began, 1)}
+def measured(
+    log: Path, phases: list[str], retrain: list[str], settings: Settings, keep: Path
+) -> Iterator[dict[str, Any]]:
+    """The figures of each phase and way of retraining."""
+    status = next((how for name, how in STATUS.items() if log.name.startswith(name)), None)
+    with TemporaryDirectory() as home, open_store(Path(home)) as store:
+        (cluster,) = ingest(store, open_source(f"swf:{log}", Options(status=status))).clusters
+        review(store, [cluster])
+        for phase in phases:
+            began = time.perf_counter()
+            table = read_table(store, cluster, phase, POPULATIONS["papers"])
+            fitted = fit(table, settings, folder=keep / search_key(table, settings))
+            for how in retrain:
+                said = static(table, fitted) if how == "none" else retrained(table, fitted, settings)
+                found = figures(table, fitted, said, seed=settings.seed)
+                seconds = round(time.perf_counter() - began, 1)
+                yield {"log": log.name, "phase": phase, "retrain": how, "seconds": seconds, **found}
 
 
-def row(log: str, retrain: str, phase: str, figures: dict[str, Any]) -> str:
-    at, ahead = figures["at_validation"], figures["above_best_baseline"]
+def row(found: dict[str, Any]) -> str:
+    """Of the table in docs/measurements.md."""
+    at, half, ahead = found["at_validation"], found["at_0_5"], found["above_best_baseline"]
     low, high = ahead["interval"] or (float("nan"), float("nan"))
+    roc, pr = ("[{:.3f}, {:.3f}]".format(*found["intervals"][name]) for name in ("roc_auc", "pr_auc"))
     cells = (
-        *(log, phase, retrain, f"{figures['n']:,}", f"{figures['base_rate']:.3f}"),
-        *(f"{figures[name]:.4f}" for name in ("roc_auc", "pr_auc")),
-        " / ".join(f"{at[name]:.3f}" for name in ("accuracy", "precision", "recall", "f1")),
-        f"{ahead['f1']:+.3f} [{low:+.3f}, {high:+.3f}]",
-        f"{figures['ece']:.3f}",
+        *(found["log"].split(".")[0], found["phase"], found["retrain"], f"{found['n']:,}"),
+        *(f"{found['base_rate']:.3f}", f"{found['roc_auc']:.4f} {roc}", f"{found['pr_auc']:.4f} {pr}"),
+        *(
+            " / ".join(f"{by[name]:.3f}" for name in ("accuracy", "precision", "recall", "f1"))
+            for by in (at, half)
+        ),
+        f"{ahead['f1']:+.3f} [{low:+.3f}, {high:+.3f}] {ahead['baseline']}",
+        f"{found['ece']:.3f}",
     )
     return f"| {' | '.join(cells)} |"
 
@@ -46,18 +71,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--log", default="", help="only logs whose name begins so")
-    parser.add_argument("--keep", type=Path, help="folder for the JSON of each run")
-    known, arguments = parser.parse_known_args()
-    print("| log | phase | retrain | n | rate | ROC-AUC | PR-AUC | acc / P / R / F1 | F1 above rule | ECE |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    for log in sorted(known.folder.glob(f"{known.log}*.swf*")):
-        found = measured(log, [a for a in arguments if a != "--"])
-        if known.keep:
-            known.keep.mkdir(parents=True, exist_ok=True)
-            name = f"{log.name.split('.')[0]}-{found['retrain']}-{'-'.join(found['phases'])}.json"
-            (known.keep / name).write_text(json.dumps(found, indent=1))
-        for phase, figures in found["phases"].items():
-            print(row(found["log"], found["retrain"], phase, figures), flush=True)
+    parser.add_argument("--phases", default="submit,start,posthoc")
+    parser.add_argument("--retrain", default="none,weekly")
+    parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", type=Path, default=Path(".work/bench-learning"))
+    given = parser.parse_args()
+    settings = Settings(feature_set="swf", trials=given.trials, seed=given.seed)
+    given.keep.mkdir(parents=True, exist_ok=True)
+    print("| log | phase | retrain | n | rate | ROC-AUC | PR-AUC | acc / P / R / F1 | at 0.5 ", end="")
+    print("| F1 above rule | ECE |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    for log in sorted(given.folder.glob(f"{given.log}*.swf*")):
+        for found in measured(
+            log, given.phases.split(","), given.retrain.split(","), settings, given.keep.resolve()
+        ):
+            name = f"{log.name.split('.')[0]}-{found['phase']}-{found['retrain']}.json"
+            (given.keep / name).write_text(json.dumps(found, indent=1))
+            print(row(found), flush=True)
 
 
 if __name__ == "__main__":

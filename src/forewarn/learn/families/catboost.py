@@ -61,7 +61,7 @@ class Catboost(NativeFamily):
         "rounds": 600,
         "learning_rate": 0.05,
         "depth": 6,
-        "l2_leaf_reg": 8.0,
+        "l2_leaf_reg": 20.0,
         "rsm": 0.3,
         "subsample": 0.7,
         "border_count": 128,
@@ -72,7 +72,7 @@ class Catboost(NativeFamily):
     space: ClassVar[Mapping[str, Range]] = {
         "learning_rate": Real(0.02, 0.15, log=True),
         "depth": Whole(4, 8),
-        "l2_leaf_reg": Real(1.0, 100.0, log=True),
+        "l2_leaf_reg": Real(1.0, 300.0, log=True),
         "rsm": Real(0.1, 0.8),
         "subsample": Real(0.4, 0.95),
         "random_strength": Real(0.1, 10.0, log=True),

@@ -53,21 +53,21 @@ class Lightgbm(NativeFamily):
     defaults: ClassVar[Params] = {
         "rounds": 600,
         "learning_rate": 0.03,
-        "num_leaves": 32,
+        "num_leaves": 24,
         "bagging_fraction": 0.6,
         "bagging_freq": 1,
         "feature_fraction": 0.3,
-        "min_data_in_leaf": 150,
-        "lambda_l2": 20.0,
+        "min_data_in_leaf": 300,
+        "lambda_l2": 100.0,
         "max_bin": 127,
     }
     space: ClassVar[Mapping[str, Range]] = {
         "learning_rate": Real(0.015, 0.1, log=True),
-        "num_leaves": Whole(6, 160, log=True),
+        "num_leaves": Whole(6, 120, log=True),
         "bagging_fraction": Real(0.4, 0.95),
-        "feature_fraction": Real(0.15, 0.9),
-        "min_data_in_leaf": Whole(10, 500, log=True),
-        "lambda_l2": Real(0.5, 100.0, log=True),
+        "feature_fraction": Real(0.1, 0.8),
+        "min_data_in_leaf": Whole(20, 1500, log=True),
+        "lambda_l2": Real(1.0, 500.0, log=True),
         "min_gain_to_split": Real(1e-3, 10.0, log=True),
     }
 
