@@ -465,6 +465,14 @@ class FamilyContract(ModelContract):
 
     # --- the same again ------------------------------------------------------------------------
 
+    def test_equal_arguments_give_equal_files(self, tmp_path: Path) -> None:
+        files = []
+        for turn in ("first", "second"):
+            (tmp_path / turn).mkdir()
+            self.fit(self.sample(), seed=5).save(tmp_path / turn)
+            files.append({path.name: path.read_bytes() for path in (tmp_path / turn).iterdir()})
+        assert files[0] == files[1]
+
     def test_equal_arguments_give_equal_models(self, held: Sample) -> None:
         train, params = self.sample(), {**self.params, "rounds": 20}
         for threads in (1, 2):

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from forewarn.learn.abstention import REQUEST, RUNGS, Abstention, Rung
+from forewarn.learn.abstention import REQUEST, RUNGS, WITHOUT_HISTORY, Abstention, Rung
 from forewarn.learn.families.base import probabilities
 from forewarn.learn.metrics import Judged
 from forewarn.learn.split import split
@@ -86,6 +86,8 @@ def test_it_survives_the_bundle() -> None:
     found = Abstention.fit(table, np.arange(len(p)), p)
     again = Abstention.from_json(json.loads(json.dumps(found.to_json(), allow_nan=False)))
     assert again == found
+    newcomers = Abstention.fit(table, np.arange(len(p)), p, history=False)
+    assert Abstention.from_json(json.loads(json.dumps(newcomers.to_json()))) == newcomers
     assert Abstention.fit(table, np.arange(len(p)), p) == found
 
 
@@ -98,3 +100,16 @@ def test_on_a_simulated_cluster_few_jobs_are_left_unjudged(table: Table) -> None
     fails, p = table.fails[parts.test], p[parts.test]
     assert silent.mean() < 0.5
     assert Judged(fails[~silent], p[~silent]).roc_auc() > 0.6
+
+
+def test_a_model_without_history_speaks_of_newcomers_too() -> None:
+    table, p = made(lambda rung: rung >= 0)
+    found = Abstention.fit(table, np.arange(len(p)), p, history=False)
+    assert [rung["of"] for rung in found.to_json()["rungs"]] == list(WITHOUT_HISTORY)
+    assert found.abstains(columns(LADDER)).tolist() == [False] * 6
+    assert found.abstains({"cpus": np.array([4.0, np.nan])}).tolist() == [
+        False,
+        True,
+    ]  # its own columns alone
+    table, p = made(lambda rung: rung < 0)  # one that guesses
+    assert Abstention.fit(table, np.arange(len(p)), p, history=False).abstains(columns(LADDER)).all()

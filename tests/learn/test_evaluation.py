@@ -148,3 +148,12 @@ def test_thinned_curves_keep_their_shape() -> None:
     along, across = x + y, y - x  # the curve rises straight in places: seen from its diagonal it does not
     assert np.abs(np.interp(along, along[kept], across[kept]) - across).max() < 0.005
     assert np.trapezoid(y[kept], x[kept]) == pytest.approx(np.trapezoid(y, x), abs=5e-4)
+
+
+def test_a_threshold_that_is_not_for_f1_is_not_judged_by_it(table: Table) -> None:
+    """Few sure alarms have a low F1, and are what was asked for: the lead is taken where F1 is the aim."""
+    plain, p, rows = judged(table)
+    careful, _, _ = judged(table, threshold=0.9, for_f1=0.3)
+    assert careful["over_baseline"] == plain["over_baseline"]
+    assert careful["intervals"]["f1_over_baseline"] == plain["intervals"]["f1_over_baseline"]
+    assert careful["at_threshold"] == at_threshold(table.fails[rows], p >= 0.9) != plain["at_threshold"]

@@ -130,3 +130,30 @@ def test_all_features_missing(table: Table, tmp_path: Path) -> None:
     empty = dataclasses.replace(table, values=np.full_like(table.values, np.nan))
     with pytest.raises(NotEnoughError, match="empty here"):
         fit(empty, SETTINGS, folder=tmp_path)
+
+
+def test_balancing_counts_in_what_chooses_trials_too(table: Table, tmp_path: Path) -> None:
+    """At the true rate, log loss would stop a balanced model for what it was told to do."""
+    losses = {}
+    for how in ("none", "weights"):
+        settings = Settings(families=("lightgbm",), trials=1, imbalance=how, threads=2)
+        made = fit(table, settings, folder=tmp_path / how)
+        assert made.search is not None
+        (trial,) = made.search.trials
+        losses[how] = trial.loss
+    # A model that knows nothing has a log loss of ln 2 where both classes weigh the same.
+    assert losses["none"] < 0.55 < losses["weights"] < np.log(2)
+
+
+def test_online_cannot_be_balanced(table: Table, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no train part to balance"):
+        fit(table, dataclasses.replace(ONLINE, imbalance="smote"), folder=tmp_path)
+
+
+def test_a_restricted_model_speaks_of_new_users(table: Table, tmp_path: Path) -> None:
+    settings = Settings(families=("lightgbm",), trials=1, feature_set="restricted", threads=2)
+    made = fit(table, settings, folder=tmp_path)
+    new = np.flatnonzero(table.column("user_ended") == 0)
+    assert len(new)
+    assert not made.abstention.history
+    assert not made.abstention.abstains({name: table.column(name)[new] for name in table.names}).any()

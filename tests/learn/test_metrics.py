@@ -13,12 +13,12 @@ from forewarn.learn.metrics import (
     ECE_BINS,
     Judged,
     at_threshold,
-    best_f1,
     calibration_bins,
     f1,
     ranking,
     surprise,
 )
+from tests.learn.oracles import best_f1
 
 
 @st.composite

@@ -512,3 +512,22 @@ def test_the_pointer_says_where_the_bundle_is(
         "id": made.id,
         "folder": f"cache/{made.id}",
     }
+
+
+def test_a_first_model_that_may_not_serve_waits_for_a_person(registry: Registry, tmp_path: Path) -> None:
+    poor = record(registry, tmp_path / "poor", may_serve=False)
+    assert poor.aliases == ("challenger",)
+    with pytest.raises(RegistryError, match="no champion"):
+        registry.champion("alps", "submit", "generic")
+    good = record(registry, tmp_path / "good", created=2)
+    assert aliases(registry) == {"challenger": poor.version, "champion": good.version}
+    assert registry.promote(ALPS).version == poor.version
+    assert served(registry) == poor.id
+
+
+def test_another_machine_follows_what_it_never_served(registry: Registry, tmp_path: Path) -> None:
+    version = record(registry, tmp_path / "bundle")
+    elsewhere = Registry(tmp_path / "elsewhere", registry.uri)
+    assert elsewhere.sync().served == (version,)
+    assert served(elsewhere) == version.id
+    assert elsewhere.sync().served == ()

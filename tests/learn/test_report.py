@@ -22,7 +22,7 @@ from forewarn.learn import report as report_package
 from forewarn.learn.evaluation import evaluate
 from forewarn.learn.report import write_report
 from forewarn.learn.report.feature_words import in_words
-from forewarn.learn.report.words import figure, interval, share, signed
+from forewarn.learn.report.words import figure, fit_to_serve, interval, share, signed, verdict
 from forewarn.learn.split import split
 from forewarn.learn.table import Table
 
@@ -170,7 +170,7 @@ def test_the_page_shows_what_the_json_says(made: dict[str, Any], tmp_path: Path)
         *(
             "0.4100",
             "3 min",
-            "the last 3.3 d before each cut",
+            "a gap is left before each cut (3.3 d before the last one)",
             "short and light",
             "f" * 64,
             "abc123",
@@ -289,11 +289,11 @@ def test_tiny_test_sets(size: int, made: dict[str, Any], table: Table, tmp_path:
 
 def test_a_test_set_of_one_class(made: dict[str, Any], table: Table, tmp_path: Path) -> None:
     rows = split(table).test
-    for wanted, verdict in ((0, "no failure to warn of"), (1, "Warns of")):
+    for wanted, begins in ((0, "no failure to warn of"), (1, "Warns of")):
         told, _, _ = written(
             made | {"evaluation": judged(table, rows[table.fails[rows] == wanted][:40])}, tmp_path
         )
-        assert verdict in told["verdict"]
+        assert begins in told["verdict"]
 
 
 def test_a_model_that_never_warns(made: dict[str, Any], table: Table, tmp_path: Path) -> None:
@@ -319,6 +319,7 @@ def test_a_threshold_that_varies_is_shown_as_a_range(
         (0.01, [-0.01, 0.03], "not clearly better than the best simple rule", "beware"),
         (0.01, None, "not clearly better than the best simple rule", "beware"),
         (-0.02, [-0.04, -0.01], "worse than the best simple rule: F1 −0.020", "bad"),
+        (-0.02, [-0.06, 0.01], "not clearly better than the best simple rule: F1 −0.020", "beware"),
     ],
 )
 def test_the_verdict_against_simple_rules(
@@ -389,3 +390,27 @@ def test_the_template_ships_with_the_package_and_loads_late() -> None:
 def test_every_history_has_words() -> None:
     without = [f.name for f in (*L.HISTORY, *L.ENCODED) if not in_words(f.name)]
     assert not without, "a new feature needs its words in learn/report/feature_words.py"
+
+
+def test_a_lead_in_f1_is_worth_nothing_without_ranking(made: dict[str, Any], tmp_path: Path) -> None:
+    """To warn of every job has a high F1 where many fail: a coin must not be called better than a rule."""
+    report = copy.deepcopy(made)
+    report["evaluation"]["over_baseline"]["f1"] = 0.146
+    report["evaluation"]["intervals"] |= {"f1_over_baseline": [0.115, 0.178], "roc_auc": [0.479, 0.597]}
+    assert not fit_to_serve(report)
+    told, _, _ = written(report, tmp_path)
+    assert "ranks no better than chance" in told["verdict"]
+    assert told["warnings"][0]["level"] == "bad"
+    report["evaluation"]["intervals"]["roc_auc"] = [0.6, 0.7]
+    assert fit_to_serve(report)
+    assert "better than the best simple rule by F1 +0.146" in str(verdict(report))
+
+
+def test_what_was_asked_of_the_threshold_is_answered(made: dict[str, Any]) -> None:
+    report = copy.deepcopy(made)
+    report["thresholds"] = {"precision=0.9": {}, **report["thresholds"]}
+    report["evaluation"]["at_threshold"]["precision"] = 0.871
+    report["evaluation"]["over_baseline"]["threshold"] = 0.25
+    said = str(verdict(report))
+    assert "asked for: a precision of 0.9, reached 0.871" in said
+    assert "at the threshold for F1, 0.250" in said

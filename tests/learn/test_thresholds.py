@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from forewarn.errors import NotEnoughError, UsageError
-from forewarn.learn.metrics import at_threshold, best_f1, f1
+from forewarn.learn.metrics import at_threshold, f1
 from forewarn.learn.thresholds import (
     NEVER,
     PLATEAU,
@@ -21,6 +21,7 @@ from forewarn.learn.thresholds import (
     parsed,
     rolling_expected_f1,
 )
+from tests.learn.oracles import best_f1
 
 
 def made(rows: int = 4_000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -203,8 +203,9 @@ def test_bench_gives_the_figures_that_were_agreed_on(forewarn: Forewarn, home: P
     log = tmp_path / "log.swf"
     forewarn("simulate", "--scenario", "small", "--jobs", 4000, "--format", "swf", "-o", log)
     before = files_of(home)
-    bench = ("bench", f"swf:{log}", "--features", "swf", "--family", "online")
+    bench = ("bench", f"swf:{log}", "--family", "online")
     found = forewarn(*bench, "--phases", "posthoc,submit,start", "--json").json
+    assert found["features"] == "swf"  # as an SWF file has no more
     assert found["log"] == "log"
     assert list(found["phases"]) == ["submit", "start", "posthoc"]
     for phase, figures in found["phases"].items():
@@ -221,7 +222,7 @@ def test_bench_gives_the_figures_that_were_agreed_on(forewarn: Forewarn, home: P
     assert files_of(home) == before  # nothing was registered
     shown = forewarn(*bench, "--phases", "posthoc")
     assert "log at posthoc" in shown.out
-    assert "the papers' protocol" in shown.err
+    assert "the papers' protocol" in shown.out
     assert shown.out.count("last outcome: ") == 5
 
 
@@ -369,14 +370,19 @@ CASES: dict[str, tuple[Callable[[Path], tuple[str, ...]], type[Exception], str]]
         "none of its 400 jobs takes part under the policy `papers-2min`",
     ),
     "a Ray cluster that is not there": (
-        lambda f: (swf(f), "--family", "xgboost", "--ray-address", "127.0.0.1:1"),
+        lambda _: ("swf:none.swf", "--family", "xgboost", "--ray-address", "127.0.0.1:1"),
         LearningError,
         "no Ray cluster answers at 127.0.0.1:1",
     ),
     "no address": (
-        lambda f: (swf(f), "--family", "xgboost", "--ray-address", "here"),
+        lambda _: ("swf:none.swf", "--family", "xgboost", "--ray-address", "here"),
         UsageError,
         "'here' is no address of a Ray cluster",
+    ),
+    "balancing of what does not train": (
+        lambda f: (swf(f), "--family", "online", "--imbalance", "smote"),
+        UsageError,
+        "there is no train part to balance",
     ),
     "a cluster that is not there": (lambda _: ("-M", "alps"), UsageError, "no cluster 'alps' in the store"),
     # A file that is not there is found out after it.
@@ -410,3 +416,25 @@ def test_bad_input_is_said_in_a_line_and_changes_nothing(
     assert "Traceback" not in result.err
     assert (files_of(home), folders_of(home)) == (before, folders)
     assert not list((home / "models" / "searches").iterdir())
+
+
+def test_a_model_that_is_mere_chance_does_not_serve(
+    forewarn: Forewarn, elsewhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOREWARN_HOME", str(elsewhere))
+    chance = swf(tmp_path, rows=1500, fails=(np.random.default_rng(5).random(1500) < 0.4).tolist())
+    result = forewarn("train", chance, "--family", "online", "--policy", "papers", "--json")
+    assert result.code == 0
+    assert result.json["aliases"] == ["challenger"]
+    assert result.json["warnings"][0]["level"] == "bad"
+    assert "no better than chance" in result.json["verdict"]
+
+
+def test_the_choices_of_the_options_are_those_there_are() -> None:
+    """They are written down twice, so that `--help` need not import what it lists."""
+    from forewarn.learn import fitting, imbalance, population
+    from forewarn.serve.cli import learning
+
+    assert learning.FAMILIES == fitting.ALL_FAMILIES
+    assert set(learning.POPULATIONS) == set(population.POPULATIONS)
+    assert set(learning.BALANCINGS) == {*imbalance.BALANCINGS, "active"}

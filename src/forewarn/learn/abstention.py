@@ -1,9 +1,12 @@
 """For which jobs there is too little evidence to say anything.
 
 How much is known about a job is a rung of a short ladder, by how many earlier jobs of its user had ended and
-how many of them were like it. Which rungs do not carry is learnt from the calibration block: those on which
-the model is not better than their own failure rate, by a user-week bootstrap of the log loss. A probability
-is still made for such a job, but deserves no more trust than the base rate, and the assessment says so.
+how many of them were like it. A model that knows no history (`restricted`, for newcomers) is judged by
+another: whether anything of the request is known. Which rungs do not carry is learnt from the calibration
+block, by a user-week bootstrap of the log loss against that of the rung's own failure rate: the lowest ones
+carry if the model is shown to be better, the others unless it is shown to be worse. A probability is still
+made for a job on a rung that does not carry, but deserves no more trust than the base rate, and the
+assessment says so.
 """
 
 from __future__ import annotations
@@ -32,7 +35,9 @@ RUNGS = (
     "only 1 to 4 earlier jobs of this user with this request or name have ended",
     "5 or more earlier jobs of this user with this request or name have ended",
 )
-NEWCOMER = 2  # rungs that do not carry unless the block shows that they do
+WITHOUT_HISTORY = ("nothing of its request is known", "its request is known")
+# How many rungs of each ladder do not carry unless the block shows that they do.
+DOUBTED = {RUNGS: 2, WITHOUT_HISTORY: 1}
 FEWEST_ROWS, FEWEST_GROUPS = 30, 10  # that a rung needs to be judged
 REQUEST = ("cpus", "nodes", "tasks", "gpus", "time_limit", "memory")
 
@@ -54,27 +59,33 @@ class Abstention:
     """When to say that there is not enough evidence."""
 
     rungs: tuple[Rung, ...]
+    history: bool = True  # which ladder
 
     @classmethod
-    def fit(cls, table: Table, rows: Rows, p: Floats, *, seed: int = 0) -> Self:
+    def fit(cls, table: Table, rows: Rows, p: Floats, *, history: bool = True, seed: int = 0) -> Self:
         """Learn it from predictions of jobs that the model never saw, and what became of them."""
-        on = _rungs({name: table.column(name)[rows] for name in table.names})
+        ladder = RUNGS if history else WITHOUT_HISTORY
+        on = _rungs({name: table.column(name)[rows] for name in table.names}, history)
         fails, groups = table.fails[rows], bootstrap.groups(table.about[rows])
-        return cls(
-            tuple(
-                _judged(place, fails[on == place], p[on == place], groups[on == place], seed)
-                for place in range(len(RUNGS))
-            )
+        rungs = (
+            _judged(place < DOUBTED[ladder], fails[on == place], p[on == place], groups[on == place], seed)
+            for place in range(len(ladder))
         )
+        return cls(tuple(rungs), history)
+
+    @property
+    def ladder(self) -> tuple[str, ...]:
+        """What each rung means."""
+        return RUNGS if self.history else WITHOUT_HISTORY
 
     def abstains(self, columns: Columns) -> Alarms:
         """For which jobs there is too little evidence; columns are features, and one not given is missing."""
         carries = np.array([rung.carries for rung in self.rungs])
-        return ~carries[_rungs(columns)] | _unknown(columns)
+        return ~carries[_rungs(columns, self.history)] | _unknown(columns)
 
     def why(self, columns: Columns) -> list[str | None]:
         """In words, for each job; `None` where there is evidence enough."""
-        on, unknown, abstains = _rungs(columns), _unknown(columns), self.abstains(columns)
+        on, unknown, abstains = _rungs(columns, self.history), _unknown(columns), self.abstains(columns)
         return [
             self._why(int(rung), nothing) if silent else None
             for rung, nothing, silent in zip(on, unknown, abstains, strict=True)
@@ -89,20 +100,24 @@ class Abstention:
             if rung.interval and rung.failed is not None
             else "there were too few such jobs to show that the model can tell"
         )
-        return f"not enough evidence: {RUNGS[place]}; {shown}"
+        return f"not enough evidence: {self.ladder[place]}; {shown}"
 
     def to_json(self) -> dict[str, Any]:
         """For the bundle."""
-        return {"rungs": [{"of": of, **asdict(rung)} for of, rung in zip(RUNGS, self.rungs, strict=True)]}
+        rungs = [{"of": of, **asdict(rung)} for of, rung in zip(self.ladder, self.rungs, strict=True)]
+        return {"history": self.history, "rungs": rungs}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """From the bundle."""
         fields = Rung.__dataclass_fields__
-        return cls(tuple(Rung(**{name: rung[name] for name in fields}) for rung in value["rungs"]))
+        rungs = (Rung(**{name: rung[name] for name in fields}) for rung in value["rungs"])
+        return cls(tuple(rungs), value["history"])
 
 
-def _rungs(columns: Columns) -> NDArray[np.intp]:
+def _rungs(columns: Columns, history: bool) -> NDArray[np.intp]:
+    if not history:
+        return (~_nothing_asked(columns)).astype(np.intp)
     user, request, name = (
         np.nan_to_num(_column(columns, f"{entity}_ended")) for entity in ("user", "user_request", "user_name")
     )
@@ -112,8 +127,11 @@ def _rungs(columns: Columns) -> NDArray[np.intp]:
 
 def _unknown(columns: Columns) -> Alarms:
     """Neither a history nor anything of the request."""
-    nothing_asked = np.all([np.isnan(_column(columns, name)) for name in REQUEST], axis=0)
-    return np.asarray(nothing_asked & (_rungs(columns) == 0))
+    return np.asarray(_nothing_asked(columns) & (_rungs(columns, history=True) == 0))
+
+
+def _nothing_asked(columns: Columns) -> Alarms:
+    return np.asarray(np.all([np.isnan(_column(columns, name)) for name in REQUEST], axis=0))
 
 
 def _column(columns: Columns, name: str) -> Floats:
@@ -122,11 +140,11 @@ def _column(columns: Columns, name: str) -> Floats:
     return np.full(len(next(iter(columns.values()))), np.nan)
 
 
-def _judged(place: int, fails: Floats, p: Floats, groups: NDArray[np.int64], seed: int) -> Rung:
+def _judged(doubted: bool, fails: Floats, p: Floats, groups: NDArray[np.int64], seed: int) -> Rung:
     count = len(fails)
     if count < FEWEST_ROWS or len(np.unique(groups)) < FEWEST_GROUPS:
         rate = defined(fails.mean()) if count else None
-        return Rung(place >= NEWCOMER, count, rate, None, None, None)
+        return Rung(not doubted, count, rate, None, None, None)
     of_model = surprise(fails, p)
 
     def gain(weights: Floats) -> float:
@@ -136,8 +154,8 @@ def _judged(place: int, fails: Floats, p: Floats, groups: NDArray[np.int64], see
     within = np.unique(groups, return_inverse=True)[1]
     interval = bootstrap.intervals(within, {"gain": gain}, seed=seed)["gain"]
     return Rung(
-        # A newcomer must be shown to gain; others, to lose: a young history can show little of either.
-        carries=interval is not None and (interval[1] >= 0 if place >= NEWCOMER else interval[0] > 0),
+        # Where it is doubted, the model must be shown to gain; else, to lose: a young history shows little.
+        carries=interval is not None and (interval[0] > 0 if doubted else interval[1] >= 0),
         rows=count,
         failed=float(fails.mean()),
         roc_auc=defined(Judged(fails, p).roc_auc()),

@@ -35,6 +35,12 @@ class Assembly:
     encoders: Encoders
     profiles: Profiles | None = None  # the probabilities of each are columns too
 
+    @property
+    def knows_history(self) -> bool:
+        """Whether it tells users apart by what became of their jobs."""
+        private = {feature.name for feature in L.FEATURES if feature.private}
+        return not private.isdisjoint(self.features)
+
     @classmethod
     def fit(
         cls, table: Table, rows: NDArray[np.int64], feature_set: str, profiles: Profiles | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ from forewarn.learn.prequential import InTime, retrained, static
 from forewarn.learn.table import Table
 from forewarn.learn.train import search_key
 
-RETRAIN = ("none", "weekly")
 POSTHOC_PROTOCOL = (
     "the papers' protocol: run time and CPU time are known only when a job has ended. Shown beside their "
     "tables, never served"
@@ -33,25 +33,33 @@ def benchmark(
     searches: Path,
     watch: Watch = unwatched,
 ) -> dict[str, Any]:
-    """The figures of each phase. `read` gives the table of a phase."""
+    """The figures of each phase. `read` gives the table of a phase, `searches` keeps unfinished searches."""
     found: dict[str, Any] = {}
-    at_submit: dict[str, float] = {}
+    searched: list[Path] = []
+    at_submit: dict[str, tuple[float, float]] = {}  # probability and threshold of each job
     for phase in phases:
         table = read(phase)
-        fitted = fit(table, settings, folder=searches / search_key(table, settings), watch=watch)
+        search = searches / search_key(table, settings)
+        fitted = fit(table, settings, folder=search, watch=watch)
         said = (
             retrained(table, fitted, settings, watch=watch) if retrain == "weekly" else static(table, fitted)
         )
         entry = figures(table, fitted, said, seed=settings.seed)
+        searched.append(search)
         ids = _ids(table, said.rows)
         if phase == "submit":
-            at_submit = dict(zip(ids, said.p, strict=True))
+            at_submit = dict(zip(ids, zip(said.p, said.thresholds, strict=True), strict=True))
         elif phase == "start" and at_submit:
-            p = np.array([at_submit[job] for job in ids])
-            entry["submit_on_these_jobs"] = ranking(table.fails[said.rows], p)
+            p, thresholds = np.array([at_submit[job] for job in ids]).T
+            entry["submit_on_these_jobs"] = {
+                **ranking(table.fails[said.rows], p),
+                **_at_both(table.fails[said.rows], p, thresholds),
+            }
         elif phase == "posthoc":
             entry = {"protocol": POSTHOC_PROTOCOL, **entry}
         found[phase] = entry
+    for search in searched:  # only now: an interrupted benchmark goes on with all its phases
+        shutil.rmtree(search, ignore_errors=True)
     return found
 
 
@@ -65,9 +73,8 @@ def figures(table: Table, fitted: Fitted, said: InTime, *, seed: int) -> dict[st
     groups = bootstrap.groups(table.about[rows])
     return {
         **ranking(fails, said.p),
-        "at_validation": {"threshold": float(np.median(said.thresholds)), **_short(fails, alarms)},
-        "threshold_rule": fitted.threshold.rule,
-        "at_0_5": {"threshold": 0.5, **_short(fails, said.p >= 0.5)},
+        "threshold_rule": said.rule,
+        **_at_both(fails, said.p, said.thresholds),
         "baselines": judged,
         "above_best_baseline": {
             "baseline": best,
@@ -78,6 +85,16 @@ def figures(table: Table, fitted: Fitted, said: InTime, *, seed: int) -> dict[st
         "members": {recipe.family: round(weight, 3) for weight, recipe in fitted.recipes if weight > 0},
         "calibration": fitted.calibration.kind,
         "trials": len(fitted.search.trials) if fitted.search else 0,
+    }
+
+
+def _at_both(
+    fails: NDArray[np.float64], p: NDArray[np.float64], thresholds: NDArray[np.float64]
+) -> dict[str, Any]:
+    """At the threshold that was chosen without these jobs, and at one half."""
+    return {
+        "at_validation": {"threshold": float(np.median(thresholds)), **_short(fails, p >= thresholds)},
+        "at_0_5": {"threshold": 0.5, **_short(fails, p >= 0.5)},
     }
 
 

@@ -111,6 +111,11 @@ class Fitted:
 
 def fit(table: Table, settings: Settings, *, folder: Path, watch: Watch = unwatched) -> Fitted:
     """Make a model of all blocks but the last. The search keeps its trials in `folder`."""
+    if settings.families == ("online",) and settings.imbalance != "none":
+        raise UsageError(
+            f"--imbalance {settings.imbalance}: the family `online` has learnt while the features were made; "
+            "there is no train part to balance. Leave it out, or choose another family"
+        )
     parts = split(table, settings.shares)
     train = _usable(table, "train", parts.train, parts.cuts[0])
     held = _usable(table, "search", parts.search, parts.cuts[1])
@@ -130,7 +135,10 @@ def fit(table: Table, settings: Settings, *, folder: Path, watch: Watch = unwatc
         ranked = rankings(sample, seed=settings.seed, threads=settings.threads)
     left_out, active = _actively(train, sample, validation, settings, watch)
     kept = sample.rows(~np.isin(train, left_out))
-    found = _searched(_balanced(kept, settings), validation, ranked, settings, folder, watch)
+    # Where both classes count alike in training, so they do in what stops and chooses trials: log loss at the
+    # true rate would punish such a model for what it was told to do.
+    weighed = validation if _balancing(settings) == "none" else balanced(validation, "weights", seed=0)
+    found = _searched(_balanced(kept, settings), weighed, ranked, settings, folder, watch)
     recipes = _weighed(found, validation, settings)
 
     with watch("calibrating"):
@@ -141,7 +149,7 @@ def fit(table: Table, settings: Settings, *, folder: Path, watch: Watch = unwatc
         node_hours = table.about["node_hours"].to_numpy()[apart]
         rules = dict.fromkeys((settings.threshold, *RULES))
         thresholds = {rule: choose(rule, p, table.fails[apart], node_hours) for rule in rules}
-        abstention = Abstention.fit(table, apart, p)
+        abstention = Abstention.fit(table, apart, p, history=assembly.knows_history)
 
     before_test = np.concatenate([parts.train, parts.search, parts.calibrate])
     learnt = np.setdiff1d(settled(table, before_test, parts.cuts[2]), left_out)
@@ -185,9 +193,12 @@ def _actively(
     return np.delete(train, result.rows), result.to_json()
 
 
+def _balancing(settings: Settings) -> str:
+    return "none" if settings.imbalance == "active" else settings.imbalance
+
+
 def _balanced(sample: Sample, settings: Settings) -> Sample:
-    how = "none" if settings.imbalance == "active" else settings.imbalance
-    return balanced(sample, how, seed=settings.seed)
+    return balanced(sample, _balancing(settings), seed=settings.seed)
 
 
 def _searched(

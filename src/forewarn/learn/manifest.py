@@ -33,6 +33,7 @@ class Facts:
     created: int  # Unix seconds
     learnt_until: int = 0  # jobs submitted from then on had no part in the making
     seed: int
+    may_serve: bool = True  # else it is no champion before somebody promotes it
     settings: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
 

@@ -25,8 +25,8 @@ class Judged:
     """Predictions beside what came true, put in order once, then measured under any weights.
 
     >>> judged = Judged(np.array([0.0, 1.0, 0.0, 1.0]), np.array([0.1, 0.4, 0.4, 0.8]))
-    >>> judged.roc_auc(), round(judged.pr_auc(), 3), judged.best_f1()
-    (0.875, 0.833, 0.4)
+    >>> judged.roc_auc(), round(judged.pr_auc(), 3)
+    (0.875, 0.833)
     """
 
     def __init__(self, fails: Floats, p: Floats) -> None:
@@ -99,11 +99,6 @@ class Judged:
         true, false = self._counts(None)
         return self.p[self._order][self._ends], true, true + false
 
-    def best_f1(self) -> float:
-        """The threshold with the highest F1 on these rows; of several, the highest."""
-        thresholds, true, alarms = self.curve()
-        return float(thresholds[np.argmax(2 * true / (alarms + true[-1]))])
-
 
 def surprise(fails: Floats, p: Floats) -> Floats:
     """Each row's log loss."""
@@ -152,11 +147,6 @@ def f1(fails: Floats, alarms: Alarms, weights: Floats | None = None) -> float:
     given = alarms.astype(np.float64)
     whole = _dot(weights, given + fails)
     return 2 * _dot(weights * fails, given) / whole if whole else 0.0
-
-
-def best_f1(fails: Floats, p: Floats) -> float:
-    """The threshold with the highest F1."""
-    return Judged(fails, p).best_f1()
 
 
 def calibration_bins(fails: Floats, p: Floats) -> list[dict[str, Any]]:

@@ -29,14 +29,15 @@ class InTime:
     rows: NDArray[np.int64]
     p: NDArray[np.float64]
     thresholds: NDArray[np.float64]
-    retrained: int
+    rule: str  # that gave them
+    retrained: int = 0
 
 
 def static(table: Table, fitted: Fitted) -> InTime:
     """One model, one calibration and one threshold for all of the test part."""
     rows = fitted.parts.test
     thresholds = np.full(len(rows), fitted.threshold.value)
-    return InTime(rows, fitted.probabilities(table, rows), thresholds, 0)
+    return InTime(rows, fitted.probabilities(table, rows), thresholds, fitted.threshold.rule)
 
 
 def retrained(
@@ -66,21 +67,22 @@ def retrained(
         table.known[every_row],
         start=fitted.calibration,
     )
-    thresholds = _in_time(table, every_row, p, settings.threshold, every)
+    rolling = parsed(settings.threshold)[0] in ("f1", "expected-f1")
+    thresholds = (
+        rolling_expected_f1(p) if rolling else _in_time(table, every_row, p, settings.threshold, every)
+    )
     back = np.argsort(in_order)[len(fitted.held_out) :]
-    return InTime(rows, p[back], thresholds[back], len(weeks))
+    rule = "expected-f1, rolling" if rolling else f"{settings.threshold}, weekly"
+    return InTime(rows, p[back], thresholds[back], rule, len(weeks))
 
 
 def _in_time(
     table: Table, rows: NDArray[np.int64], p: NDArray[np.float64], rule: str, every: int
 ) -> NDArray[np.float64]:
-    """The threshold in force at each prediction.
+    """The threshold in force at each prediction, by the recent ones whose outcomes are known, each week anew.
 
-    For F1 by the expected F1 of recent predictions, since one that follows recent outcomes is noisy; for the
-    other rules by the recent predictions whose outcomes are known, each week anew.
+    For F1 they would be too noisy: there it is the expected F1 of recent predictions.
     """
-    if parsed(rule)[0] in ("f1", "expected-f1"):
-        return rolling_expected_f1(p)
     made = np.full(len(rows), 0.5)
     node_hours = table.about["node_hours"].to_numpy()[rows]
     week_of = table.moment[rows] // every

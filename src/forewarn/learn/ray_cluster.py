@@ -7,7 +7,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import tempfile
 import threading
 import warnings
@@ -17,13 +16,12 @@ from pathlib import Path
 
 import ray
 
-from forewarn.errors import LearningError, UsageError
+from forewarn.errors import LearningError
 from forewarn.files import writing
+from forewarn.learn.ray_address import INSTEAD, greet, nobody, reason
 
-CONNECT_SECONDS = 5
 SMALLEST_STORE = 100 * 2**20  # Ray refuses less than 75 MiB
 LONGEST_PATH = 18  # of the folder for temporary files: Ray's sockets in it may have names of 107 bytes
-_SETTINGS_FRAME = b"\0\0\0\4\0\0\0\0\0"  # of HTTP/2, empty: both sides begin with one
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent home
     "RAY_AIR_NEW_OUTPUT": "0",  # the other output cannot be turned off
@@ -83,44 +81,18 @@ def _start(folder: Path, cores: int, data_bytes: int) -> None:
         )
     except Exception as error:
         raise LearningError(
-            f"Ray, which runs the search, could not start on this machine: {_reason(error)}. It needs about "
+            f"Ray, which runs the search, could not start on this machine: {reason(error)}. It needs about "
             f"{(SMALLEST_STORE + data_bytes) // 2**20} MiB in /dev/shm (or {folder.parent}), room for its "
             f"sockets and logs in {folder.parent} (TMPDIR names another place), and ports on 127.0.0.1"
         ) from None
 
 
 def _connect(address: str) -> None:
-    nobody = f"no Ray cluster answers at {address}"
-    instead = "leave out --ray-address to search on this machine"
-    host, colon, port = address.rpartition(":")
+    greet(address)
     try:
-        if address != "auto":
-            if "/" in address or not colon or not host or not port.isdecimal():
-                raise UsageError(
-                    f"{address!r} is no address of a Ray cluster: give HOST:PORT, or auto; {instead}"
-                )
-            _greet(host, int(port))
         ray.init(address=address, log_to_driver=False, configure_logging=False)
-    except UsageError:
-        raise
     except Exception as error:
-        raise LearningError(f"{nobody}: {_reason(error)}; {instead}") from None
-
-
-def _greet(host: str, port: int) -> None:
-    """Raise where nobody listens, or somebody who does not speak Ray's HTTP/2: Ray would try for minutes."""
-    with socket.create_connection((host, port), CONNECT_SECONDS) as greeted:
-        if os.environ.get("RAY_USE_TLS", "0") != "0":
-            return
-        greeted.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS_FRAME)
-        if greeted.recv(9)[3:4] != _SETTINGS_FRAME[3:4]:
-            raise OSError("what listens there is not Ray")
-
-
-def _reason(error: Exception) -> str:
-    """The first sentence."""
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return text.strip().partition("\n")[0].partition(". ")[0].rstrip(".") or type(error).__name__
+        raise LearningError(f"{nobody(address)}: {reason(error)}; {INSTEAD}") from None
 
 
 def _short_folder() -> str:

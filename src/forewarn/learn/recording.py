@@ -34,7 +34,7 @@ _LONGEST, _MOST = 6000, 100  # MLflow's limits: characters of a param's value, p
 
 
 def recorded(tracking: Tracking, folder: Path, manifest: Manifest, artifacts: Path) -> Version:
-    """The version of a bundle, made now or found. The first of a model is its champion."""
+    """The version of a bundle, made now or found. The first of a model that may serve is its champion."""
     if registered(tracking, manifest) is None:
         _register(tracking, _upload(tracking, folder, manifest, artifacts), manifest)
     name = ModelName.of(manifest.facts)
@@ -43,7 +43,7 @@ def recorded(tracking: Tracking, folder: Path, manifest: Manifest, artifacts: Pa
     if found is None:
         raise RegistryError(f"{shown(tracking.uri)}: {name} was registered and cannot be found there")
     champion, challenger = aliased(known, CHAMPION), aliased(known, CHALLENGER)
-    if champion is None:
+    if champion is None and manifest.facts.may_serve:
         alias = CHAMPION
     elif champion != found and (challenger is None or challenger.version < found.version):
         alias = CHALLENGER

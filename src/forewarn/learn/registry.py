@@ -103,7 +103,8 @@ class Registry:
     def record(self, folder: Path) -> Version | None:
         """Keep a bundle and register it; None, with a warning, where that has to wait.
 
-        The first version of a model becomes its champion, later ones its challenger.
+        The first version of a model becomes its champion, later ones its challenger; so does a first one
+        whose report forbids that it serves.
         """
         manifest = Manifest.verify(folder)
         if manifest.facts.phase == "posthoc":
@@ -226,11 +227,11 @@ class Registry:
         return logged, problems
 
     def _follow(self) -> Iterator[Version]:
-        """Let the champions serve of those models that served here before."""
-        for name in self.serving.names():
-            champion = aliased(self.versions(name), CHAMPION)
-            if champion is None:
+        """Let the champions serve, also of models that another machine has registered."""
+        for champion in self.versions():
+            if CHAMPION not in champion.aliases:
                 continue
+            name = champion.name
             with suppress(BundleError):
                 served = self.serving.served(name)
                 if served and served.id == champion.id and Manifest.verify(self.serving.copy_of(served.id)):
@@ -259,7 +260,12 @@ class Registry:
                 return copy
         with self._scratch() as scratch:
             found = source or Path(self._tracking.download_artifacts(version.run, BUNDLE, str(scratch)))
-            if Manifest.verify(found).id != version.id:
+            try:
+                is_it = Manifest.verify(found).id == version.id
+            except BundleError as error:
+                what = str(error).removeprefix(f"{found}/")
+                raise BundleError(f"{version.name} version {version.version}: {what}") from None
+            if not is_it:
                 raise BundleError(
                     f"{version.name} version {version.version}: the registry holds another bundle than the "
                     "one that was registered. Promote another version, or train a new one"

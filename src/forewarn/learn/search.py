@@ -71,6 +71,7 @@ class SearchResult:
 
     trials: tuple[Trial, ...]
     metric: str
+    method: str
     wall_seconds: float  # of this run, Ray's start apart
     start_seconds: float  # of Ray
     resumed: int  # trials taken over from a run before
@@ -85,6 +86,7 @@ class SearchResult:
         best = self.best()
         return {
             "metric": self.metric,
+            "method": self.method,
             "best": None if best is None else best.number,
             "wall_seconds": self.wall_seconds,
             "start_seconds": self.start_seconds,
@@ -133,7 +135,7 @@ def search(
         raise LearningError(
             f"all {len(trials)} trials of the search failed; the first: {trials[0].family}: {trials[0].error}"
         )
-    return SearchResult(trials, settings.metric, wall_seconds, start_seconds, kept)
+    return SearchResult(trials, settings.metric, settings.method, wall_seconds, start_seconds, kept)
 
 
 def _fingerprint(

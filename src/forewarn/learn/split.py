@@ -87,13 +87,17 @@ def check(table: Table, name: str, rows: NDArray[np.int64]) -> None:
 
 def settled(table: Table, rows: NDArray[np.int64], cut: int) -> NDArray[np.int64]:
     """Those of the rows that a model made at the cut may learn from: known by then, and before the gap."""
-    submit, known = table.submit[rows], table.known[rows]
-    there = (known >= 0) & (known < cut)
-    return rows[there & (submit < cut - gap(table, rows[there]))]
+    known = known_at(table, rows, cut)
+    return known[table.submit[known] < cut - gap(table, known)]
+
+
+def known_at(table: Table, rows: NDArray[np.int64], cut: int) -> NDArray[np.int64]:
+    """Those of the rows whose outcome was known at the cut."""
+    return rows[(table.known[rows] >= 0) & (table.known[rows] < cut)]
 
 
 def gap(table: Table, known: NDArray[np.int64]) -> int:
-    """Seconds before a cut that are left out: after so long, nearly every job is known."""
+    """Seconds before a cut that are left out: after so long, nearly every one of these jobs was known."""
     if not len(known):
         return 0
     submit = table.submit[known]

@@ -77,6 +77,12 @@ def parsed(rule: str) -> tuple[str, float]:
     return name, value
 
 
+def threshold_for_f1(thresholds: Mapping[str, Threshold]) -> float | None:
+    """The one by which a model is compared by F1, where the first, in force, is for something else."""
+    in_force = next(iter(thresholds))
+    return None if parsed(in_force)[0] in ("f1", "expected-f1") else thresholds["f1"].value
+
+
 def choose(rule: str, p: Floats, fails: Floats | None = None, node_hours: Floats | None = None) -> Threshold:
     """The threshold that a rule gives for calibrated predictions in order of time.
 

@@ -24,9 +24,12 @@ from forewarn.learn.fitting import Fitted, Settings, Watch, fit, unwatched
 from forewarn.learn.manifest import Facts, FileFacts, Manifest
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.report import write_report
-from forewarn.learn.split import gap
+from forewarn.learn.report.words import fit_to_serve
+from forewarn.learn.split import gap, known_at, settled
 from forewarn.learn.table import Table
+from forewarn.learn.thresholds import threshold_for_f1
 
+BLOCKS = ("train", "search", "calibrate", "test")
 _NO_SEARCH = ("threads", "ray_address", "trials", "threshold")  # settings that make no other search
 
 
@@ -87,6 +90,7 @@ def train(
             seed=settings.seed,
             settings=dataclasses.asdict(settings),
             metrics=_metrics(report["evaluation"]),
+            may_serve=fit_to_serve(report),
         ),
         assembly=fitted.assembly,
         ensemble=fitted.ensemble,
@@ -117,7 +121,7 @@ def _report(
     columns = {name: table.column(name)[rows] for name in table.names}
     abstained = fitted.abstention.abstains(columns)
     importance = fitted.ensemble.importance()
-    correlation = fitted.rankings.by["correlation"]
+    correlation, ranked = (fitted.rankings.by[measure] for measure in ("correlation", "importance"))
     return {
         "model": {
             "created": datetime.fromtimestamp(now, UTC).isoformat(),
@@ -127,21 +131,28 @@ def _report(
             "feature_set": settings.feature_set,
             "population": {"name": table.population, "in_words": POPULATIONS[table.population].in_words},
             "families": list(settings.families),
-            "members": [{"weight": weight, **recipe.to_json()} for weight, recipe in fitted.recipes],
+            "members": [
+                {"weight": weight, **recipe.to_json()} for weight, recipe in fitted.recipes if weight > 0
+            ],
         },
         "data": {
             "jobs": int(table.labelled.sum()),
             "fingerprint": table.fingerprint,
-            "gap": gap(table, fitted.learnt),
+            "gap": gap(table, known_at(table, np.arange(rows.min()), fitted.parts.cuts[2])),
             "blocks": {
-                name: _block(table, getattr(fitted.parts, name))
-                for name in ("train", "search", "calibrate", "test")
+                name: _block(table, getattr(fitted.parts, name), cut)
+                for name, cut in zip(BLOCKS, (*fitted.parts.cuts, None), strict=True)
             },
         },
         "search": fitted.search and fitted.search.to_json(),
         "selection": fitted.rankings.to_json(),
         "features": [
-            {"name": name, "importance": share, "correlation": correlation.get(name)}
+            {
+                "name": name,
+                "importance": share,
+                "ranked": ranked.get(name),
+                "correlation": correlation.get(name),
+            }
             for name, share in importance.items()
         ],
         "imbalance": {"how": settings.imbalance, "active": fitted.active},
@@ -149,7 +160,13 @@ def _report(
         "thresholds": {rule: found.to_json() for rule, found in fitted.thresholds.items()},
         "abstention": fitted.abstention.to_json() | {"share_of_test": float(abstained.mean())},
         "evaluation": evaluate(
-            table, rows, p, fitted.threshold.value, train_rows=fitted.learnt, seed=settings.seed
+            table,
+            rows,
+            p,
+            fitted.threshold.value,
+            train_rows=fitted.learnt,
+            for_f1=threshold_for_f1(fitted.thresholds),
+            seed=settings.seed,
         ),
         "causes": causes.evaluate(test, table.about[rows], table.fails[rows]),
         "profiles": fitted.profiles.describe(table, fitted.learnt),
@@ -165,9 +182,10 @@ def _metrics(evaluation: Mapping[str, Any]) -> dict[str, float]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _block(table: Table, rows: NDArray[np.int64]) -> dict[str, Any]:
+def _block(table: Table, rows: NDArray[np.int64], cut: int | None) -> dict[str, Any]:
     return {
         "jobs": len(rows),
+        "used": len(rows) if cut is None else len(settled(table, rows, cut)),
         "base_rate": float(table.fails[rows].mean()),
         "from": datetime.fromtimestamp(int(table.submit[rows].min()), UTC).isoformat(),
         "to": datetime.fromtimestamp(int(table.submit[rows].max()), UTC).isoformat(),

@@ -45,7 +45,11 @@ class CatboostModel(NativeModel):
         return np.argsort(numbers + categories)
 
     def write(self, path: Path) -> None:
-        """As CatBoost's own binary."""
+        """As CatBoost's own binary; without the time and the id in it, equal models are equal files."""
+        about = self.booster.get_metadata()
+        for name in ("train_finish_time", "model_guid"):
+            if name in about:
+                del about[name]
         self.booster.save_model(str(path))
 
 

@@ -60,9 +60,9 @@ class Xgboost(NativeFamily):
     name: ClassVar[str] = "xgboost"
     model: ClassVar[type[NativeModel]] = XgboostModel
     trouble: ClassVar[tuple[type[Exception], ...]] = (xgboost.core.XGBoostError,)
-    # Strong regularisation: a failure's reasons drift, and what is learnt too exactly does not last. Trained on
-    # the first 60 % of a log and judged on the next 20 %, it is worth .005 of ROC-AUC on CTC-SP2, .004 on
-    # SDSC-SP2, and costs .002 on LANL-CM5: so the spaces of the boosted families reach far up.
+    # Strong regularisation: a failure's reasons drift, and what is learnt too exactly does not last. Fitted
+    # on the first 60 % of a log and judged on the next 20 %, it is worth .005 of ROC-AUC on CTC-SP2, .004
+    # on SDSC-SP2, and costs .002 on LANL-CM5: so the spaces of the boosted families reach far up.
     defaults: ClassVar[Params] = {
         "rounds": 600,
         "eta": 0.03,

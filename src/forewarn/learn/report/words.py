@@ -108,14 +108,27 @@ def verdict(report: Json) -> str | None:
         return "There was no failure to warn of."
     return (
         f"Warns of {share(at['recall'])} of the failures; {share(at['precision'])} of its warnings come "
-        f"true, where {share(base)} of all jobs fail; {_against_rules(evaluation)}."
+        f"true, where {share(base)} of all jobs fail{_as_asked(report)}; {_against_rules(evaluation)}."
     )
 
 
+def _as_asked(report: Json) -> str:
+    """Whether the share that the threshold in force was to give came true on later jobs."""
+    rule = next(iter(report.get("thresholds") or {}), "")
+    name, given, asked = rule.partition("=")
+    if not given or name not in ("precision", "recall"):
+        return ""
+    return f" (asked for: a {name} of {asked}, reached {figure(report['evaluation']['at_threshold'][name])})"
+
+
 def _against_rules(evaluation: Json) -> str:
-    ahead = evaluation["over_baseline"]["f1"]
+    ahead = evaluation["over_baseline"]
     bounds = evaluation["intervals"]["f1_over_baseline"]
-    by = f"F1 {signed(ahead)} {interval(bounds, plus=True)}".rstrip()
+    by = f"F1 {signed(ahead['f1'])} {interval(bounds, plus=True)}".rstrip()
+    if ahead.get("threshold", evaluation["threshold"]["value"]) != evaluation["threshold"]["value"]:
+        by += f" at the threshold for F1, {figure(ahead['threshold'])}"
+    if not ranks(evaluation):
+        return f"ranks no better than chance: ROC-AUC {_with_bounds(evaluation, 'roc_auc')}"
     return {
         1: f"better than the best simple rule by {by}",
         0: f"not clearly better than the best simple rule: {by}",
@@ -123,13 +136,30 @@ def _against_rules(evaluation: Json) -> str:
     }[standing(evaluation)]
 
 
+def _with_bounds(evaluation: Json, name: str) -> str:
+    return f"{figure(evaluation['ranking'][name])} {interval(evaluation['intervals'][name])}".rstrip()
+
+
+def ranks(evaluation: Json) -> bool:
+    """Whether failures are ranked above other jobs more often than a coin would.
+
+    To warn always has an F1 too, and with many failures a high one: a lead in F1 alone proves nothing.
+    """
+    bounds = evaluation["intervals"].get("roc_auc")
+    return bounds is None or bounds[0] > 0.5
+
+
 def standing(evaluation: Json) -> int:
-    """1 for clearly better than the best baseline, -1 for worse, 0 for in between."""
-    ahead = evaluation["over_baseline"]["f1"]
+    """1 for clearly better than the best baseline, -1 for clearly worse or mere chance, 0 for in between."""
     bounds = evaluation["intervals"]["f1_over_baseline"]
-    if ahead < 0:
+    if not ranks(evaluation) or (bounds is not None and bounds[1] < 0):
         return -1
     return 1 if bounds is not None and bounds[0] > 0 else 0
+
+
+def fit_to_serve(report: Json) -> bool:
+    """Whether nothing in the report forbids that the model serves."""
+    return all(warning["level"] != BAD for warning in warnings(report))
 
 
 def warnings(report: Json) -> list[dict[str, str]]:
@@ -157,7 +187,13 @@ def _of_evaluation(evaluation: Json | None) -> Said:
         return
     rule = rule_in_words(evaluation["over_baseline"]["baseline"])
     stands = standing(evaluation)
-    if stands < 0:
+    if not ranks(evaluation):
+        yield (
+            BAD,
+            f"Ranks no better than chance (ROC-AUC {_with_bounds(evaluation, 'roc_auc')}): it has learnt "
+            "nothing that holds. Do not serve this model.",
+        )
+    elif stands < 0:
         yield (
             BAD,
             f"Worse than a simple rule. To predict “{rule}” has the higher F1: do not serve this model.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +9,10 @@ import click
 
 from forewarn.serve.cli.common import configured, home_option, json_option
 from forewarn.serve.cli.learning import (
+    bench_features_option,
     bench_policy_option,
     chosen_families,
     cluster_option,
-    features_option,
     print_alarms,
     search_options,
     status_option,
@@ -54,7 +53,7 @@ def _phases(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...
     show_default=True,
     help="weekly: a new model every week of the test part, from all that was known by then.",
 )
-@features_option
+@bench_features_option
 @bench_policy_option
 @status_option
 @search_options
@@ -65,7 +64,7 @@ def command(
     cluster: str | None,
     phases: tuple[str, ...],
     retrain: str,
-    feature_set: str,
+    feature_set: str | None,
     policy: str | None,
     status: str | None,
     families: tuple[str, ...],
@@ -85,20 +84,23 @@ def command(
 
     \b
     Examples:
-      forewarn bench swf:CTC-SP2-1996-3.1-cln.swf.gz --features swf
-      forewarn bench swf:FILE --features swf --phases posthoc --json
+      forewarn bench swf:CTC-SP2-1996-3.1-cln.swf.gz
+      forewarn bench swf:FILE --phases posthoc --json
       forewarn bench sacct:history.txt --retrain weekly --policy wasted
     """
     from forewarn.learn.benchmark import benchmark
     from forewarn.learn.fitting import Settings
     from forewarn.learn.population import POPULATIONS
+    from forewarn.learn.ray_address import greet
     from forewarn.learn.table import read_table
     from forewarn.learn.thresholds import parsed
     from forewarn.serve.cli.history_of import learning_store
 
-    parsed(how["threshold"])  # a wrong rule is said now, not after the search
+    parsed(how["threshold"])  # what is wrong is said now, not after hours
+    greet(how["ray_address"])
     config = configured(home=home)
-    settings = Settings(feature_set=feature_set, families=chosen_families(families), **how)
+    chosen = feature_set or ("swf" if source and source.startswith("swf:") else "generic")
+    settings = Settings(feature_set=chosen, families=chosen_families(families), **how)
     population = POPULATIONS[policy or "papers"]
     with learning_store(source, config, cluster, status=status) as (store, name):
 
@@ -106,14 +108,19 @@ def command(
             with progress(f"features at {phase}") as far:
                 return read_table(store, name, phase, population, far)
 
-        with tempfile.TemporaryDirectory(prefix="forewarn-bench-") as scratch:
-            found = benchmark(read, phases, settings, retrain=retrain, searches=Path(scratch), watch=progress)
+        searches = config.home / "models" / "searches"
+        try:
+            found = benchmark(read, phases, settings, retrain=retrain, searches=searches, watch=progress)
+        except KeyboardInterrupt:
+            if searches.exists():
+                note("the same command again goes on with this search")
+            raise
     if as_json:
         print_json(
             {
                 "log": name,
                 "policy": population.name,
-                "features": feature_set,
+                "features": chosen,
                 "retrain": retrain,
                 "seed": settings.seed,
                 "phases": found,
@@ -130,13 +137,16 @@ def _print_phase(log: str, phase: str, entry: dict[str, Any]) -> None:
     print_facts(
         f"\n{log} at {phase}",
         {
+            "protocol": entry.get("protocol"),
             "jobs": f"{entry['n']:,}, of which {entry['base_rate']:.1%} failed",
             "ROC-AUC, PR-AUC": f"{entry['roc_auc']:.3f}, {entry['pr_auc']:.3f}",
             "Brier, ECE": f"{entry['brier']:.4f}, {entry['ece']:.4f}",
             "F1 above the best simple rule": f"{ahead['f1']:+.3f}"
             + (f"  [{interval[0]:+.3f}, {interval[1]:+.3f}]" if interval else ""),
             "made of": ", ".join(f"{weight:.0%} {family}" for family, weight in entry["members"].items()),
-            "retrained": f"{entry['retrained']} times" if entry["retrained"] else None,
+            "retrained": f"{entry['retrained']} time{'s' * (entry['retrained'] > 1)}"
+            if entry["retrained"]
+            else None,
             "the model of submit on these jobs": (
                 f"ROC-AUC {same['roc_auc']:.3f}, PR-AUC {same['pr_auc']:.3f}"
                 if (same := entry.get("submit_on_these_jobs"))
@@ -149,5 +159,3 @@ def _print_phase(log: str, phase: str, entry: dict[str, Any]) -> None:
         "model, threshold 0.50": entry["at_0_5"],
     }
     print_alarms(own, entry["baselines"], entry["base_rate"])
-    if "protocol" in entry:
-        note(f"posthoc is {entry['protocol']}")

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from forewarn.learn.benchmark import POSTHOC_PROTOCOL
 from forewarn.learn.compare import compare
 from forewarn.learn.families import FAMILIES, family
 from forewarn.learn.population import POPULATIONS
@@ -116,6 +117,7 @@ def command(
     print_facts(
         f"{name} at {phase}: {family_name}, features {feature_set}",
         {
+            "protocol": POSTHOC_PROTOCOL if phase == "posthoc" else None,
             "failures": population.in_words,
             "learnt from": _counted(found[0]["jobs"], found[0]["failed"]),
             "judged on": _counted(len(parts.test), int(table.fails[parts.test].sum())) + ", all later",

@@ -10,7 +10,7 @@ import click
 
 from forewarn.errors import NotEnoughError, UsageError
 from forewarn.serve.cli.common import configured, home_option, json_option
-from forewarn.serve.cli.learning import print_judged, seed_option, status_option
+from forewarn.serve.cli.learning import print_judged, seed_option
 from forewarn.serve.cli.moments import parse_moment
 from forewarn.serve.cli.output import print_facts, print_json
 from forewarn.serve.cli.progress import progress
@@ -34,22 +34,16 @@ def _numbers_or_aliases(
 @click.argument("model", metavar="MODEL")
 @click.argument("which", nargs=-1, metavar="[VERSION]...", callback=_numbers_or_aliases)
 @home_option
-@click.option(
-    "--source", metavar="SOURCE", help="A file of jobs to judge by instead of the store's, as in sacct:FILE."
-)
 @click.option("-S", "--starttime", "since", metavar="TIME", help="Only jobs submitted from then on.")
 @click.option("-E", "--endtime", "until", metavar="TIME", help="Only jobs submitted before.")
-@status_option
 @seed_option
 @json_option
 def command(
     model: str,
     which: tuple[int | str, ...],
     home: Path | None,
-    source: str | None,
     since: str | None,
     until: str | None,
-    status: str | None,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -57,13 +51,13 @@ def command(
 
     MODEL is CLUSTER.PHASE.FEATURES as `forewarn models list` names it. VERSION is a number, `champion` or
     `challenger`; by default both of them, so that one sees whether to promote. All are judged on the same
-    jobs, submitted after what any of them learnt from.
+    jobs, submitted after what any of them learnt from. To judge on newer ones, ingest them first: what was
+    knowable of a job rests on the history before it.
 
     \b
     Examples:
       forewarn evaluate alps.submit.generic                   champion and challenger
       forewarn evaluate alps.submit.generic 3 4 -S now-30days
-      forewarn evaluate alps.submit.generic --source sacct:last-week.txt
     """
     import numpy as np
 
@@ -75,6 +69,7 @@ def command(
     from forewarn.learn.serving import ModelName
     from forewarn.learn.split import FEWEST
     from forewarn.learn.table import read_table
+    from forewarn.learn.thresholds import threshold_for_f1
     from forewarn.serve.cli.history_of import learning_store
 
     config = configured(home=home)
@@ -89,7 +84,7 @@ def command(
             "jobs judge them both. Evaluate one at a time"
         )
     learnt_until = max(bundle.facts.learnt_until for bundle in bundles.values())
-    with learning_store(source, config, name.cluster, status=status) as (store, cluster):
+    with learning_store(None, config, name.cluster) as (store, cluster):
         zone = store.clusters()[cluster].timezone
         begin = _moment(since, zone) or learnt_until
         end = _moment(until, zone) or 2**62
@@ -103,17 +98,25 @@ def command(
     if len(rows) < FEWEST:
         raise NotEnoughError(
             f"{name}: {len(rows)} jobs with a known outcome were submitted since {_shown(begin)}, after what "
-            f"was learnt from: {FEWEST} are the least to judge by. Ingest newer history, or name a --source"
+            f"was learnt from: {FEWEST} are the least to judge by. Ingest newer history"
         )
     before = np.flatnonzero(table.labelled & (table.submit < begin))
-    if not len(before):  # judged by another file than was learnt from
+    if not len(before):  # the store may hold only what came after
         before = rows
     p = {
         version: bundle.probability(bundle.assembly.matrix(table, rows))
         for version, bundle in bundles.items()
     }
     judged = {
-        version: evaluate(table, rows, p[version], bundle.chosen.value, train_rows=before, seed=seed)
+        version: evaluate(
+            table,
+            rows,
+            p[version],
+            bundle.chosen.value,
+            train_rows=before,
+            for_f1=threshold_for_f1(bundle.thresholds),
+            seed=seed,
+        )
         for version, bundle in bundles.items()
     }
     ahead = None
@@ -148,8 +151,9 @@ def _versions(registry: Registry, name: ModelName, which: tuple[int | str, ...])
     if which:
         found = [registry.version(name, one) for one in which]
         return list({version.version: version for version in found}.values())
-    champion = registry.version(name, "champion")
-    return [champion, *(v for v in registry.versions(name) if "challenger" in v.aliases)]
+    there = registry.versions(name)
+    found = [v for alias in ("champion", "challenger") for v in there if alias in v.aliases]
+    return found or [registry.version(name)]  # which says what there is instead
 
 
 def _moment(text: str | None, zone: str) -> int | None:

@@ -41,15 +41,21 @@ phase_option: Decorator = click.option(
     show_default=True,
     help="The moment at which the model answers.",
 )
-features_option: Decorator = click.option(
-    "--features",
-    "feature_set",
-    type=click.Choice(("generic", "restricted", "swf")),
-    default="generic",
-    show_default=True,
-    help="generic: what most Slurm sites have; restricted: no identity and no history, for new users; "
-    "swf: only what the Standard Workload Format carries.",
-)
+
+
+def _features_option(default: str | None, told: str) -> Decorator:
+    return click.option(
+        "--features",
+        "feature_set",
+        type=click.Choice(("generic", "restricted", "swf")),
+        default=default,
+        help="generic: what most Slurm sites have; restricted: no identity and no history, for new users; "
+        f"swf: only what the Standard Workload Format carries.  [default: {told}]",
+    )
+
+
+features_option = _features_option("generic", "generic")
+bench_features_option = _features_option(None, "swf for an SWF file, else generic")
 status_option: Decorator = click.option(
     "--status", metavar="HOW", help="How an SWF log's status is read; see `forewarn ingest --help`."
 )
@@ -83,9 +89,9 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--trials",
                 type=click.IntRange(1),
                 default=20,
-                show_default="20",
+                show_default=True,
                 metavar="N",
-                help="How many settings the search tries.",
+                help="How many settings the search tries, at least one of each family.",
             ),
             click.option(
                 "--search",

@@ -105,9 +105,9 @@ def _print_curves(number: Mapping[str, Any]) -> None:
     if not curves:
         say("too few jobs to tell kinds apart, or in too few numbers")
         return
-    words = {number["elbow"]: ["bends most"], number["lowest_bic"]: []}
-    words[number["lowest_bic"]].append("lowest BIC")
-    words.setdefault(number["chosen"], []).append("chosen")
+    words: dict[int, list[str]] = {}
+    for place, word in (("elbow", "bends most"), ("lowest_bic", "lowest BIC"), ("chosen", "chosen")):
+        words.setdefault(number[place], []).append(word)
     most = curves[0]["wcss"] or 1
     print_facts("\nHow many: the within-cluster sum of squares of K-Means, the BIC of the mixture", {})
     print_table(

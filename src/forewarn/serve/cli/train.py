@@ -75,13 +75,15 @@ def command(
     from forewarn.features.absence import absence_report
     from forewarn.learn.fitting import Settings
     from forewarn.learn.population import POPULATIONS
+    from forewarn.learn.ray_address import greet
     from forewarn.learn.registry import Registry
     from forewarn.learn.table import read_table
     from forewarn.learn.thresholds import parsed
     from forewarn.learn.train import search_key, train
     from forewarn.serve.cli.history_of import learning_store
 
-    parsed(how["threshold"])  # a wrong rule is said now, not after the search
+    parsed(how["threshold"])  # what is wrong is said now, not after hours
+    greet(how["ray_address"])
     config = configured(home=home)
     settings = Settings(feature_set=feature_set, families=chosen_families(families), **how)
     with learning_store(source, config, cluster, status=status) as (store, name):
@@ -108,6 +110,8 @@ def command(
     shutil.rmtree(search, ignore_errors=True)
     folder = registry.bundle(version) if version else models / "pending" / manifest.id
     if as_json:
+        from forewarn.learn.report.words import verdict, warnings
+
         evaluation = trained.report["evaluation"]
         print_json(
             {
@@ -117,6 +121,8 @@ def command(
                 "bundle": str(folder),
                 "report": str(folder / "report.html"),
                 "metrics": dict(manifest.facts.metrics),
+                "verdict": verdict(trained.report),
+                "warnings": warnings(trained.report),
                 "evaluation": {k: evaluation[k] for k in ("at_threshold", "baselines", "intervals")},
             }
         )
@@ -143,6 +149,8 @@ def _print(trained: Trained, version: Version | None, folder: Path) -> None:
     for warning in warnings(trained.report):
         if warning["level"] == BAD:
             note(warning["text"])
+    if version and not trained.bundle.facts.may_serve and "champion" not in version.aliases:
+        note(f"so it does not serve; if it should all the same: forewarn models promote {version.name}")
 
 
 def _searched(search: dict[str, Any] | None) -> str | None:
@@ -151,7 +159,8 @@ def _searched(search: dict[str, Any] | None) -> str | None:
         return None
     best = search["trials"][search["best"]]
     taken_up = f", {search['resumed']} of them before it was taken up again" if search["resumed"] else ""
+    trials = len(search["trials"])
     return (
-        f"{len(search['trials'])} trials in {search['wall_seconds']:.0f} s{taken_up}; "
+        f"{trials} trial{'s' * (trials > 1)} in {search['wall_seconds']:.0f} s{taken_up}; "
         f"the best: {best['family']}, log loss {best['loss']:.3f}"
     )
