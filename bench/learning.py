@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from forewarn.learn.benchmark import figures
-from forewarn.learn.fitting import Settings, fit
+from forewarn.learn.fitting import ALL_FAMILIES, Settings, fit
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.prequential import retrained, static
 from forewarn.learn.table import read_table
@@ -73,11 +73,14 @@ def main() -> None:
     parser.add_argument("--log", default="", help="only logs whose name begins so")
     parser.add_argument("--phases", default="submit,start,posthoc")
     parser.add_argument("--retrain", default="none,weekly")
+    parser.add_argument("--families", default=",".join(ALL_FAMILIES))
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, default=Path(".work/bench-learning"))
     given = parser.parse_args()
-    settings = Settings(feature_set="swf", trials=given.trials, seed=given.seed)
+    settings = Settings(
+        feature_set="swf", families=tuple(given.families.split(",")), trials=given.trials, seed=given.seed
+    )
     given.keep.mkdir(parents=True, exist_ok=True)
     print("| log | phase | retrain | n | rate | ROC-AUC | PR-AUC | acc / P / R / F1 | at 0.5 ", end="")
     print("| F1 above rule | ECE |")
@@ -86,7 +89,9 @@ def main() -> None:
         for found in measured(
             log, given.phases.split(","), given.retrain.split(","), settings, given.keep.resolve()
         ):
-            name = f"{log.name.split('.')[0]}-{found['phase']}-{found['retrain']}.json"
+            name = (
+                f"{log.name.split('.')[0]}-{found['phase']}-{found['retrain']}-{len(found['members'])}.json"
+            )
             (given.keep / name).write_text(json.dumps(found, indent=1))
             print(row(found), flush=True)
 
