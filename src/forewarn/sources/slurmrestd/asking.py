@@ -1,0 +1,128 @@
+"""A question to slurmrestd, with everything around it: version, token, tries, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from forewarn.errors import SchedulerError, TokenError, VersionGoneError
+from forewarn.sources.clock import Clock
+from forewarn.sources.patience import Patience
+from forewarn.sources.slurmrestd.refusals import refusal
+from forewarn.sources.slurmrestd.tokens import Token, Tokens
+from forewarn.sources.slurmrestd.transport import Answer, Transport
+from forewarn.sources.slurmrestd.versions import Served
+
+Query = Mapping[str, str | int]
+
+
+class Asker:
+    """Asks in the best version that is served, with a token that is valid, as often as is decent."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        tokens: Tokens | None,
+        *,
+        user: str | None = None,
+        clock: Clock | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self.transport = transport
+        self.tokens = tokens
+        self.clock = clock or Clock()
+        self._user = user
+        self._patience = patience or Patience(clock=self.clock)
+        self._served: Served | None = None
+
+    @property
+    def served(self) -> Served:
+        """What the server serves; asked for once, and again when a version turns out to be gone."""
+        if self._served is None:
+            self._served = self._patience.attempt(self._discover)
+        return self._served
+
+    @property
+    def version(self) -> str:
+        """The version that is spoken."""
+        return self.served.best(str(self.transport.address))
+
+    def _discover(self) -> Served:
+        with self._asked("GET", "/openapi/v3") as answer:
+            return Served.read(answer.json())
+
+    @contextmanager
+    def get(
+        self, area: str, path: str, query: Query | None = None, *, once: tuple[type[SchedulerError], ...] = ()
+    ) -> Iterator[Answer]:
+        """The answer to `/area/vX/path`; trouble of the kinds `once` is not tried again."""
+        with self._patience.attempt(
+            lambda: self._spoken("GET", area, path, query, None), once=once
+        ) as answer:
+            yield answer
+
+    def said(self, area: str, path: str) -> Any:
+        """The same of a small answer, as Python's objects; an error listed in it is raised."""
+        with self.get(area, path) as answer:
+            return self._checked(answer, path)
+
+    def change(
+        self, method: str, path: str, content: Any = None, *, once: tuple[type[SchedulerError], ...] = ()
+    ) -> Any:
+        """The answer of the controller to a request that changes something."""
+        with self._patience.attempt(
+            lambda: self._spoken(method, "slurm", path, None, content), once=once
+        ) as answer:
+            return self._checked(answer, path)
+
+    def _checked(self, answer: Answer, path: str) -> Any:
+        said = answer.json()
+        self._raise_refusal(answer, said, path, None)
+        return said
+
+    def _spoken(self, method: str, area: str, path: str, query: Query | None, content: Any) -> Answer:
+        """Asked in the best version; where that is gone, in what is served now, then in the next best."""
+        rediscovered = False
+        while True:
+            version = self.version
+            try:
+                return self._asked(method, f"/{area}/{version}/{path}", query, content)
+            except VersionGoneError:
+                if rediscovered:
+                    self._served = self.served.without(version)
+                else:
+                    self._served, rediscovered = None, True
+
+    def _asked(self, method: str, path: str, query: Query | None = None, content: Any = None) -> Answer:
+        """Asked with the token of now, and once more with a new one where Slurm refuses that."""
+        renewed = False
+        while True:
+            token = self.tokens.current() if self.tokens else None
+            answer = self.transport.ask(
+                method, path, query=query, headers=self._headers(token), content=content
+            )
+            try:
+                if answer.status >= 400:
+                    self._raise_refusal(answer, answer.json(), path, token)
+                return answer
+            except TokenError:
+                answer.body.close()
+                if renewed or self.tokens is None or not self.tokens.renew():
+                    raise
+                renewed = True
+            except SchedulerError:
+                answer.body.close()
+                raise
+
+    def _raise_refusal(self, answer: Answer, said: Any, path: str, token: Token | None) -> None:
+        place = f"{self.transport.address} {path}"
+        error = refusal(answer.status, said, place, token=token, user=self._user, now=self.clock.now())
+        if error is not None:
+            raise error
+
+    def _headers(self, token: Token | None) -> dict[str, str]:
+        if token is None:
+            return {}
+        user = self._user or token.user
+        return {"X-SLURM-USER-TOKEN": token.text} | ({"X-SLURM-USER-NAME": user} if user else {})
