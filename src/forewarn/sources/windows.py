@@ -38,17 +38,17 @@ Ask = Callable[[int, int], Answers]
 
 @dataclass(slots=True, kw_only=True)
 class Span:
-    """How long the next window is.
+    """How long the next window is: never so long that it would be too much at the busiest rate seen.
 
-    Also a long one must not be too much if a busy time follows a quiet one: 6 hours of a site that ends
-    100,000 jobs a day are 25,000 jobs.
+    A busy time may follow a quiet one, in which windows have grown.
     """
 
     seconds: int = 3600
     shortest: int = 60
-    longest: int = 6 * 3600
+    longest: int = 12 * 3600
     rows: int = 4000  # a good answer: about 20 MB of JSON, and 350 MB of slurmrestd's memory
     slow: float = 10.0  # seconds
+    busiest: float = 0.0  # jobs a second, so far
 
     def learn(self, ended: int, carried: int, took: float) -> None:
         """Fit the next window to what the last one gave: jobs that ended in it, and such as only overlap it.
@@ -61,6 +61,7 @@ class Span:
         >>> span.learn(0, 9000, 1.0); span.seconds
         1000
         """
+        self.busiest = max(self.busiest, ended / self.seconds)
         room = max(self.rows - carried, self.rows // 4)
         factor = min(2.0, room / ended) if ended else 2.0
         if took > self.slow:
@@ -74,7 +75,8 @@ class Span:
         return self.seconds < before
 
     def _scale(self, factor: float) -> None:
-        self.seconds = min(self.longest, max(self.shortest, int(self.seconds * factor)))
+        longest = min(self.longest, 4 * self.rows / self.busiest) if self.busiest else self.longest
+        self.seconds = max(self.shortest, int(min(longest, self.seconds * factor)))
 
 
 def collected(ask: Ask, since: int, until: int, span: Span, clock: Clock) -> Iterator[Piece]:

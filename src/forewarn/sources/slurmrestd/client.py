@@ -64,7 +64,8 @@ class SlurmrestdScheduler:
         until = int(clock.now()) if until is None else min(until, int(clock.now()))
 
         def ask(begin: int, end: int) -> Answers:
-            query = {"start_time": begin, "end_time": end} | self._flags(steps)
+            # Bare Unix seconds are refused up to v0.0.41; this form of them all versions take.
+            query = {"start_time": f"uts{begin}", "end_time": f"uts{end}"} | self._flags(steps)
             notes: list[str] = []
             overlapping = self._past("jobs", query, notes)
             return Answers(
