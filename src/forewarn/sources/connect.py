@@ -30,11 +30,15 @@ def how(config: Config, environ: Mapping[str, str] = os.environ) -> str:
 
 
 def connect(
-    config: Config, *, environ: Mapping[str, str] = os.environ, clock: Clock | None = None
+    config: Config,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    clock: Clock | None = None,
+    patience: Patience | None = None,
 ) -> Scheduler:
     """A scheduler that can be asked; nothing is asked yet."""
     clock = clock or Clock()
-    patience = Patience(clock=clock)
+    patience = patience or Patience(clock=clock)
     if how(config, environ) == "commands":
         from forewarn.sources.commands import CommandScheduler
         from forewarn.sources.commands.runner import Runner

@@ -35,6 +35,7 @@ class Asker:
         self._user = user
         self._patience = patience or Patience(clock=self.clock)
         self._served: Served | None = None
+        self._sent: Token | None = None  # the last token: a refusal is explained by it
 
     @property
     def served(self) -> Served:
@@ -78,7 +79,7 @@ class Asker:
 
     def _checked(self, answer: Answer, path: str) -> Any:
         said = answer.json()
-        self._raise_refusal(answer, said, path, None)
+        self._raise_refusal(answer, said, path)
         return said
 
     def _spoken(self, method: str, area: str, path: str, query: Query | None, content: Any) -> Answer:
@@ -98,13 +99,13 @@ class Asker:
         """Asked with the token of now, and once more with a new one where Slurm refuses that."""
         renewed = False
         while True:
-            token = self.tokens.current() if self.tokens else None
+            self._sent = token = self.tokens.current() if self.tokens else None
             answer = self.transport.ask(
                 method, path, query=query, headers=self._headers(token), content=content
             )
             try:
                 if answer.status >= 400:
-                    self._raise_refusal(answer, answer.json(), path, token)
+                    self._raise_refusal(answer, answer.json(), path)
                 return answer
             except TokenError:
                 answer.body.close()
@@ -115,9 +116,9 @@ class Asker:
                 answer.body.close()
                 raise
 
-    def _raise_refusal(self, answer: Answer, said: Any, path: str, token: Token | None) -> None:
+    def _raise_refusal(self, answer: Answer, said: Any, path: str) -> None:
         place = f"{self.transport.address} {path}"
-        error = refusal(answer.status, said, place, token=token, user=self._user, now=self.clock.now())
+        error = refusal(answer.status, said, place, token=self._sent, user=self._user, now=self.clock.now())
         if error is not None:
             raise error
 
