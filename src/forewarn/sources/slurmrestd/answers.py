@@ -25,6 +25,7 @@ _KINDS = {"jobs": "job", "nodes": "node", "partitions": "partition"}
 # Rows are Python objects until they are a frame: few enough that they do not count.
 _MOST_ROWS = 10_000
 _FOOT_BYTES = 1 << 16
+_NOTHING_FOUND = 9003
 _FOOT = re.compile(r"\]\s*,(?=\s*\")")
 
 
@@ -49,7 +50,7 @@ def answer_batches(source: Source, stream: IO[bytes], seen_at: int | None = None
             yield batch
     reader.finish()
     listed = said.get("errors")
-    errors = "; ".join(error_words(error) for error in listed) if isinstance(listed, list) else ""
+    errors = "; ".join(map(error_words, filter(_is_trouble, listed))) if isinstance(listed, list) else ""
     if not _KINDS.keys() & said:
         holds = ", ".join(said) or "nothing"
         raise SourceError(
@@ -60,6 +61,11 @@ def answer_batches(source: Source, stream: IO[bytes], seen_at: int | None = None
         raise SourceError(f"{source.path}: an answer without records, Slurm says: {errors}")
     if errors:
         source.notes.append(f"{source.path.name}: may be incomplete, Slurm says: {errors}")
+
+
+def _is_trouble(error: Any) -> bool:
+    """Up to v0.0.38 the database says of an empty answer that nothing was found, as if that were an error."""
+    return not isinstance(error, dict) or error.get("error_number") != _NOTHING_FOUND
 
 
 def error_words(error: Any) -> str:

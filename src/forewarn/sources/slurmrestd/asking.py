@@ -40,9 +40,7 @@ class Asker:
     @property
     def served(self) -> Served:
         """What the server serves; asked for once, and again when a version turns out to be gone."""
-        if self._served is None:
-            self._served = self._patience.attempt(self._discover)
-        return self._served
+        return self._served or self._patience.attempt(self._discover)
 
     @property
     def version(self) -> str:
@@ -50,8 +48,10 @@ class Asker:
         return self.served.best(str(self.transport.address))
 
     def _discover(self) -> Served:
-        with self._asked("GET", "/openapi/v3") as answer:
-            return Served.read(answer.json())
+        if self._served is None:
+            with self._asked("GET", "/openapi/v3") as answer:
+                self._served = Served.read(answer.json())
+        return self._served
 
     @contextmanager
     def get(
@@ -86,12 +86,13 @@ class Asker:
         """Asked in the best version; where that is gone, in what is served now, then in the next best."""
         rediscovered = False
         while True:
-            version = self.version
+            served = self._discover()
+            version = served.best(str(self.transport.address))
             try:
                 return self._asked(method, f"/{area}/{version}/{path}", query, content)
             except VersionGoneError:
                 if rediscovered:
-                    self._served = self.served.without(version)
+                    self._served = served.without(version)
                 else:
                     self._served, rediscovered = None, True
 

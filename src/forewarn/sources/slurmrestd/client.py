@@ -68,9 +68,8 @@ class SlurmrestdScheduler:
             query = {"start_time": f"uts{begin}", "end_time": f"uts{end}"} | self._flags(steps)
             notes: list[str] = []
             overlapping = self._past("jobs", query, notes)
-            return Answers(
-                overlapping, self._past("jobs", query | {"state": "CANCELLED"}, notes), tuple(notes)
-            )
+            cancelled = self._past("jobs", query | {"state": self._cancelled}, notes)
+            return Answers(overlapping, cancelled, tuple(notes))
 
         return collected(ask, since, until, self._span, clock)
 
@@ -82,6 +81,11 @@ class SlurmrestdScheduler:
         """
         flags = ["disable_truncate_usage_time", "show_duplicates", *([] if steps else ["skip_steps"])]
         return {flag: "true" for flag in flags if self.asker.served.has(self.asker.version, flag)}
+
+    @property
+    def _cancelled(self) -> str:
+        """The state: up to v0.0.37 a name is not understood, and all jobs are the answer."""
+        return "4" if number_of(self.asker.version) < 39 else "CANCELLED"
 
     def _past(self, path: str, query: Query | None, notes: list[str]) -> list[Batch]:
         with self.asker.get("slurmdb", path, query, once=TOO_MUCH) as answer:

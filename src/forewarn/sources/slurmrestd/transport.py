@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import ssl
 import tempfile
 import threading
@@ -110,6 +111,7 @@ class Transport:
         body = cast("IO[bytes]", tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY))  # noqa: SIM115 - the answer's
         try:
             with self._in_flight, self._named(path):
+                self._look_at_socket()
                 self.requests += 1
                 sent = {"json": content} if content is not None else {}
                 with self._client.stream(
@@ -157,6 +159,25 @@ class Transport:
                 "may have died or been restarted; is it running, was it out of memory?"
             ) from None
 
+    def _look_at_socket(self) -> None:
+        """Beforehand, since the system says the least of what is wrong with a socket."""
+        socket = self.address.socket
+        if socket is None or os.access(socket, os.R_OK | os.W_OK):
+            return
+        try:
+            os.stat(socket)  # noqa: PTH116 - what a path cannot tell: missing, or not to be seen
+        except FileNotFoundError:
+            raise UnreachableError(
+                f"{socket}: no such socket: is the path the one that slurmrestd was started with "
+                "(unix:PATH), and is it running?"
+            ) from None
+        except OSError:
+            pass
+        raise NoAccessError(
+            f"{socket}: this user may not open the socket: it needs write permission on it, and search "
+            "permission on its folders (chmod, or the group that slurmrestd runs as)"
+        )
+
     def _unconnected(self, error: httpx.ConnectError) -> SchedulerError:
         cause = _system_error(error)
         if isinstance(cause, ssl.SSLError):
@@ -166,17 +187,6 @@ class Transport:
                 "slurm_ca_file; if the server speaks no TLS, the address begins with http://"
             )
         code = cause.errno if cause is not None else None
-        socket = self.address.socket
-        if socket is not None and code == errno.ENOENT:
-            return UnreachableError(
-                f"{socket}: no such socket: is the path the one that slurmrestd was started with "
-                "(unix:PATH), and is it running?"
-            )
-        if socket is not None and code == errno.EACCES:
-            return NoAccessError(
-                f"{socket}: this user may not open the socket: it needs write permission on it, and search "
-                "permission on its folders (chmod, or the group that slurmrestd runs as)"
-            )
         if code == errno.ECONNREFUSED:
             return UnreachableError(f"{self.address}: nothing listens there: is slurmrestd running?")
         return UnreachableError(f"{self.address}: cannot be reached: {error}; is the address right?")
