@@ -344,6 +344,12 @@ ACCESS = "Access/permission denied"
             ACCESS,
         ),
         (200, {"errors": [], "status": [{"error": {"code": 2002, "message": ACCESS}}]}, RefusedError, ACCESS),
+        (
+            500,
+            {"errors": [{"error": "slurmctld config is unable to load"}]},
+            ControllerDownError,
+            "or refuses",
+        ),
         (422, {"errors": [{"error_number": 9000, "error": "not RFC7320"}]}, RefusedError, "9000"),
         (418, None, RefusedError, "HTTP status 418"),
     ],
@@ -365,6 +371,21 @@ def test_why_a_token_is_not_accepted_is_in_the_token() -> None:
     none = refusal(401, None, "here", token=None, user=None, now=NOW)
     assert "none is configured" in str(none)
     assert refusal(200, {"errors": []}, "here", token=None, user=None, now=NOW) is None
+
+
+def test_errors_that_come_as_if_all_were_well() -> None:
+    """22.05 answers 200, whatever happened; an empty window is an error to it, too."""
+    refused = {"jobs": [], "errors": [{"error_number": 1007, "error": "Protocol authentication error"}]}
+    empty = {"jobs": [], "errors": [{"error_number": 9003, "error": "Nothing found with query"}]}
+    with (
+        serving(script(38, jobs_db=(200, refused))) as fake,
+        client_of(fake.address, user="bob") as client,
+        pytest.raises(WrongUserError),
+    ):
+        list(client.history(NOW - 10))
+    with serving(script(38, jobs_db=(200, empty))) as fake, client_of(fake.address) as client:
+        assert sum(piece.batch.frame.height for piece in client.history(NOW - 10)) == 0
+    assert fake.asked[-1].query["state"] == "4"
 
 
 def test_passing_trouble_is_tried_again_and_a_refusal_is_not() -> None:

@@ -50,7 +50,7 @@ def answer_batches(source: Source, stream: IO[bytes], seen_at: int | None = None
             yield batch
     reader.finish()
     listed = said.get("errors")
-    errors = "; ".join(map(error_words, filter(_is_trouble, listed))) if isinstance(listed, list) else ""
+    errors = "; ".join(map(error_words, filter(is_trouble, listed))) if isinstance(listed, list) else ""
     if not _KINDS.keys() & said:
         holds = ", ".join(said) or "nothing"
         raise SourceError(
@@ -63,7 +63,7 @@ def answer_batches(source: Source, stream: IO[bytes], seen_at: int | None = None
         source.notes.append(f"{source.path.name}: may be incomplete, Slurm says: {errors}")
 
 
-def _is_trouble(error: Any) -> bool:
+def is_trouble(error: Any) -> bool:
     """Up to v0.0.38 the database says of an empty answer that nothing was found, as if that were an error."""
     return not isinstance(error, dict) or error.get("error_number") != _NOTHING_FOUND
 

@@ -9,12 +9,13 @@ from typing import Any
 from forewarn.errors import SchedulerError, TokenError, VersionGoneError
 from forewarn.sources.clock import Clock
 from forewarn.sources.patience import Patience
-from forewarn.sources.slurmrestd.refusals import refusal
+from forewarn.sources.slurmrestd.refusals import only_errors, refusal
 from forewarn.sources.slurmrestd.tokens import Token, Tokens
 from forewarn.sources.slurmrestd.transport import Answer, Transport
 from forewarn.sources.slurmrestd.versions import Served
 
 Query = Mapping[str, str | int]
+_SMALL = 1 << 16  # bytes: an answer with errors and nothing else is not larger
 
 
 class Asker:
@@ -105,8 +106,9 @@ class Asker:
                 method, path, query=query, headers=self._headers(token), content=content
             )
             try:
-                if answer.status >= 400:
-                    self._raise_refusal(answer, answer.json(), path)
+                said = answer.json() if answer.status >= 400 or answer.size <= _SMALL else None
+                if answer.status >= 400 or only_errors(said):
+                    self._raise_refusal(answer, said, path)
                 return answer
             except TokenError:
                 answer.body.close()

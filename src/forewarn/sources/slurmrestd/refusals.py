@@ -22,7 +22,7 @@ from forewarn.errors import (
     VersionGoneError,
     WrongUserError,
 )
-from forewarn.sources.slurmrestd.answers import error_words
+from forewarn.sources.slurmrestd.answers import error_words, is_trouble
 from forewarn.sources.slurmrestd.tokens import Token
 
 DENIED, UNKNOWN_JOB = 2002, 2017
@@ -47,7 +47,7 @@ def listed(said: Any) -> Iterator[tuple[int | None, str]]:
     """
     if not isinstance(said, dict):
         return
-    for error in said.get("errors") or ():
+    for error in filter(is_trouble, said.get("errors") or ()):
         words = error_words(error)
         number = error.get("error_number") or error.get("error_code") if isinstance(error, dict) else None
         yield number or _code_of(words), words
@@ -55,6 +55,11 @@ def listed(said: Any) -> Iterator[tuple[int | None, str]]:
         error = one.get("error") if isinstance(one, dict) else None
         if isinstance(error, dict) and error.get("code"):
             yield error["code"], str(error.get("message") or error.get("string"))
+
+
+def only_errors(said: Any) -> bool:
+    """Whether an answer has errors and no records, which 22.05 sends as if all were well."""
+    return any(listed(said)) and not any(said.get(name) for name in ("jobs", "nodes", "partitions"))
 
 
 def _code_of(words: str) -> int | None:
@@ -78,6 +83,10 @@ def refusal(
         )
     if any(1800 <= (code or 0) < 1900 for code in codes):
         return ControllerDownError(f"{place}: slurmctld does not answer ({words}): is it running?")
+    if "config is unable to load" in words:  # 22.05 says no more, whatever the reason
+        return _explained(place, token, user, now) or ControllerDownError(
+            f"{place}: slurmctld does not answer, or refuses the token ({words}): is it running?"
+        )
     if status == 404 and not errors:
         return VersionGoneError(f"{place}: is not served (404)")
     if status in (429, 502, 503, 504) and not errors:
@@ -95,15 +104,26 @@ def _unknown_user(place: str, token: Token | None) -> TokenError:
             "or let `scontrol token` make one"
         )
     return TokenError(
-        f"{place}: slurmrestd takes no token (401): it must run with `-a rest_auth/jwt` and, in its "
-        "environment, SLURM_JWT=daemon, and slurm.conf needs AuthAltTypes=auth/jwt"
+        f"{place}: slurmrestd takes no token (401), or this is none: it must run with `-a rest_auth/jwt` "
+        "and, in its environment, SLURM_JWT=daemon, and slurm.conf needs AuthAltTypes=auth/jwt"
     )
 
 
 def _not_accepted(place: str, words: str, token: Token | None, user: str | None, now: float) -> TokenError:
-    """Slurm tells no more than that; what is in the token tells the rest."""
+    """Slurm tells no more than that."""
     if token is None:
         return TokenError(f"{place}: Slurm wants a token ({words})")
+    return _explained(place, token, user, now) or TokenError(
+        f"{place}: Slurm does not accept the token ({words}): was it made with the key that jwt_key names in "
+        "slurm.conf and slurmdbd.conf, does slurmdbd have AuthAltTypes=auth/jwt too, does its user "
+        f"({token.user or 'unknown'}) exist there, do the clocks agree?"
+    )
+
+
+def _explained(place: str, token: Token | None, user: str | None, now: float) -> TokenError | None:
+    """What is in the token tells why it is refused, mostly."""
+    if token is None:
+        return None
     if token.expires is not None and token.expires <= now:
         return ExpiredTokenError(
             f"{place}: the token expired {now - token.expires:,.0f} s ago: `scontrol token` makes a new one"
@@ -118,8 +138,4 @@ def _not_accepted(place: str, words: str, token: Token | None, user: str | None,
             f"{place}: the token is {token.user}'s, and was sent as {user}'s (slurm_user): only a token of "
             "SlurmUser or root may speak for others"
         )
-    return TokenError(
-        f"{place}: Slurm does not accept the token ({words}): was it made with the key that jwt_key names in "
-        "slurm.conf and slurmdbd.conf, does slurmdbd have AuthAltTypes=auth/jwt too, does its user "
-        f"({token.user or 'unknown'}) exist there, do the clocks agree?"
-    )
+    return None
