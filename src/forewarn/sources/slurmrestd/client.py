@@ -139,7 +139,10 @@ class SlurmrestdScheduler:
 
     def ping(self) -> bool:
         """See `Scheduler`. slurmrestd says "down" of a controller that refuses the token, too."""
-        return any_up(self.asker.said("slurm", "ping"))
+        try:
+            return any_up(self.asker.said("slurm", "ping"))
+        except ControllerDownError:  # as 22.05 says it
+            return False
 
     def diag(self) -> Diagnosis:
         """See `Scheduler`."""
