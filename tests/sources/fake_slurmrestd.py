@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import socketserver
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -68,7 +69,7 @@ def openapi(*versions: int, parameters: tuple[str, ...] = ("skip_steps", "show_d
 class FakeSlurmrestd:
     """Answers by a script; what it was asked is kept."""
 
-    def __init__(self, script: Script, socket: Path | None = None) -> None:
+    def __init__(self, script: Script, socket: Path | None = None, tls: ssl.SSLContext | None = None) -> None:
         self.asked: list[Asked] = []
         outer = self
 
@@ -97,8 +98,11 @@ class FakeSlurmrestd:
                 pass
 
         if socket is None:
-            self.server: socketserver.BaseServer = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
-            self.address = f"http://127.0.0.1:{self.server.server_address[1]}"
+            tcp = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+            if tls is not None:
+                tcp.socket = tls.wrap_socket(tcp.socket, server_side=True)
+            self.server: socketserver.BaseServer = tcp
+            self.address = f"http{'s' if tls else ''}://127.0.0.1:{tcp.server_address[1]}"
         else:
             self.server = socketserver.ThreadingUnixStreamServer(str(socket), Handler)
             self.address = f"unix:{socket}"
@@ -109,8 +113,10 @@ class FakeSlurmrestd:
 
 
 @contextmanager
-def serving(script: Script, socket: Path | None = None) -> Iterator[FakeSlurmrestd]:
-    fake = FakeSlurmrestd(script, socket)
+def serving(
+    script: Script, socket: Path | None = None, tls: ssl.SSLContext | None = None
+) -> Iterator[FakeSlurmrestd]:
+    fake = FakeSlurmrestd(script, socket, tls)
     thread = threading.Thread(target=fake.server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import ssl
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -555,6 +558,36 @@ def test_a_server_that_speaks_no_tls() -> None:
         pytest.raises(NoAccessError, match="begins with http://"),
     ):
         client.ping()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make a certificate with")
+def test_tls_by_the_sites_own_certificates(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    made = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=127.0.0.1",
+    ]
+    made += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(made, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with serving(lambda asked: (200, {}), tls=context) as fake:
+        transport = Transport(Address.read(fake.address), ca_file=certificate)
+        with transport.ask("GET", "/") as answer:
+            assert answer.status == 200
+        transport.close()
+        stranger = Transport(Address.read(fake.address))
+        with pytest.raises(NoAccessError, match=r"no trusted TLS connection: self.signed certificate"):
+            stranger.ask("GET", "/")
+        stranger.close()
 
 
 @pytest.mark.parametrize("text", ["slurm:6820", "ftp://x", "http://", "http://user:pw@host", "http://h?t=1"])

@@ -65,7 +65,7 @@ class Diagnosis:
 
 
 class Scheduler(Protocol):
-    """One cluster's Slurm. Close it, or use it in a `with`."""
+    """One cluster's Slurm. Close it at the end (`contextlib.closing`)."""
 
     @property
     def cluster(self) -> str:
@@ -75,7 +75,9 @@ class Scheduler(Protocol):
         """Jobs that accounting knows of, from `since` until `until` (else now), in windows of time.
 
         Each job that ended is given once, with the window in which it ended; those that have not ended
-        come with the last one. Without `steps` what a job used is missing, at half the cost.
+        come with the last one. Without `steps` what a job used is missing, at half the cost. Accounting
+        hears of a job some seconds after its end, or hours after if slurmdbd was away: whoever goes on
+        from where a history ended begins a little earlier.
         """
 
     def live_jobs(self) -> Iterator[Batch]:

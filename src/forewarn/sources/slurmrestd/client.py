@@ -23,7 +23,6 @@ from forewarn.sources.slurmrestd.asking import Asker, Query
 from forewarn.sources.slurmrestd.diagnosis import any_up, read_diagnosis
 from forewarn.sources.slurmrestd.refusals import UNKNOWN_JOB
 from forewarn.sources.slurmrestd.submitting import submit_request
-from forewarn.sources.slurmrestd.transport import Answer
 from forewarn.sources.slurmrestd.values import text
 from forewarn.sources.slurmrestd.versions import number_of
 from forewarn.sources.windows import TOO_MUCH, Answers, Span, collected
@@ -90,7 +89,7 @@ class SlurmrestdScheduler:
     def _past(self, path: str, query: Query | None, notes: list[str]) -> list[Batch]:
         with self.asker.get("slurmdb", path, query, once=TOO_MUCH) as answer:
             source = self._source("slurmdb", path)
-            batches = self._read(source, answer)
+            batches = list(source.read(answer.body))
             notes += source.notes
             return batches
 
@@ -133,9 +132,6 @@ class SlurmrestdScheduler:
         old = area == "slurm" and number_of(version) < 39  # names no cluster
         options = Options(cluster=self.cluster if old else self._cluster)
         return SlurmrestdSource(Path(area, version, path), options)
-
-    def _read(self, source: SlurmrestdSource, answer: Answer) -> list[Batch]:
-        return list(source.read(answer.body, answer.at))
 
     def ping(self) -> bool:
         """See `Scheduler`. slurmrestd says "down" of a controller that refuses the token, too."""

@@ -49,7 +49,8 @@ def _start(record: Record) -> int | None:
     end, ran = _end(record), _ran(record)
     if start is None or end is None or ran is None or start != _eligible(record):
         return start
-    return max(start, end - ran - (_suspended(record) or 0))
+    began: int = end - ran - (_suspended(record) or 0)
+    return max(start, began)
 
 
 def _script(record: Record) -> tuple[str | None, ...]:
