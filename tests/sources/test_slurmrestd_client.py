@@ -22,6 +22,7 @@ from forewarn.errors import (
     LargeAnswerError,
     LostAnswerError,
     NoAccessError,
+    PausedError,
     RefusedError,
     SchedulerError,
     SlowAnswerError,
@@ -407,6 +408,18 @@ def test_passing_trouble_is_tried_again_and_a_refusal_is_not() -> None:
         with pytest.raises(RefusedError, match="no"):
             list(client.nodes())
         assert fake.paths.count("/slurm/v0.0.42/nodes") == 1
+
+
+def test_a_database_that_is_away_does_not_keep_us_from_the_controller() -> None:
+    away = (502, {"errors": [DATABASE]})
+    with (
+        serving(script(jobs_db=away, nodes=(200, {"nodes": []}))) as fake,
+        client_of(fake.address, tries=1) as client,
+    ):
+        for error in (DatabaseDownError,) * 3 + (PausedError,):
+            with pytest.raises(error):
+                list(client.history(NOW - 10))
+        assert [batch.frame.height for batch in client.nodes()] == [0]
 
 
 # --- submit and cancel ---------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import IO, cast
 
 from forewarn.errors import (
@@ -52,12 +53,15 @@ class Runner:
         self._timeout = timeout
         self._environ = {name: value for name, value in environ.items() if not _THEIRS.match(name)} | _PLAIN
         self._patience = patience or Patience()
+        self._patience_with: dict[str, Patience] = {}
         self._one = threading.Lock()
 
     @contextmanager
     def output(self, *command: str, once: tuple[type[SchedulerError], ...] = ()) -> Iterator[IO[bytes]]:
         """What a command that changes nothing prints; passing trouble is tried again, but for `once`."""
-        with self._patience.attempt(lambda: self._run(command), once=once) as stream:
+        # Each command its own: while slurmdbd is away, scontrol is asked as ever.
+        patience = self._patience_with.setdefault(command[0], replace(self._patience))
+        with patience.attempt(lambda: self._run(command), once=once) as stream:
             yield stream
 
     def text(self, *command: str) -> str:

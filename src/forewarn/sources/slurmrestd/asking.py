@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from forewarn.errors import SchedulerError, TokenError, VersionGoneError
@@ -15,6 +16,7 @@ from forewarn.sources.slurmrestd.transport import Answer, Transport
 from forewarn.sources.slurmrestd.versions import Served
 
 Query = Mapping[str, str | int]
+_AREAS = ("slurm", "slurmdb")  # what the controller answers, and what the database does
 _SMALL = 1 << 16  # bytes: an answer with errors and nothing else is not larger
 
 
@@ -34,14 +36,15 @@ class Asker:
         self.tokens = tokens
         self.clock = clock or Clock()
         self._user = user
-        self._patience = patience or Patience(clock=self.clock)
+        # Each area its own: while slurmdbd is away, the controller is asked as ever.
+        self._patience = {area: replace(patience or Patience(clock=self.clock)) for area in _AREAS}
         self._served: Served | None = None
         self._sent: Token | None = None  # the last token: a refusal is explained by it
 
     @property
     def served(self) -> Served:
         """What the server serves; asked for once, and again when a version turns out to be gone."""
-        return self._served or self._patience.attempt(self._discover)
+        return self._served or self._patience["slurm"].attempt(self._discover)
 
     @property
     def version(self) -> str:
@@ -59,7 +62,7 @@ class Asker:
         self, area: str, path: str, query: Query | None = None, *, once: tuple[type[SchedulerError], ...] = ()
     ) -> Iterator[Answer]:
         """The answer to `/area/vX/path`; trouble of the kinds `once` is not tried again."""
-        with self._patience.attempt(
+        with self._patience[area].attempt(
             lambda: self._spoken("GET", area, path, query, None), once=once
         ) as answer:
             yield answer
@@ -73,7 +76,7 @@ class Asker:
         self, method: str, path: str, content: Any = None, *, once: tuple[type[SchedulerError], ...] = ()
     ) -> Any:
         """The answer of the controller to a request that changes something."""
-        with self._patience.attempt(
+        with self._patience["slurm"].attempt(
             lambda: self._spoken(method, "slurm", path, None, content), once=once
         ) as answer:
             return self._checked(answer, path)
@@ -88,6 +91,8 @@ class Asker:
         rediscovered = False
         while True:
             served = self._discover()
+            if not served.versions:
+                self._served = None  # may be otherwise next time
             version = served.best(str(self.transport.address))
             try:
                 return self._asked(method, f"/{area}/{version}/{path}", query, content)
