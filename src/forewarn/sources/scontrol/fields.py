@@ -29,7 +29,7 @@ def job_fields(zone: str) -> Fields:
         "constraint": text("Features"),
         "nodes": text("NodeList"),
         "nodes_asked": values.nodes_asked,
-        "tasks_asked": number("NumTasks"),
+        "tasks_asked": lambda record: number("NumTasks")(record) or None,  # 0: not said
         "cpus_asked": values.cpus_asked,
         ("memory_asked", "memory_per"): memory_by("MinMemory"),
         "time_limit": duration("TimeLimit"),
