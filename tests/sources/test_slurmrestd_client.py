@@ -371,7 +371,12 @@ def test_why_a_token_is_not_accepted_is_in_the_token() -> None:
     assert type(why(Token.read(jwt(expires=NOW - 5)))) is ExpiredTokenError
     assert type(why(Token.read(jwt(issued=NOW + 100)))) is ClockSkewError
     assert type(why(Token.read(jwt("ann")), "bob")) is WrongUserError
+    assert type(why(Token.read(jwt("root")), "bob")) is TokenError
     assert type(why(None)) is TokenError
+    # 26.05 says of a token that slurmdbd refuses what it says of a slurmdbd that is down.
+    old = Token.read(jwt(expires=NOW - 5))
+    gone = refusal(502, {"errors": [DATABASE]}, "here", token=old, user=None, now=NOW)
+    assert type(gone) is ExpiredTokenError
     none = refusal(401, None, "here", token=None, user=None, now=NOW)
     assert "none is configured" in str(none)
     assert refusal(200, {"errors": []}, "here", token=None, user=None, now=NOW) is None

@@ -78,8 +78,10 @@ def refusal(
     if status == _NETWORK or _PROTOCOL_AUTHENTICATION in codes or "authentication error" in words:
         return _not_accepted(place, words, token, user, now)
     if _DATABASE in codes:
-        return DatabaseDownError(
-            f"{place}: slurmdbd does not answer ({words}): is it running, and is its database?"
+        # 26.05 says the same of a token that slurmdbd refuses.
+        return _explained(place, token, user, now) or DatabaseDownError(
+            f"{place}: slurmdbd does not answer, or refuses the token ({words}): is it running, and is its "
+            "database?"
         )
     if any(1800 <= (code or 0) < 1900 for code in codes):
         return ControllerDownError(f"{place}: slurmctld does not answer ({words}): is it running?")
@@ -133,7 +135,7 @@ def _explained(place: str, token: Token | None, user: str | None, now: float) ->
             f"{place}: the token was made {token.issued - now:,.0f} s in the future by our clock: set the "
             "clocks of this host and of slurmctld's by NTP"
         )
-    if user is not None and token.user is not None and user != token.user:
+    if user is not None and token.user not in (None, "root", user):
         return WrongUserError(
             f"{place}: the token is {token.user}'s, and was sent as {user}'s (slurm_user): only a token of "
             "SlurmUser or root may speak for others"
