@@ -1,4 +1,4 @@
-"""Control groups (version 1) of the lab's jobs: what makes an OUT_OF_MEMORY one, and what they leave behind."""
+"""Control groups (version 1) of the lab's jobs: they make OUT_OF_MEMORY possible, and are cleared away."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lab.cluster import Lab, start_lab
+from lab.endings import run_every_ending
 from lab.errors import LabError
 from lab.places import default_state
 from lab.versions import DEFAULT, VERSIONS
@@ -25,6 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # `python -m lab status | head`: nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     return code
 
 
@@ -34,13 +38,13 @@ def _up(options: argparse.Namespace, state: Path) -> int:
     return 0
 
 
-def _down(options: argparse.Namespace, state: Path) -> int:
+def _down(_: argparse.Namespace, state: Path) -> int:
     Lab(state).down()
     _say("down; its jobs and history are kept for the next `up`: remove the folder to forget them")
     return 0
 
 
-def _status(options: argparse.Namespace, state: Path) -> int:
+def _status(_: argparse.Namespace, state: Path) -> int:
     lab = Lab(state)
     print(f"Slurm {lab.settings.version} in {lab.state}: {'up' if lab.is_up else 'down'}")
     for name in lab.daemons.names:
@@ -63,6 +67,14 @@ def _daemon(options: argparse.Namespace, state: Path) -> int:
     daemons = Lab(state).daemons
     {"start": daemons.start, "stop": daemons.stop, "kill": daemons.kill}[options.what](options.name)
     return 0
+
+
+def _endings(_: argparse.Namespace, state: Path) -> int:
+    endings = run_every_ending(Lab(state))
+    for ending in endings:
+        right = "" if ending.found == ending.expected else f"   EXPECTED {', '.join(ending.expected)}"
+        print(f"{ending.job_id:>6} {ending.name:18} {', '.join(ending.found)}{right}")
+    return 0 if all(ending.found == ending.expected for ending in endings) else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -96,6 +108,9 @@ def _parser() -> argparse.ArgumentParser:
     daemon.add_argument("what", choices=["start", "stop", "kill"])
     daemon.add_argument("name", help="slurmrestd, slurmctld, slurmdbd, mariadb, …")
     daemon.set_defaults(action=_daemon)
+
+    endings = commands.add_parser("endings", parents=[common], help="run one job of every ending (2 minutes)")
+    endings.set_defaults(action=_endings)
     return parser
 
 
@@ -105,7 +120,7 @@ def _how_to_use(lab: Lab) -> str:
 Slurm {lab.settings.version} is up. In your shell:
 
   . {lab.state}/env
-  sinfo                                         # {", ".join(lab.settings.node_names)}; partitions main, short, low
+  sinfo                                         # partitions main, short and low (preemptible)
   LAB_USER=alice sbatch --wrap 'sleep 10'       # also bob, carol, dave, erin; a script: sbatch < job.sh
   sacct -a -X; squeue; scontrol show job; sdiag
 

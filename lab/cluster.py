@@ -15,7 +15,7 @@ from lab.locks import locked
 from lab.namespace import Namespace
 from lab.needs import check_machine
 from lab.nodes import wait_for_nodes
-from lab.ports import check_free, node_prefix, reserve_block
+from lab.ports import answers, node_prefix, reserve_block
 from lab.settings import Settings, load_settings
 from lab.state_folder import create_runtime, create_state
 from lab.trees import ensure_tree
@@ -70,7 +70,12 @@ class Lab:
         """Have the accounting database execute statements; the rows, tab-separated, without a header."""
         command = ("mariadb", "--no-defaults", "--skip-column-names", "--batch")
         return self.run(
-            "root", *command, "--socket=/run/mysqld/mysqld.sock", "slurm_acct_db", text=statements, timeout=timeout
+            "root",
+            *command,
+            "--socket=/run/mysqld/mysqld.sock",
+            "slurm_acct_db",
+            text=statements,
+            timeout=timeout,
         )
 
     def token(self, user: str, lifetime: int = 3600) -> str:
@@ -105,17 +110,21 @@ def start_lab(
     with locked(state / "lock"):
         earlier = load_settings(state)
         if earlier is not None and earlier.version != version:
-            raise LabError(f"{state} holds a lab of Slurm {earlier.version}: use another --state for {version}")
+            raise LabError(
+                f"{state} holds a lab of Slurm {earlier.version}: use another --state for {version}"
+            )
         if Namespace(state).holder is not None:
             raise LabError(f"the lab in {state} is up already: `. {state}/env` to use it")
-        wanted = base_port if base_port is not None or earlier is None else earlier.base_port
-        base, lock = reserve_block(wanted)
-        with lock:
+
+        def settings_at(base: int) -> Settings:
             prefix = earlier.node_prefix if earlier is not None else node_prefix(base)
-            settings = Settings(version, str(tree), base, prefix)
-            check_free(settings.fixed_ports)
-            if busy := busy_nodes(settings.node_names):
-                raise LabError(f"another lab has jobs on nodes of the same names ({busy[0]}): end it first")
+            return Settings(version, str(tree), base, prefix)
+
+        if base_port is None and earlier is not None:
+            base_port = earlier.base_port
+        base, lock = reserve_block(base_port, lambda base: _obstacle(settings_at(base)))
+        settings = settings_at(base)
+        with lock:
             remove_cgroups(settings.node_names)
             create_state(state, tree)
             settings.save(state)
@@ -129,6 +138,17 @@ def start_lab(
             lab.inside.end()
             raise
     return lab
+
+
+def _obstacle(settings: Settings) -> str | None:
+    """What is in the way of a lab with these settings, if anything is."""
+    taken = [port for port in settings.fixed_ports if answers(port)]
+    if taken:
+        return f"port {taken[0]} is taken by another program"
+    busy = busy_nodes(settings.node_names)
+    if busy:
+        return f"another lab has jobs on a node of the name {busy[0]}"
+    return None
 
 
 def _start_daemons(lab: Lab, say: Callable[[str], None]) -> None:

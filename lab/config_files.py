@@ -47,7 +47,10 @@ def write_config(state: Path, settings: Settings) -> None:
     (slurm / "slurm.conf").write_text(_filled("slurm.conf", values))
     write_private(state, slurm / "slurmdbd.conf", _filled("slurmdbd.conf", values).encode(), "slurm")
     (slurm / "cgroup.conf").write_text(CGROUP if can_limit_memory() else _no_cgroup(settings))
-    (slurm / "site.conf").touch()
+    if not (slurm / "site.conf").exists():  # Slurm complains of an empty one
+        (slurm / "site.conf").write_text(
+            "# What a person adds to slurm.conf; kept. Then: scontrol reconfigure\n"
+        )
     names = " ".join([HOST, *settings.node_names])
     (state / "etc/hosts").write_text(f"127.0.0.1 localhost {names}\n")
 

@@ -15,7 +15,7 @@ from lab.settings import Settings
 REST_MEMORY = 4 << 30
 """Bytes: one unbounded question over 300,000 jobs took slurmrestd to 21 GB, and the machine with it."""
 
-# `setsid` takes the number of the background process, since that leads no group; so do all that follow by exec.
+# `setsid` keeps the number of the background process, which leads no group; so do all that follow by exec.
 START = 'umask 022; setsid "${@:3}" </dev/null >>"$2" 2>&1 & echo $! >"$1"'
 
 
@@ -40,7 +40,10 @@ def daemons_of(settings: Settings) -> dict[str, Daemon]:
         Daemon("mariadb", "mysql", _mariadb(settings), port=settings.database_port),
         Daemon("slurmdbd", "slurm", ("slurmdbd", "-D"), port=settings.accounting_port),
         Daemon("slurmctld", "slurm", ("slurmctld", "-D"), port=settings.controller_port),
-        *(Daemon(f"slurmd.{name}", "root", _slurmd(name), port) for name, port in settings.node_ports.items()),
+        *(
+            Daemon(f"slurmd.{name}", "root", _slurmd(name), port)
+            for name, port in settings.node_ports.items()
+        ),
         Daemon("slurmrestd", "slurmrest", _slurmrestd(rest, rest_socket), port=rest, socket=rest_socket),
     ]
     return {daemon.name: daemon for daemon in daemons}

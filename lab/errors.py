@@ -1,7 +1,7 @@
 """What can go wrong with a lab, told in one line that says what to do.
 
-    LabError               the lab could not do what was asked; exit code 1
-    └── LabMissingError    this machine cannot have a lab: no root, no packages, …; exit code 3
+LabError               the lab could not do what was asked; exit code 1
+└── LabMissingError    this machine cannot have a lab: no root, no packages, …; exit code 3
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The lab's own namespaces: one process holds them, everything runs inside, and all of it ends with that process."""
+"""The lab's own namespaces: one process holds them, all runs inside, and all ends with that process."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -24,7 +25,7 @@ class Namespace:
         self._record = state / "holder.pid"
 
     def start(self, tree: Path, lock: TextIO, *, dies_with_me: bool) -> None:
-        """Start the holder, which keeps the lock; with `dies_with_me` the kernel ends it if this process dies."""
+        """Start the holder, which keeps the lock; with `dies_with_me` it ends if this process dies."""
         command = ["unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--"]
         command += ["bash", str(HOLDER), str(self.state), str(tree), *OWN]
         if dies_with_me:
@@ -109,11 +110,11 @@ class Namespace:
         holder = self.holder
         if holder is None:
             return []
-        space = os.readlink(f"/proc/{holder}/ns/pid")
+        space = Path(f"/proc/{holder}/ns/pid").readlink()
         found = []
         for entry in Path("/proc").iterdir():
             try:
-                if entry.name.isdigit() and os.readlink(entry / "ns/pid") == space:
+                if entry.name.isdigit() and (entry / "ns/pid").readlink() == space:
                     found.append(int(entry.name))
             except OSError:  # ended meanwhile
                 continue
@@ -129,10 +130,8 @@ class Namespace:
 
 def _is(pid: int, started: str) -> bool:
     """Whether this is still the process that was started then, and it has not ended."""
-    try:
+    with suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)  # ours, if we started the lab: collect it once it has ended
-    except ChildProcessError:
-        pass
     return _started(pid) == started and _state(Path(f"/proc/{pid}")) not in ("", "Z")
 
 

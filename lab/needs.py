@@ -1,4 +1,4 @@
-"""What this machine must have for a lab; what can be installed is installed, the rest is named in one message."""
+"""What this machine must have for a lab: installed if that can be, else named in one message."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def check_builder() -> None:
             _apt("update")
             reason = install(package)
             if reason is not None:
-                raise LabMissingError(f"a lab needs {command}, and `apt-get install {package}` fails: {reason}")
+                raise LabMissingError(
+                    f"a lab needs {command}, and `apt-get install {package}` fails: {reason}"
+                )
 
 
 def found(command: str) -> bool:

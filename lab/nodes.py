@@ -34,12 +34,11 @@ def wait_for_nodes(lab: Lab, *, timeout: float = 60) -> None:
 
 
 def fail_node(lab: Lab, node: str) -> None:
-    """Let a node die: its slurmd is killed and slurmctld is told, as it finds out itself after SlurmdTimeout."""
+    """Let a node die: its slurmd is killed, and slurmctld told what it finds out after SlurmdTimeout."""
     lab.daemons.kill(f"slurmd.{node}")
     lab.run("root", "scontrol", "update", f"nodename={node}", "state=down", "reason=lab: the node failed")
 
 
 def revive_node(lab: Lab, node: str) -> None:
-    """Bring a node back that has failed; jobs that were on it are gone."""
+    """Bring a node back that has failed: with ReturnToService=2 it serves once its slurmd is there."""
     lab.daemons.start(f"slurmd.{node}")
-    lab.run("root", "scontrol", "update", f"nodename={node}", "state=resume")

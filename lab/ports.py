@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import string
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import TextIO
 
 from lab.errors import LabError
@@ -15,23 +15,23 @@ FIRST = 18000
 BLOCK = 500
 
 
-def reserve_block(wanted: int | None) -> tuple[int, TextIO]:
-    """The first port of a block, and the lock that keeps it for as long as the lab holds the file open."""
-    candidates = [wanted] if wanted is not None else range(FIRST, FIRST + BLOCK * 20, BLOCK)
-    for base in candidates:
+def reserve_block(wanted: int | None, obstacle: Callable[[int], str | None]) -> tuple[int, TextIO]:
+    """The first port of a block, and the lock that keeps it for as long as the lab holds the file open.
+
+    `obstacle` says what is in the way of a block, if anything: then the next is tried, unless one was wanted.
+    """
+    reason = ""
+    for base in range(FIRST, FIRST + BLOCK * 20, BLOCK) if wanted is None else [wanted]:
         lock = try_lock(cache_home() / "ports" / f"{base}.lock")
-        if lock is not None:
+        if lock is None:
+            reason = f"another lab that is up has the ports from {base}"
+            continue
+        found = obstacle(base)
+        if found is None:
             return base, lock
-    if wanted is not None:
-        raise LabError(f"another lab that is up has the ports from {wanted}: choose others with --base-port")
-    raise LabError("all blocks of ports are taken by labs that are up: end one with `python -m lab down`")
-
-
-def check_free(ports: Iterable[int]) -> None:
-    """Raise LabError if something else listens on one of the ports."""
-    for port in ports:
-        if answers(port):
-            raise LabError(f"port {port} is taken by another program: choose others with --base-port")
+        lock.close()
+        reason = found
+    raise LabError(f"{reason}: end that first, or choose other ports with --base-port")
 
 
 def answers(port: int) -> bool:
@@ -42,5 +42,5 @@ def answers(port: int) -> bool:
 
 
 def node_prefix(base: int) -> str:
-    """A letter for the names of the nodes, one for each block: a1, a2, … b1, b2, …."""
-    return string.ascii_lowercase[(base - FIRST) // BLOCK % 26]
+    """The start of the nodes' names, one for each block: na1, na2, … nb1, nb2, …."""
+    return "n" + string.ascii_lowercase[(base - FIRST) // BLOCK % 26]

@@ -1,4 +1,4 @@
-"""What a lab is made of: chosen at its first start, kept in its state, the same after each `down` and `up`."""
+"""What a lab is made of: chosen at its first start, and the same after each `down` and `up`."""
 
 from __future__ import annotations
 

@@ -90,7 +90,9 @@ def _create_commands(state: Path) -> None:
     folder.mkdir(exist_ok=True)
     commands = {"enter": (HERE / "enter.sh").read_text()}
     for tool in TOOLS:
-        commands[tool] = f'#!/bin/bash\nexec "${{BASH_SOURCE[0]%/*}}/enter" "${{LAB_USER:-root}}" {tool} "$@"\n'
+        commands[tool] = (
+            f'#!/bin/bash\nexec "${{BASH_SOURCE[0]%/*}}/enter" "${{LAB_USER:-root}}" {tool} "$@"\n'
+        )
     for name, text in commands.items():
         new = folder / f".{name}"
         new.write_text(text)

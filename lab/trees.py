@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -20,8 +21,10 @@ from lab.versions import SlurmVersion
 PACKAGES = (
     *("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "slurm-client"),
     *("slurm-wlm-basic-plugins", "slurm-wlm-jwt-plugin", "slurm-wlm-mysql-plugin"),
-    *("munge", "mariadb-server", "mariadb-client", "lua-socket", "procps", "python3", "libc6-dev"),
+    *("munge", "mariadb-server", "mariadb-client", "lua-socket", "curl", "procps", "python3", "libc6-dev"),
 )
+FINISH = Path(__file__).parent / "finish_tree.sh"
+PEOPLE = tuple(f"{user.name}:{user.uid}" for user in USERS)
 # The Release file of a frozen mirror has run out; the signatures are checked all the same.
 APT_OPTIONS = ('Acquire::Check-Valid-Until "false"', 'APT::Install-Recommends "false"')
 
@@ -29,11 +32,7 @@ APT_OPTIONS = ('Acquire::Check-Valid-Until "false"', 'APT::Install-Recommends "f
 def ensure_tree(version: SlurmVersion, say: Callable[[str], None]) -> Path:
     """The tree of a version, built first if it is not there yet (a minute or so)."""
     packages = (*PACKAGES, version.compiler)
-    hooks = tuple(
-        f'chroot "$1" useradd --uid {user.uid} --user-group --create-home --shell /bin/bash {user.name}'
-        for user in USERS
-    )
-    tree = cache_home() / f"{version.suite}-{_fingerprint(*packages, *hooks)}"
+    tree = cache_home() / f"{version.suite}-{_fingerprint(packages)}"
     if tree.is_dir():
         return tree
     check_builder()
@@ -43,7 +42,7 @@ def ensure_tree(version: SlurmVersion, say: Callable[[str], None]) -> Path:
         say(f"building a Debian {version.suite} with Slurm {version.name} in {tree} (once; 1-2 minutes)")
         part = tree.with_name(tree.name + ".part")
         remove_tree(part)
-        _build(version.suite, part, packages, hooks, lock.fileno())
+        _build(version.suite, part, packages, lock.fileno())
         part.rename(tree)  # only a whole tree ever has the name
     return tree
 
@@ -58,7 +57,7 @@ def remove_tree(tree: Path) -> None:
         shutil.rmtree(tree)
 
 
-def _build(suite: str, tree: Path, packages: tuple[str, ...], hooks: tuple[str, ...], lock: int) -> None:
+def _build(suite: str, tree: Path, packages: tuple[str, ...], lock: int) -> None:
     log = tree.with_suffix(".log")
     command = [
         # Ends with this process, in namespaces of its own: a killed build leaves no process and no mount.
@@ -67,19 +66,23 @@ def _build(suite: str, tree: Path, packages: tuple[str, ...], hooks: tuple[str, 
         *("mmdebstrap", "--variant=minbase", "--mode=root", f"--include={','.join(packages)}"),
         *(f"--aptopt={option}" for option in APT_OPTIONS),
         *("--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*"),
-        *("--dpkgopt=path-exclude=/usr/share/locale/*",),
-        *(f"--customize-hook={hook}" for hook in hooks),
+        *("--dpkgopt=path-exclude=/usr/share/locale/*", "--dpkgopt=force-unsafe-io"),
+        f'--customize-hook=bash {shlex.quote(str(FINISH))} "$1" {" ".join(PEOPLE)}',
         *(suite, str(tree), find_mirror()),
     ]
     with log.open("w") as output:
         result = subprocess.run(
-            command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, pass_fds=(lock,), check=False
+            command,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            pass_fds=(lock,),
+            check=False,
         )
     if result.returncode:
         errors = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("E: ")]
-        raise LabMissingError(
-            f"mmdebstrap could not build a Debian {suite}: {errors[0] if errors else 'no reason given'} (all of it: {log})"
-        )
+        reason = errors[0] if errors else "no reason given"
+        raise LabMissingError(f"mmdebstrap could not build a Debian {suite}: {reason} (all of it: {log})")
 
 
 def find_mirror() -> str:
@@ -97,11 +100,12 @@ def find_mirror() -> str:
     debian = [uri for uri in uris if uri.endswith("/debian")]
     if not debian:
         raise LabMissingError(
-            "no Debian mirror among the sources of apt: name one in FOREWARN_LAB_MIRROR (a URL that ends in /debian)"
+            "no Debian mirror among apt's sources: put one (https://…/debian) into FOREWARN_LAB_MIRROR"
         )
     return debian[0]
 
 
-def _fingerprint(*parts: str) -> str:
+def _fingerprint(packages: tuple[str, ...]) -> str:
     """Changes with the recipe, so an old tree is never taken for a new one."""
-    return hashlib.sha256("\n".join((*parts, *APT_OPTIONS)).encode()).hexdigest()[:10]
+    recipe = "\n".join((*packages, *APT_OPTIONS, *PEOPLE, FINISH.read_text()))
+    return hashlib.sha256(recipe.encode()).hexdigest()[:10]
