@@ -22,6 +22,9 @@ from lab.trees import ensure_tree
 from lab.versions import version_named
 
 
+SAVED = "var/lib/slurm/slurmctld/assoc_usage"
+
+
 def silent(message: str) -> None:
     """For callers to whom the progress of a start is nothing."""
 
@@ -159,6 +162,11 @@ def _start_daemons(lab: Lab, say: Callable[[str], None]) -> None:
             create_database(lab)
         if name == "slurmdbd":
             add_accounts(lab)
+        if name == "slurmctld" and not (lab.state / SAVED).exists():
+            # It saves its state every few minutes, and a 26.05 that is killed before that cannot start again:
+            # a stop in good order saves it now.
+            lab.daemons.stop(name)
+            lab.daemons.start(name)
     wait_for_nodes(lab)
     (lab.state / "env").write_text(_env(lab))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lab.cgroups import can_limit_memory
-from lab.jobs import records, submit, wait_ended, wait_running
+from lab.jobs import live_state, records, submit, wait_ended, wait_running, wait_until
 from lab.nodes import fail_node, revive_node, wait_for_nodes
 
 if TYPE_CHECKING:
@@ -84,24 +84,25 @@ def _submit(lab: Lab) -> dict[str, int]:
     _, full, preempting, failing = lab.settings.node_names
 
     def job(name: str, *options: str, script: str = "true") -> int:
-        return submit(
-            lab, USER, "-J", name, "--mem=50", "-t", "5", "-o", "%x.%A_%a.out", *options, script=script
-        )
+        # Jobs that need no node of their own stay away from those that others need whole.
+        where = () if "-w" in options or "-N" in options else ("-x", f"{full},{preempting},{failing}")
+        usual = ("-J", name, "--mem=50", "-t", "5", "-o", "%x.%A_%a.out")
+        return submit(lab, USER, *usual, *where, *options, script=script)
 
     jobs = {
         # Whole nodes first, while they are free.
         "node_fail": job("node_fail", "-w", failing, "--exclusive", "--no-requeue", script="sleep 600"),
         "preempted": job("preempted", "-p", "low", "-w", preempting, "--exclusive", script="sleep 600"),
-        "timeout": job("timeout", "-t", "1", "-w", full, "--exclusive", script="sleep 600"),
+        "cancelled_running": job("cancelled_running", "-w", full, "--exclusive", script="sleep 600"),
         # It waits for a node that does not become free in time.
         "deadline": job("deadline", "-t", "1", "-w", full, "--deadline=now+65seconds"),
+        "timeout": job("timeout", "-t", "1", script="sleep 600"),
         "completed": job("completed", script="hostname"),
         "steps": job("steps", "-N", "2", "-n", "4", script="srun -n 4 hostname; srun -n 2 true"),
         "exit_code": job("exit_code", script="echo 'no such parameter' >&2; exit 3"),
         "signal": job("signal", script="kill -SEGV $$"),
         "out_of_memory": job("out_of_memory", script=GROW),
         "cancelled_pending": job("cancelled_pending", "--begin=now+1hour"),
-        "cancelled_running": job("cancelled_running", script="sleep 600"),
         "array": job("array", "--array=0-2", script="exit $((SLURM_ARRAY_TASK_ID % 2))"),
         "held": job("held", "--hold"),
         "released": job("released", "--hold"),
@@ -127,7 +128,8 @@ def _interfere(lab: Lab, jobs: dict[str, int]) -> None:
     submit(lab, USER, "-J", "preempting", "-w", preempting, "--exclusive", "-t", "5", script="true")
     wait_running(lab, jobs["requeued"])
     lab.run(USER, "scontrol", "requeue", str(jobs["requeued"]))
-    wait_running(lab, jobs["cancelled_running"])
+    deadline = jobs["deadline"]
+    wait_until(lambda: live_state(lab, deadline) == "DEADLINE", 180, f"job {deadline} is past its deadline")
     lab.run(USER, "scancel", str(jobs["cancelled_running"]))
     wait_for_nodes(lab)
 

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -23,6 +22,8 @@ class Namespace:
     def __init__(self, state: Path) -> None:
         self.state = state
         self._record = state / "holder.pid"
+        self._outer: subprocess.Popen[bytes] | None = None
+        """The process that we started, if it was us: it is collected when the lab ends."""
 
     def start(self, tree: Path, lock: TextIO, *, dies_with_me: bool) -> None:
         """Start the holder, which keeps the lock; with `dies_with_me` it ends if this process dies."""
@@ -32,7 +33,7 @@ class Namespace:
             command = ["setpriv", "--pdeathsig", "KILL", *command]
         log = self.state / "holder.log"
         with log.open("w") as output:
-            outer = subprocess.Popen(
+            outer = self._outer = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -62,14 +63,19 @@ class Namespace:
     def end(self) -> None:
         """End everything inside, at once; a lab that is not up is left as it is."""
         processes = self._processes()
-        for pid, started in processes:
-            if _is(pid, started):
-                os.kill(pid, signal.SIGKILL)
-        deadline = time.monotonic() + 20
+        if processes and _is(*processes[0]):
+            os.kill(processes[0][0], signal.SIGKILL)
+        # The outer process ends by itself once it has collected the holder, and that the kernel gives it
+        # only when all the rest has ended.
+        deadline = time.monotonic() + 30
         while any(_is(pid, started) for pid, started in processes):
+            if self._outer is not None:
+                self._outer.poll()
             if time.monotonic() > deadline:
                 raise LabError(f"the lab's processes do not end: {processes}")
             time.sleep(0.05)
+        if self._outer is not None:
+            self._outer.wait()
         self._record.unlink(missing_ok=True)
 
     def run(
@@ -130,8 +136,6 @@ class Namespace:
 
 def _is(pid: int, started: str) -> bool:
     """Whether this is still the process that was started then, and it has not ended."""
-    with suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)  # ours, if we started the lab: collect it once it has ended
     return _started(pid) == started and _state(Path(f"/proc/{pid}")) not in ("", "Z")
 
 
