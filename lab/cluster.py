@@ -21,7 +21,6 @@ from lab.state_folder import create_runtime, create_state
 from lab.trees import ensure_tree
 from lab.versions import version_named
 
-
 SAVED = "var/lib/slurm/slurmctld/assoc_usage"
 
 

@@ -69,7 +69,10 @@ def wait_ended(lab: Lab, jobs: Iterable[int], timeout: float = 180) -> None:
     waited = list(jobs)
 
     def all_ended() -> bool:
-        found = records(lab, waited)
+        try:
+            found = records(lab, waited)
+        except LabError:  # slurmdbd may be on its way back
+            return False
         known = {int(record.job_id.split("_")[0]) for record in found}
         return known == set(waited) and all(r.ended and r.state not in ENDLESS for r in found)
 

@@ -13,7 +13,7 @@ import pytest
 from lab.cluster import Lab
 from lab.endings import EXPECTED, Ending, run_every_ending
 from lab.errors import LabError
-from lab.jobs import submit, wait_ended
+from lab.jobs import live_state, submit, wait_ended, wait_until
 from lab.nodes import node_states
 from lab.ports import answers
 from lab.synthetic import load_jobs
@@ -41,7 +41,11 @@ def test_every_ending(name: str, endings: dict[str, Ending]) -> None:
 def test_scripts_are_in_accounting(lab: Lab) -> None:
     job = submit(lab, "bob", script="echo this is kept")
     wait_ended(lab, [job])
-    assert "echo this is kept" in lab.run("root", "sacct", "-B", "-j", str(job))
+    wait_until(
+        lambda: "echo this is kept" in lab.run("root", "sacct", "-B", "-j", str(job)),
+        30,
+        "the script is there",
+    )
 
 
 @pytest.mark.parametrize("way", ["tcp", "socket"])
@@ -110,7 +114,7 @@ def test_down_leaves_no_process(lab: Lab, tmp_path_factory: pytest.TempPathFacto
 
     again = boot(lab.settings.version, other.state)
     try:
-        assert f"|{job}|" in "|" + again.run("root", "sacct", "-a", "-n", "-P", "-X", "-o", "JobID,State")
+        assert live_state(again, job) is not None
     finally:
         again.down()
 
