@@ -14,6 +14,7 @@ from lab.errors import LabError
 from lab.places import default_state
 from lab.synthetic import load_jobs
 from lab.versions import DEFAULT, VERSIONS
+from lab.workload.session import Session
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,6 +71,13 @@ def _daemon(options: argparse.Namespace, state: Path) -> int:
     return 0
 
 
+def _workload(options: argparse.Namespace, state: Path) -> int:
+    session = Session(Lab(state), options.seed, jobs_per_minute=options.rate, say=_say)
+    for ending, count in session.run(options.minutes).most_common():
+        print(f"{count:>6} {ending}")
+    return 0
+
+
 def _load(options: argparse.Namespace, state: Path) -> int:
     load_jobs(Lab(state), options.jobs, options.days, seed=options.seed)
     _say(f"{options.jobs:,} ended jobs are in the accounting of the last {options.days} days")
@@ -115,6 +123,12 @@ def _parser() -> argparse.ArgumentParser:
     daemon.add_argument("what", choices=["start", "stop", "kill"])
     daemon.add_argument("name", help="slurmrestd, slurmctld, slurmdbd, mariadb, …")
     daemon.set_defaults(action=_daemon)
+
+    workload = commands.add_parser("workload", parents=[common], help="grow a real history of every ending")
+    workload.add_argument("--minutes", type=float, default=5)
+    workload.add_argument("--seed", type=int, default=1)
+    workload.add_argument("--rate", type=float, default=60, metavar="JOBS", help="a minute (default 60)")
+    workload.set_defaults(action=_workload)
 
     load = commands.add_parser("load", parents=[common], help="put made-up ended jobs into accounting")
     load.add_argument("jobs", type=int, metavar="N")
