@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from lab.accounting import add_accounts, create_database
@@ -91,7 +92,8 @@ class Lab:
             if self.is_up:
                 # slurmctld first, to save its state; slurmdbd then has nothing more to take; MariaDB flushes.
                 for name in ("slurmrestd", "slurmctld", "slurmdbd", "mariadb"):
-                    self.daemons.stop(name)
+                    with suppress(LabError):  # one that hangs ends with all the rest
+                        self.daemons.stop(name)
             self.inside.end()
             remove_cgroups(self.settings.node_names)
 

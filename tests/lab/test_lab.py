@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.clocks import clock_offsets
 from lab.cluster import Lab
 from lab.endings import EXPECTED, Ending, run_every_ending
 from lab.errors import LabError
@@ -54,6 +55,12 @@ def test_tokens_over(way: str, lab: Lab) -> None:
     status, body = get(lab, way, "jobs", lab.token("alice", 60))
     assert status == 200
     assert "jobs" in json.loads(body)
+
+
+def test_the_clocks_agree(lab: Lab) -> None:
+    offsets = clock_offsets(lab)
+    assert set(offsets) == {"lab", "mariadb", "slurmctld"}
+    assert all(abs(offset) < 5 for offset in offsets.values()), offsets
 
 
 def test_no_token_is_no_entry(lab: Lab) -> None:

@@ -11,6 +11,7 @@ from lab.cli import main
 from lab.locks import try_lock
 from lab.ports import node_prefix, reserve_block
 from lab.trees import find_mirror
+from tests.lab.conftest import boot
 
 
 def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -19,6 +20,17 @@ def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     said = capsys.readouterr().err
     assert "root" in said
     assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("required", "outcome"), [("1", "Failed"), ("", "Skipped")])
+def test_tests_without_a_lab(
+    required: str, outcome: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setenv("FOREWARN_REQUIRE_LAB", required)
+    with pytest.raises(BaseException, match="root") as raised:
+        boot("24.11", tmp_path)
+    assert type(raised.value).__name__ == outcome
 
 
 def test_every_missing_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
