@@ -31,7 +31,7 @@ def compiled(luck: random.Random, mistake: bool) -> Request:
 
 def analysed(luck: random.Random, mistake: bool) -> Request:
     """A Python script; wrong: without its package (exit code 1)."""
-    setup = "" if mistake else f"export PYTHONPATH={SITE}\n"
+    setup = "" if mistake else f"export PYTHONPATH={SITE}/packages\n"
     script = f"{setup}seq {luck.randint(1000, 50000)} >table.$SLURM_JOB_ID\n"
     script += f"python3 {SITE}/analyse.py table.$SLURM_JOB_ID"
     return Request(("-J", "analyse", "-t", "5", "--mem=150"), script)
@@ -62,7 +62,7 @@ def written(luck: random.Random, mistake: bool) -> Request:
 
 def preprocessed(luck: random.Random, mistake: bool) -> Request:
     """Count the lines of an input; wrong: a file that is not there (exit code 2)."""
-    name = f"missing-{luck.randint(1, 9)}.csv" if mistake else "/etc/services"
+    name = f"missing-{luck.randint(1, 9)}.csv" if mistake else "/etc/passwd"
     script = (
         f"test -r {name} || {{ echo 'no such input: {name}' >&2; exit 2; }}\nsort {name} | uniq -c | wc -l"
     )
