@@ -151,8 +151,8 @@ Slurm {lab.settings.version} is up. In your shell:
   LAB_USER=alice sbatch --wrap 'sleep 10'       # also bob, carol, dave, erin; a script: sbatch < job.sh
   sacct -a -X; squeue; scontrol show job; sdiag
 
-  export SLURM_JWT=$(scontrol token username=root lifespan=3600 | cut -d= -f2)
-  curl -H "X-SLURM-USER-NAME: root" -H "X-SLURM-USER-TOKEN: $SLURM_JWT" {lab.rest_url}/openapi/v3
+  TOKEN=$(scontrol token username=root lifespan=3600 | cut -d= -f2)
+  curl -H "X-SLURM-USER-NAME: root" -H "X-SLURM-USER-TOKEN: $TOKEN" {lab.rest_url}/openapi
   REST over a unix socket: {lab.rest_socket}
 
 Grow a history of every ending:  {here.format("workload")} --minutes 5

@@ -7,7 +7,9 @@ read -r holder _ 2>/dev/null <"$state/holder.pid" || { echo "lab: not up: $state
 home=/home/$user
 [ "$user" != root ] || home=/root
 case $PWD/ in "$state"/home/*) folder=${PWD#"$state"} ;; *) folder=$home ;; esac
-# What people set to steer Slurm's commands goes in with them; the rest of the environment stays outside.
+# What people set to steer Slurm's commands goes in with them; the rest of the environment stays outside,
+# and so do a token, which would make every command that user's, and another cluster's configuration.
+unset SLURM_JWT SLURM_CONF
 kept=()
 for name in "${!SLURM_@}" "${!SBATCH_@}" "${!SQUEUE_@}" "${!SACCT_@}" "${!SINFO_@}"; do kept+=("$name=${!name}"); done
 exec nsenter --target "$holder" --mount --uts --pid --root -- \

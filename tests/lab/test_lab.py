@@ -63,6 +63,13 @@ def test_the_clocks_agree(lab: Lab) -> None:
     assert all(abs(offset) < 5 for offset in offsets.values()), offsets
 
 
+def test_a_token_in_the_shell_changes_nobody(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JWT", lab.token("alice", 60))
+    job = submit(lab, "bob", "--hold", script="true")
+    assert "UserId=bob" in lab.run("root", "scontrol", "show", "job", str(job))
+    lab.run("bob", "scancel", str(job))
+
+
 def test_no_token_is_no_entry(lab: Lab) -> None:
     assert get(lab, "tcp", "ping", "")[0] == 401
 
