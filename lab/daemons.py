@@ -114,9 +114,19 @@ class Daemons:
         pid = self.pid(name)
         if pid is None:
             return
-        self._inside.run("root", ["bash", "-c", f"kill -{signal} {pid}"], check=False)
-        gone = f"{name} has not ended after {timeout:g} s; see {self.log(name)}"
-        self._wait(timeout, lambda: self.pid(name) is None, gone)
+        told = float("-inf")
+
+        def ended() -> bool:
+            nonlocal told
+            if self.pid(name) is None:
+                return True
+            # Again and again: slurmctld forgets a TERM that comes in the first moments of its start.
+            if time.monotonic() > told + 3:
+                self._inside.run("root", ["bash", "-c", f"kill -{signal} {pid}"], check=False)
+                told = time.monotonic()
+            return False
+
+        self._wait(timeout, ended, f"{name} has not ended after {timeout:g} s; see {self.log(name)}")
 
     def _ready(self, daemon: Daemon) -> bool:
         if self.pid(daemon.name) is None:
