@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from forewarn.learn.fitting import Settings, fit
-from forewarn.learn.metrics import ranking
+from forewarn.learn.metrics import Judged
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.table import read_table
 from forewarn.operate.ingest import ingest, review
@@ -49,9 +49,14 @@ def main(jobs: int, trials: int) -> None:
                 )
                 dooms = 1.0 - known["completes_elsewhere"].cast(pl.Float64).to_numpy()
                 fails = table.fails[rows]
-                online = ranking(fails, np.nan_to_num(table.column("online")[rows].astype(float)))["roc_auc"]
-                model = ranking(fails, fitted.probabilities(table, rows))["roc_auc"]
-                ceiling = ranking(fails, dooms)["roc_auc"]
+                online, model, ceiling = (
+                    Judged(fails, said).roc_auc()
+                    for said in (
+                        np.nan_to_num(table.column("online")[rows].astype(float)),
+                        fitted.probabilities(table, rows),
+                        dooms,
+                    )
+                )
                 print(
                     f"| {scenario} | {policy} | {len(rows):,} | {fails.mean():.3f} | {online:.3f} "
                     f"| {model:.3f} | {ceiling:.3f} | {(model - 0.5) / (ceiling - 0.5):.0%} |",
