@@ -71,8 +71,17 @@ def _tracking(value: object) -> str:
     return uri
 
 
-def _is(read: Callable[[object], Any], help: str, example: str = "") -> dict[str, Any]:
-    return {"read": read, "help": help, "example": example}
+def _slurmrestd(value: object) -> str:
+    address = _text(value)
+    if not address.startswith(("http://", "https://", "unix:/", "/")):
+        raise ValueError("an address like http://HOST:6820, https://HOST or unix:/PATH/OF/SOCKET")
+    return address
+
+
+def _is(
+    read: Callable[[object], Any], help: str, example: str = "", *, secret: bool = False
+) -> dict[str, Any]:
+    return {"read": read, "help": help, "example": example, "secret": secret}
 
 
 def default_home(environ: Mapping[str, str] = os.environ) -> Path:
@@ -142,6 +151,49 @@ class Config:
             "https://mlflow.example.org",
         ),
     )
+    scheduler: str = field(
+        default="auto",
+        metadata=_is(
+            _one_of("auto", "slurmrestd", "commands"),
+            "how a live Slurm is asked: slurmrestd, commands (sacct, scontrol), or auto: the first of them "
+            "that there is",
+        ),
+    )
+    slurmrestd: str | None = field(
+        default=None,
+        metadata=_is(
+            _slurmrestd,
+            "where slurmrestd listens: http://HOST:6820, https://HOST or unix:/PATH/OF/SOCKET",
+            "http://slurm.example.org:6820",
+        ),
+    )
+    slurm_user: str | None = field(
+        default=None,
+        metadata=_is(_text, "user in whose name slurmrestd is asked; else the token's own", "forewarn"),
+    )
+    slurm_token: str | None = field(
+        default=None,
+        repr=False,
+        metadata=_is(
+            _text, "token for slurmrestd, as it is: better in a file", "eyJhbGciOiJIUzI1NiJ9…", secret=True
+        ),
+    )
+    slurm_token_file: Path | None = field(
+        default=None,
+        metadata=_is(
+            _path,
+            "file that holds the token, read again before it expires; else SLURM_JWT, else `scontrol token`",
+            "/etc/forewarn/slurm.jwt",
+        ),
+    )
+    slurm_ca_file: Path | None = field(
+        default=None,
+        metadata=_is(
+            _path,
+            "certificates by which slurmrestd's is trusted; else the system's",
+            "/etc/ssl/certs/site-ca.pem",
+        ),
+    )
     clusters: Mapping[str, ClusterConfig] = field(default_factory=lambda: MappingProxyType({}))
 
     def of_cluster(self, name: str | None) -> ClusterConfig:
@@ -170,9 +222,11 @@ class Resolved:
     file: Path
 
     def values(self) -> Iterator[tuple[str, Any, Origin]]:
-        """Every value by its dotted name, with where it came from."""
-        for name in settings(Config):
-            yield name, getattr(self.config, name), self.origins[name]
+        """Every value by its dotted name, with where it came from; of a secret only that it is set."""
+        for name, setting in settings(Config).items():
+            value = getattr(self.config, name)
+            shown = "(set, not shown)" if setting.metadata["secret"] and value is not None else value
+            yield name, shown, self.origins[name]
         for cluster, own in sorted(self.config.clusters.items()):
             for name in settings(ClusterConfig):
                 dotted = f"clusters.{cluster}.{name}"
@@ -269,7 +323,8 @@ def _read(setting: dataclasses.Field[Any], value: object, place: str, name: str)
     try:
         return setting.metadata["read"](value)
     except ValueError as wanted:
-        raise UsageError(f"{place}: {name}: {value!r} is not {wanted}") from None
+        shown = "its value" if setting.metadata["secret"] else repr(value)
+        raise UsageError(f"{place}: {name}: {shown} is not {wanted}") from None
 
 
 def _unknown(place: str, name: str, known: list[str]) -> UsageError:

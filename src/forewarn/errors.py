@@ -9,10 +9,26 @@
     │   ├── StoreBusyError     another process is writing and did not finish in time; exit code 5
     │   └── UnfitFileSystemError    the folder's file system cannot hold the store; exit code 5
     ├── MissingExtraError      an optional part is not installed; the message is the line to type; exit code 6
-    └── LearningError          a model cannot be made, kept or used; exit code 7
-        ├── NotEnoughError     the history is too little or too one-sided to learn from; exit code 7
-        ├── BundleError        a bundle is incomplete, changed, or not one; exit code 7
-        └── RegistryError      the model registry cannot be reached, or has no such model; exit code 7
+    ├── LearningError          a model cannot be made, kept or used; exit code 7
+    │   ├── NotEnoughError     the history is too little or too one-sided to learn from; exit code 7
+    │   ├── BundleError        a bundle is incomplete, changed, or not one; exit code 7
+    │   └── RegistryError      the model registry cannot be reached, or has no such model; exit code 7
+    └── SchedulerError         Slurm cannot be asked, or says no; exit code 8
+        ├── UnreachableError   nothing answers there: wrong URL or socket, or not running; exit code 8
+        │   └── NoAccessError  the socket is there, and this user may not open it; exit code 8
+        ├── LostAnswerError    the connection ended before the answer did: did the server die? exit code 8
+        ├── SlowAnswerError    no answer in time; exit code 8
+        ├── LargeAnswerError   an answer larger than we are willing to take; exit code 8
+        ├── PausedError        it failed so often that it is left alone for a while; exit code 8
+        ├── TokenError         no token, or one that Slurm does not accept; exit code 8
+        │   ├── ExpiredTokenError    its time is over; exit code 8
+        │   ├── WrongUserError       it was made for another user; exit code 8
+        │   └── ClockSkewError       our clock and the scheduler's differ; exit code 8
+        ├── DatabaseDownError  slurmdbd, which has the history, does not answer; exit code 8
+        ├── ControllerDownError      slurmctld, which has the live jobs, does not answer; exit code 8
+        ├── VersionGoneError   it serves no version of the API that we read; exit code 8
+        ├── RefusedError       Slurm understood, and says no: its code and words; exit code 8
+        └── CommandError       a Slurm command is missing, or failed; exit code 8
 
 An error says what was wrong, where, and what to do. The exit codes are one table for all
 commands, in `docs/exit-codes.md`.
@@ -107,3 +123,97 @@ class BundleError(LearningError):
 
 class RegistryError(LearningError):
     """The model registry cannot be reached, or has no such model."""
+
+
+class SchedulerError(ForewarnError):
+    """Slurm cannot be asked, or says no.
+
+    `passing` errors may be over by themselves a little later: a call that changes nothing is tried again.
+    """
+
+    exit_code = 8
+    passing = False
+
+
+class UnreachableError(SchedulerError):
+    """Nothing answers at the scheduler's address."""
+
+    passing = True
+
+
+class NoAccessError(UnreachableError):
+    """The socket is there, and this user may not open it."""
+
+    passing = False
+
+
+class LostAnswerError(SchedulerError):
+    """The connection ended before the answer did."""
+
+    passing = True
+
+
+class SlowAnswerError(SchedulerError):
+    """No answer in time."""
+
+    passing = True
+
+
+class LargeAnswerError(SchedulerError):
+    """An answer larger than we are willing to take."""
+
+
+class PausedError(SchedulerError):
+    """It failed so often that it is left alone for some seconds more."""
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+class TokenError(SchedulerError):
+    """There is no token, or Slurm does not accept it."""
+
+
+class ExpiredTokenError(TokenError):
+    """The token's time is over."""
+
+
+class WrongUserError(TokenError):
+    """The token was made for another user."""
+
+
+class ClockSkewError(TokenError):
+    """Our clock and the scheduler's differ by too much."""
+
+
+class DatabaseDownError(SchedulerError):
+    """slurmdbd, which has the history, does not answer."""
+
+    passing = True
+
+
+class ControllerDownError(SchedulerError):
+    """slurmctld, which has the live jobs, does not answer."""
+
+    passing = True
+
+
+class VersionGoneError(SchedulerError):
+    """It serves no version of the API that we read."""
+
+
+class RefusedError(SchedulerError):
+    """Slurm understood, and says no."""
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code  # Slurm's error number: 2002 denied, 2017 no such job
+
+
+class CommandError(SchedulerError):
+    """A Slurm command is missing, or failed."""
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code  # of its exit; None where it is not there

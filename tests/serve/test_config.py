@@ -59,6 +59,8 @@ def test_cluster_tables(tmp_path: Path) -> None:
         ("known_delay = true", "known_delay: True is not"),
         ('timezone = "Mars/Olympus"', "timezone: 'Mars/Olympus' is not a time zone"),
         ("cluster = 5", "cluster: 5 is not a text"),
+        ('slurmrestd = "slurm:6820"', "slurmrestd: 'slurm:6820' is not an address like http://HOST:6820"),
+        ('scheduler = "rest"', "scheduler: 'rest' is not one of auto, slurmrestd, commands"),
         (
             '[clusters.a]\ntimezon = "UTC"',
             "clusters.a.timezon: no such setting; did you mean clusters.a.timezone?",
@@ -113,6 +115,22 @@ def test_show(forewarn: Forewarn, home: Path, monkeypatch: pytest.MonkeyPatch) -
         "from": "environment",
         "place": variable("policy"),
     }
+
+
+def test_a_secret_is_shown_nowhere(
+    forewarn: Forewarn, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FOREWARN_SLURM_TOKEN", "hush")
+    for flags in ((), ("--json",)):
+        result = forewarn("config", "show", *flags)
+        assert "hush" not in result.out + result.err
+        assert "(set, not shown)" in result.out
+    assert "hush" not in repr(resolve({}, {"FOREWARN_SLURM_TOKEN": "hush"}).config)
+    write(home / "config.toml", "slurm_token = ['hush']\n")
+    monkeypatch.delenv("FOREWARN_SLURM_TOKEN")
+    result = forewarn("config", "show")
+    assert "slurm_token: its value is not a text" in result.err
+    assert "hush" not in result.err
 
 
 def test_init_and_path(forewarn: Forewarn, home: Path) -> None:

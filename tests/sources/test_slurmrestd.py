@@ -507,7 +507,16 @@ def test_errors_beside_records_are_a_note(tmp_path: Path) -> None:
     assert source.notes == ["a.json: may be incomplete, Slurm says: too many"]
 
 
+def test_a_start_that_is_the_eligible_time_is_put_right(tmp_path: Path) -> None:
+    """v0.0.36 and v0.0.37."""
+    times = {"submission": 900, "eligible": 1000, "start": 1000, "end": 1100, "elapsed": 60, "suspended": 10}
+    check(one(tmp_path, slurmdb_job(time=times)), start=1030, end=1100)
+    check(one(tmp_path, slurmdb_job(time=times | {"elapsed": 90})), start=1000)
+
+
 def test_no_job_is_no_error(tmp_path: Path) -> None:
+    old = [{"description": "Nothing found", "error_number": 9003, "error": "Nothing found with query"}]
+    assert read(tmp_path, answer([], errors=old)) == ([], [])
     assert read(tmp_path, answer([])) == ([], [])
     assert read(tmp_path, b'{"jobs": null}') == ([], [])
 

@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "models": "List, promote, carry and roll back trained models.",
         "bench": "Measure on one log how well failure can be predicted, beside simple rules.",
         "config": "Show what is configured, and where each value came from.",
+        "doctor": "Look for what is wrong between Forewarn and Slurm, and say what to do.",
     }
 )
 INTERRUPTED = 130  # as a shell reports SIGINT

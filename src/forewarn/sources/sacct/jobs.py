@@ -89,6 +89,8 @@ def _with_times(told: pl.DataFrame, fields: Set[str]) -> pl.DataFrame:
     told = told.with_columns(
         start=pl.when(~never_ran).then("start"), nodes=pl.when(col("nodes") != _NOWHERE).then("nodes")
     )
+    # What never ran was never suspended: sacct shows 0 for it.
+    told = told.with_columns(suspended=pl.when(col("start").is_not_null()).then("suspended"))
     # `--begin` may lie ahead; a start proves that it has come, an end before it that it never did.
     proven = pl.min_horizontal(proven_moment(), "end")
     return told.with_columns(eligible=pl.when(col("eligible") <= proven).then("eligible"))

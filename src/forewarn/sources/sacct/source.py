@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar
+from typing import IO, ClassVar
 
 import polars as pl
 
@@ -38,24 +38,27 @@ class SacctSource(Source):
 
                 yield from answer_batches(self, stream)
                 return
-            blocks = self.text_blocks(stream)
-            layout, line, text = self._layout(blocks)
             seen = 0
-            for _, block in chain([(0, b"")], blocks):
-                text += block
-                cut = layout.last_job(text)
-                if cut == 0 and len(text) < _MOST_HELD:
-                    continue
-                cut = cut or len(text)
-                batch = self._batch(text[:cut], line, layout)
+            for batch in self.read(stream):
                 seen += batch.frame.height + len(batch.bad)
                 yield batch
-                line += text.count(b"\n", 0, cut)
-                text = text[cut:]
-            batch = self._batch(text, line, layout)
-            if seen + batch.frame.height + len(batch.bad) == 0:
+            if seen == 0:
                 raise SourceError(f"{self.path}: no job in it, only the header")
-            yield batch
+
+    def read(self, stream: IO[bytes]) -> Iterator[Batch]:
+        """The same of sacct's text that is at hand; there may be no job in it."""
+        blocks = self.text_blocks(stream)
+        layout, line, text = self._layout(blocks)
+        for _, block in chain([(0, b"")], blocks):
+            text += block
+            cut = layout.last_job(text)
+            if cut == 0 and len(text) < _MOST_HELD:
+                continue
+            cut = cut or len(text)
+            yield self._batch(text[:cut], line, layout)
+            line += text.count(b"\n", 0, cut)
+            text = text[cut:]
+        yield self._batch(text, line, layout)
         if self._mended:
             self._note(f"has {self._mended:,} rows with a | or a line end inside a value; they were mended")
 

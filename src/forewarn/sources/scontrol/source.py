@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import IO, ClassVar
 
 import polars as pl
 
@@ -24,45 +24,55 @@ class ScontrolSource(Source):
 
     def batches(self) -> Iterator[Batch]:
         """Records in the order of the text; a new batch begins where the kind changes."""
-        known = {"job": job_fields(self.timezone), "node": node_fields(self.timezone)}
-        known["partition"] = partition_fields()
-        table, kind, bad, found = Table({}, {}), "", list[BadRow](), False
+        found = False
         with opened(self.path) as stream:
-            for line, text in records(self.text_blocks(stream)):
-                record = fields(text)
-                said = KINDS.get(next(iter(record), ""))
-                if said is None:
-                    bad.append(self.bad(line, "line", "not a record of a job, node or partition", text))
-                    continue
-                if kind and (said != kind or len(table) + len(bad) >= self.options.batch_rows):
-                    yield self._batch(kind, table.flush(), bad)
-                    bad = []
-                if said != kind:
-                    kind, table = said, Table(known[said], SCHEMAS[said])
+            for batch in self.read(stream):
                 found = True
-                if wrong := table.add(record, line):
-                    bad.append(self.bad(line, *wrong, text=text))
+                yield batch
         if not found:
             raise SourceError(
                 f"{self.path}: no job, node or partition in it: this is not what `scontrol show` prints"
             )
-        yield self._batch(kind, table.flush(), bad)
         if self.options.cluster is None:
             self.notes.append(
                 f"{self.path.name} names no cluster: its records are read as those of {self.cluster!r}; "
                 "see --cluster"
             )
 
-    def _batch(self, kind: str, frame: pl.DataFrame, bad: list[BadRow]) -> Batch:
-        frame = frame.with_columns(cluster=pl.lit(self.cluster), source=pl.lit(self.name), reconstructed=True)
+    def read(self, stream: IO[bytes], seen_at: int | None = None) -> Iterator[Batch]:
+        """The same of scontrol's text that is at hand; `seen_at` is when it was printed, if that is known."""
+        known = {"job": job_fields(self.timezone), "node": node_fields(self.timezone)}
+        known["partition"] = partition_fields()
+        table, kind, bad = Table({}, {}), "", list[BadRow]()
+        for line, text in records(self.text_blocks(stream)):
+            record = fields(text)
+            said = KINDS.get(next(iter(record), ""))
+            if said is None:
+                bad.append(self.bad(line, "line", "not a record of a job, node or partition", text))
+                continue
+            if kind and (said != kind or len(table) + len(bad) >= self.options.batch_rows):
+                yield self._batch(kind, table.flush(), bad, seen_at)
+                bad = []
+            if said != kind:
+                kind, table = said, Table(known[said], SCHEMAS[said])
+            if wrong := table.add(record, line):
+                bad.append(self.bad(line, *wrong, text=text))
+        if kind:
+            yield self._batch(kind, table.flush(), bad, seen_at)
+
+    def _batch(self, kind: str, frame: pl.DataFrame, bad: list[BadRow], seen_at: int | None) -> Batch:
+        frame = frame.with_columns(
+            cluster=pl.lit(self.cluster), source=pl.lit(self.name), reconstructed=pl.lit(seen_at is None)
+        )
         if kind == "job":
             # How long it was suspended scontrol does not tell, only how long it had run before.
-            frame = happened(frame.with_columns(suspended=pl.lit(None, pl.Int64)), None)
+            frame = happened(frame.with_columns(suspended=pl.lit(None, pl.Int64)), seen_at)
             frame = clocks_put_right(frame, self.timezone)
             # A running job's run time ends at the moment it was looked at.
             looked = pl.when(pl.col("outcome").is_null()).then(pl.col("start") + pl.col("_run_time"))
-            frame = frame.with_columns(seen_at=pl.max_horizontal(proven_moment(), "_considered", looked))
+            proven = pl.max_horizontal(proven_moment(), "_considered", looked)
+            frame = frame.with_columns(seen_at=proven if seen_at is None else pl.lit(seen_at, pl.Int64))
             return self.job_batch(frame, tuple(bad))
         # A node or partition proves no moment: its file was written when it was seen, as far as anyone knows.
-        written = int(self.path.stat().st_mtime)
-        return Batch(kind, complete(frame.with_columns(seen_at=pl.lit(written)), kind), tuple(bad))
+        seen = int(self.path.stat().st_mtime) if seen_at is None else seen_at
+        return Batch(kind, complete(frame.with_columns(seen_at=pl.lit(seen, pl.Int64)), kind), tuple(bad))

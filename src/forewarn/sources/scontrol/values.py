@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from forewarn.job.units import ABSENT, NO_LIMIT, parse_duration, parse_memory
 from forewarn.sources.slurmrestd.job_values import exit_pair
+from forewarn.sources.slurmrestd.slurm_jobs import as_asked
 from forewarn.sources.slurmrestd.tres import NOTHING, Resources, gpus_in_gres, resources
 from forewarn.sources.slurmrestd.values import Reader, Record, bounded
 
@@ -140,6 +141,17 @@ def array_task(record: Record) -> tuple[int | None, str | None]:
     if task is None:
         return None, None
     return (bounded(int(task)), None) if task.isdecimal() else (None, task.strip("[]"))
+
+
+def dependency(record: Record) -> str | None:
+    """As it was asked for."""
+    return as_asked(said(record, "Dependency"))
+
+
+def job_reason(record: Record) -> str | None:
+    """Slurm's word for it: of ``RaisedSignal:11(Segmentation_fault)`` the first, as slurmrestd tells it."""
+    value = said(record, "Reason")
+    return None if value is None else value.partition(":")[0]
 
 
 def asked(record: Record) -> Resources:

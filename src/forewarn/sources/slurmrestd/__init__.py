@@ -9,7 +9,7 @@ are reconstructed like every file.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import IO, ClassVar
 
 from forewarn.sources.base import Batch, Source, opened
 from forewarn.sources.slurmrestd.answers import answer_batches
@@ -25,4 +25,8 @@ class SlurmrestdSource(Source):
     def batches(self) -> Iterator[Batch]:
         """Its jobs, nodes or partitions."""
         with opened(self.path) as stream:
-            yield from answer_batches(self, stream)
+            yield from self.read(stream)
+
+    def read(self, stream: IO[bytes], seen_at: int | None = None) -> Iterator[Batch]:
+        """The same of an answer that is at hand; `seen_at` is when it was given, where it does not say so."""
+        return answer_batches(self, stream, seen_at)

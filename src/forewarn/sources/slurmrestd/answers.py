@@ -25,11 +25,16 @@ _KINDS = {"jobs": "job", "nodes": "node", "partitions": "partition"}
 # Rows are Python objects until they are a frame: few enough that they do not count.
 _MOST_ROWS = 10_000
 _FOOT_BYTES = 1 << 16
+_NOTHING_FOUND = 9003
 _FOOT = re.compile(r"\]\s*,(?=\s*\")")
 
 
-def answer_batches(source: Source, stream: IO[bytes]) -> Iterator[Batch]:
-    """The jobs, nodes or partitions of an answer, in its order."""
+def answer_batches(source: Source, stream: IO[bytes], seen_at: int | None = None) -> Iterator[Batch]:
+    """The jobs, nodes or partitions of an answer, in its order.
+
+    `seen_at` is when a live answer came. It is used of the controller's answers that do not say it: what
+    the database tells of is past, and was seen by nobody at a known time.
+    """
     reader = JsonReader(stream, str(source.path), source.options.block_bytes)
     if reader.peek() != "{":
         raise SourceError(f"{source.path}: not an answer of slurmrestd: it does not begin with an object")
@@ -40,12 +45,12 @@ def answer_batches(source: Source, stream: IO[bytes]) -> Iterator[Batch]:
             said[key] = reader.value()
             continue
         said.setdefault(key, None)
-        for batch in _Records(source, _KINDS[key], reader, stream, said).batches():
+        for batch in _Records(source, _KINDS[key], reader, stream, said, seen_at).batches():
             records += batch.frame.height + len(batch.bad)
             yield batch
     reader.finish()
     listed = said.get("errors")
-    errors = "; ".join(_error(error) for error in listed) if isinstance(listed, list) else ""
+    errors = "; ".join(map(error_words, filter(is_trouble, listed))) if isinstance(listed, list) else ""
     if not _KINDS.keys() & said:
         holds = ", ".join(said) or "nothing"
         raise SourceError(
@@ -58,10 +63,15 @@ def answer_batches(source: Source, stream: IO[bytes]) -> Iterator[Batch]:
         source.notes.append(f"{source.path.name}: may be incomplete, Slurm says: {errors}")
 
 
-def _error(error: Any) -> str:
+def is_trouble(error: Any) -> bool:
+    """Up to v0.0.38 the database says of an empty answer that nothing was found, as if that were an error."""
+    return not isinstance(error, dict) or error.get("error_number") != _NOTHING_FOUND
+
+
+def error_words(error: Any) -> str:
     """What Slurm said went wrong.
 
-    >>> _error({"description": "Unknown flag", "error_number": 9207, "error": "invalid flag"})
+    >>> error_words({"description": "Unknown flag", "error_number": 9207, "error": "invalid flag"})
     'Unknown flag: invalid flag (error 9207)'
     """
     if not isinstance(error, dict):
@@ -75,9 +85,16 @@ class _Records:
     """One array of an answer."""
 
     def __init__(
-        self, source: Source, kind: str, reader: JsonReader, stream: IO[bytes], said: dict[str, Any]
+        self,
+        source: Source,
+        kind: str,
+        reader: JsonReader,
+        stream: IO[bytes],
+        said: dict[str, Any],
+        came: int | None,
     ) -> None:
         self._source, self._kind, self._reader, self._stream, self._said = source, kind, reader, stream, said
+        self._came = came
         self._seen_at: int | None = None
 
     def batches(self) -> Iterator[Batch]:
@@ -90,7 +107,7 @@ class _Records:
         if fields is not SLURMDB_JOB:  # the database's answers say no time, and its jobs name their cluster
             if "last_update" not in self._said:
                 self._said |= _foot(self._stream)
-            self._seen_at = moment("last_update")(self._said)
+            self._seen_at = moment("last_update")(self._said) or self._came
         table, bad = Table(fields, SCHEMAS[self._kind]), list[BadRow]()
         self._add(table, bad, *first)
         most = min(self._source.options.batch_rows, _MOST_ROWS)

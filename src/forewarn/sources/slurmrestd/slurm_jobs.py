@@ -77,14 +77,13 @@ def _defaulted(record: Record) -> str | None:
     return ",".join(sorted(found)) or None
 
 
-def _dependency(record: Record) -> str | None:
-    """As asked: without the word in brackets for how far it is fulfilled, which changes later.
+def as_asked(dependency: str | None) -> str | None:
+    """A dependency without the word in brackets for how far it is fulfilled, which changes later.
 
-    >>> _dependency({"dependency": "afterok:10(failed),afterany:11(unfulfilled)"})
+    >>> as_asked("afterok:10(failed),afterany:11(unfulfilled)")
     'afterok:10,afterany:11'
     """
-    said = record.get("dependency")
-    return _FULFILMENT.sub("", said) or None if said else None
+    return _FULFILMENT.sub("", dependency) or None if dependency else None
 
 
 def _suspended(record: Record) -> int:
@@ -117,7 +116,7 @@ SLURM_JOB: Fields = MappingProxyType(
         "name": text("name"),
         "work_dir": text("current_working_directory"),
         "submit_line": text("submit_line"),
-        "dependency": _dependency,
+        "dependency": lambda record: as_asked(record.get("dependency")),
         "partition": text("partition"),
         "qos": text("qos"),
         "reservation": text("resv_name"),

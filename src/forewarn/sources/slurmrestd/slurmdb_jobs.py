@@ -21,6 +21,8 @@ _requested = resources("tres.requested")
 _cpus_required = number("required.CPUs", none=0)
 _memory_new = memory("required.memory_per_node", "required.memory_per_cpu")
 _memory_old = number("required.memory", scale=MB)
+_eligible, _told_start, _end = moment("time.eligible"), moment("time.start"), moment("time.end")
+_ran, _suspended = number("time.elapsed"), number("time.suspended")
 
 
 def _asked(record: Record) -> tuple[str | int | None, ...]:
@@ -39,6 +41,16 @@ def _memory(record: Record) -> tuple[int | None, str | None]:
     counts = (("node", whole.nodes), ("cpu", whole.cpus))
     per = [name for name, count in counts if count and amount * count == whole.memory]
     return amount, per[0] if len(per) == 1 else None
+
+
+def _start(record: Record) -> int | None:
+    """v0.0.36 and v0.0.37 tell the eligible time for it; how long the job ran tells when it began."""
+    start: int | None = _told_start(record)
+    end, ran = _end(record), _ran(record)
+    if start is None or end is None or ran is None or start != _eligible(record):
+        return start
+    began: int = end - ran - (_suspended(record) or 0)
+    return max(start, began)
 
 
 def _script(record: Record) -> tuple[str | None, ...]:
@@ -86,10 +98,10 @@ SLURMDB_JOB: Fields = MappingProxyType(
             "tres.allocated"
         ),
         "priority": number("priority"),
-        "eligible": moment("time.eligible"),
-        "start": moment("time.start"),
-        "end": moment("time.end"),
-        "suspended": number("time.suspended"),
+        "eligible": _eligible,
+        "start": _start,
+        "end": _end,
+        "suspended": _suspended,
         "restarts": number("restart_cnt"),
         "state": state("state.current"),
         "reason": text("state.reason", "state.previous"),  # `previous` is v0.0.36's name for it

@@ -1,0 +1,5 @@
+"""Slurm's own commands, where there is no slurmrestd."""
+
+from forewarn.sources.commands.scheduler import CommandScheduler
+
+__all__ = ["CommandScheduler"]

@@ -1,0 +1,202 @@
+"""`sacct`, `scontrol`, `sdiag`, `sbatch` and `scancel` as a `Scheduler`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from forewarn.errors import CommandError, RefusedError, UsageError
+from forewarn.sources.base import Batch, Options
+from forewarn.sources.clock import Clock
+from forewarn.sources.commands.runner import Runner
+from forewarn.sources.commands.sdiag import read_sdiag
+from forewarn.sources.live import Diagnosis, Piece, Submission
+from forewarn.sources.one_job import asked_id, only_job
+from forewarn.sources.sacct import SacctSource
+from forewarn.sources.scontrol import ScontrolSource
+from forewarn.sources.windows import TOO_MUCH, Answers, Span, collected
+
+# Free text last, each beside fields of fixed form: see docs/sources.md. Not every version has all of them.
+FIELDS = (
+    *("JobID", "JobIDRaw", "Cluster", "User", "UID", "Group", "Account", "Partition", "QOS", "QOSREQ"),
+    *(
+        "Reservation",
+        "Constraints",
+        "Submit",
+        "Eligible",
+        "Start",
+        "End",
+        "Timelimit",
+        "Suspended",
+        "Restarts",
+    ),
+    *(
+        "State",
+        "Reason",
+        "ExitCode",
+        "DerivedExitCode",
+        "Priority",
+        "ReqNodes",
+        "ReqCPUS",
+        "ReqMem",
+        "ReqTRES",
+    ),
+    *("NNodes", "NCPUS", "AllocTRES", "NodeList", "NTasks", "TotalCPU", "MaxRSS", "TRESUsageInTot"),
+    *("TRESUsageOutTot", "ConsumedEnergyRaw", "JobName", "WorkDir", "SubmitLine"),
+)
+_UNKNOWN_JOB = 2017
+# sacct prints as it reads: it takes more at a time than slurmrestd, and longer to start.
+_SPAN = {"seconds": 6 * 3600, "longest": 24 * 3600, "rows": 20_000}
+
+
+class CommandScheduler:
+    """The Slurm whose commands are on PATH."""
+
+    def __init__(
+        self,
+        runner: Runner | None = None,
+        *,
+        cluster: str | None = None,
+        timezone: str | None = None,  # of a site whose commands do not print Unix seconds when told to
+        clock: Clock | None = None,
+        span: Span | None = None,
+    ) -> None:
+        self.runner = runner or Runner()
+        self._cluster, self._timezone = cluster, timezone
+        self._clock = clock or Clock()
+        self._span = span or Span(**_SPAN)
+
+    @cached_property
+    def cluster(self) -> str:
+        """The name configured, else the controller's."""
+        return self._cluster or self.setting("ClusterName")
+
+    @cached_property
+    def _options(self) -> Options:
+        return Options(cluster=self.cluster, timezone=self._timezone)
+
+    def setting(self, name: str) -> str:
+        """A value of the controller's configuration."""
+        match = re.search(
+            rf"^{name}\s*=\s*(\S+)", self.runner.text("scontrol", "show", "config"), re.MULTILINE
+        )
+        if match is None:
+            raise CommandError(f"scontrol show config: it says no {name}")
+        return match[1]
+
+    @cached_property
+    def _fields(self) -> str:
+        known = {name.lower() for name in self.runner.text("sacct", "--helpformat").split()}
+        return ",".join(name for name in FIELDS if name.lower() in known)
+
+    # --- history -----------------------------------------------------------------------------------
+
+    def history(self, since: int, until: int | None = None, *, steps: bool = True) -> Iterator[Piece]:
+        """See `Scheduler`."""
+        now = int(self._clock.now())
+        until = now if until is None else min(until, now)
+
+        def ask(begin: int, end: int) -> Answers:
+            times = ("-S", f"uts{begin}", "-E", f"uts{end}", *(() if steps else ("-X",)))
+            notes: list[str] = []
+            overlapping = self._accounts(times, notes)
+            return Answers(overlapping, self._accounts((*times, "-s", "CA"), notes), tuple(notes))
+
+        return collected(ask, since, until, self._span, self._clock)
+
+    def _accounts(self, which: tuple[str, ...], notes: list[str]) -> list[Batch]:
+        """-a: of all users; -D: each run of a requeued job."""
+        command = ("sacct", "-a", "-P", "-D", *which, "-o", self._fields)
+        with self.runner.output(*command, once=TOO_MUCH) as stream:
+            source = SacctSource(Path("sacct"), self._options)
+            batches = list(source.read(stream))
+            notes += source.notes
+            return batches
+
+    # --- now ---------------------------------------------------------------------------------------
+
+    def live_jobs(self) -> Iterator[Batch]:
+        """See `Scheduler`."""
+        return self._shown("job")
+
+    def nodes(self) -> Iterator[Batch]:
+        """See `Scheduler`."""
+        return self._shown("node")
+
+    def partitions(self) -> Iterator[Batch]:
+        """See `Scheduler`."""
+        return self._shown("partition")
+
+    def job(self, job_id: str) -> Iterator[Batch]:
+        """See `Scheduler`."""
+        asked = asked_id(job_id)
+        try:
+            yield from only_job(self._shown("job", str(asked.number)), asked)
+        except RefusedError as error:
+            if error.code != _UNKNOWN_JOB:
+                raise
+            yield from only_job(self._accounts(("-j", str(asked.number)), []), asked)
+
+    def _shown(self, *what: str) -> Iterator[Batch]:
+        """-a: hidden partitions too; -d -o: what a job was given, a line each."""
+        with self.runner.output("scontrol", "-a", "-d", "-o", "show", *what) as stream:
+            seen_at = int(self._clock.now())
+            first = stream.readline()
+            # "No jobs in the system", "No nodes in the system"
+            if not first.startswith(b"No "):
+                stream.seek(0)
+                source = ScontrolSource(Path("scontrol"), self._options)
+                yield from source.read(stream, seen_at)
+
+    def ping(self) -> bool:
+        """See `Scheduler`."""
+        try:
+            return bool(re.search(r"\bis UP\b", self.runner.text("scontrol", "ping")))
+        except CommandError as error:
+            if error.code is None:
+                raise
+            return False  # a controller that is down makes it fail
+
+    def diag(self) -> Diagnosis:
+        """See `Scheduler`."""
+        return read_sdiag(self.runner.text("sdiag"))
+
+    # --- changes -----------------------------------------------------------------------------------
+
+    def submit(self, job: Submission) -> str:
+        """See `Scheduler`."""
+        options = {
+            "chdir": job.work_dir,
+            "job-name": job.name,
+            "partition": job.partition,
+            "account": job.account,
+            "qos": job.qos,
+            "time": None if job.time_limit is None else str(-(-job.time_limit // 60)),
+            "nodes": job.nodes,
+            "ntasks": job.tasks,
+            "cpus-per-task": job.cpus_per_task,
+            "mem": None if job.memory_per_node is None else f"{-(-job.memory_per_node >> 20)}M",
+            "export": _exported(job.environment),
+        }
+        told = [f"--{name}={value}" for name, value in options.items() if value is not None]
+        printed = self.runner.change("sbatch", "--parsable", *told, given=job.script)
+        return printed.strip().splitlines()[-1].partition(";")[0]  # 12;cluster in a federation
+
+    def cancel(self, job_id: str) -> None:
+        """See `Scheduler`. scancel says nothing of a job that nobody knows: scontrol does."""
+        asked = asked_id(job_id)
+        next(self._shown("job", asked.job), None)
+        self.runner.change("scancel", asked.job)
+
+    def close(self) -> None:
+        """See `Scheduler`."""
+
+
+def _exported(environment: Mapping[str, str]) -> str:
+    """Only these, by name and value: sbatch takes a comma for the end of one."""
+    for name, value in environment.items():
+        if "," in value:
+            raise UsageError(f"{name}: sbatch takes no comma in a value of the environment")
+    return ",".join(f"{name}={value}" for name, value in environment.items()) or "NIL"

@@ -1,0 +1,35 @@
+"""One job out of what a scheduler answers when it is asked for it, which may be a whole array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+
+from forewarn.errors import UsageError
+from forewarn.job.units import JobId, parse_job_id
+from forewarn.sources.base import Batch
+
+
+def asked_id(text: str) -> JobId:
+    """A job id that a person wrote."""
+    try:
+        return parse_job_id(text)
+    except ValueError as error:
+        raise UsageError(
+            f"{error}; an id is written like 123, 123_4 (array task) or 123+1 (het component)"
+        ) from None
+
+
+def only_job(batches: Iterable[Batch], asked: JobId) -> list[Batch]:
+    """The rows of a job; of an array or het job all; of a task that still waits with others, theirs."""
+    found = list(batches)
+    exact = pl.col("job_id") == asked.job
+    if asked.task is None and asked.offset is None and asked.tasks is None:
+        number = pl.lit(asked.number)
+        exact |= pl.any_horizontal(pl.col("raw_id", "array_job_id", "het_job_id").eq_missing(number))
+    kept = [Batch(batch.kind, batch.frame.filter(exact), batch.bad) for batch in found]
+    if asked.task is None or any(batch.frame.height for batch in kept):
+        return kept
+    waiting = (pl.col("array_job_id") == asked.number) & pl.col("array_tasks").is_not_null()
+    return [Batch(batch.kind, batch.frame.filter(waiting), batch.bad) for batch in found]

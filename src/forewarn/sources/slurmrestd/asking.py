@@ -1,0 +1,137 @@
+"""A question to slurmrestd, with everything around it: version, token, tries, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from forewarn.errors import SchedulerError, TokenError, VersionGoneError
+from forewarn.sources.clock import Clock
+from forewarn.sources.patience import Patience
+from forewarn.sources.slurmrestd.refusals import only_errors, refusal
+from forewarn.sources.slurmrestd.tokens import Token, Tokens
+from forewarn.sources.slurmrestd.transport import Answer, Transport
+from forewarn.sources.slurmrestd.versions import Served
+
+Query = Mapping[str, str | int]
+_AREAS = ("slurm", "slurmdb")  # what the controller answers, and what the database does
+_SMALL = 1 << 16  # bytes: an answer with errors and nothing else is not larger
+
+
+class Asker:
+    """Asks in the best version that is served, with a token that is valid, as often as is decent."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        tokens: Tokens | None,
+        *,
+        user: str | None = None,
+        clock: Clock | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self.transport = transport
+        self.tokens = tokens
+        self.clock = clock or Clock()
+        self._user = user
+        # Each area its own: while slurmdbd is away, the controller is asked as ever.
+        self._patience = {area: replace(patience or Patience(clock=self.clock)) for area in _AREAS}
+        self._served: Served | None = None
+        self._sent: Token | None = None  # the last token: a refusal is explained by it
+
+    @property
+    def served(self) -> Served:
+        """What the server serves; asked for once, and again when a version turns out to be gone."""
+        return self._served or self._patience["slurm"].attempt(self._discover)
+
+    @property
+    def version(self) -> str:
+        """The version that is spoken."""
+        return self.served.best(str(self.transport.address))
+
+    def _discover(self) -> Served:
+        if self._served is None:
+            with self._asked("GET", "/openapi/v3") as answer:
+                self._served = Served.read(answer.json())
+        return self._served
+
+    @contextmanager
+    def get(
+        self, area: str, path: str, query: Query | None = None, *, once: tuple[type[SchedulerError], ...] = ()
+    ) -> Iterator[Answer]:
+        """The answer to `/area/vX/path`; trouble of the kinds `once` is not tried again."""
+        with self._patience[area].attempt(
+            lambda: self._spoken("GET", area, path, query, None), once=once
+        ) as answer:
+            yield answer
+
+    def said(self, area: str, path: str) -> Any:
+        """The same of a small answer, as Python's objects; an error listed in it is raised."""
+        with self.get(area, path) as answer:
+            return self._checked(answer, path)
+
+    def change(
+        self, method: str, path: str, content: Any = None, *, once: tuple[type[SchedulerError], ...] = ()
+    ) -> Any:
+        """The answer of the controller to a request that changes something."""
+        with self._patience["slurm"].attempt(
+            lambda: self._spoken(method, "slurm", path, None, content), once=once
+        ) as answer:
+            return self._checked(answer, path)
+
+    def _checked(self, answer: Answer, path: str) -> Any:
+        said = answer.json()
+        self._raise_refusal(answer, said, path)
+        return said
+
+    def _spoken(self, method: str, area: str, path: str, query: Query | None, content: Any) -> Answer:
+        """Asked in the best version; where that is gone, in what is served now, then in the next best."""
+        rediscovered = False
+        while True:
+            served = self._discover()
+            if not served.versions:
+                self._served = None  # may be otherwise next time
+            version = served.best(str(self.transport.address))
+            try:
+                return self._asked(method, f"/{area}/{version}/{path}", query, content)
+            except VersionGoneError:
+                if rediscovered:
+                    self._served = served.without(version)
+                else:
+                    self._served, rediscovered = None, True
+
+    def _asked(self, method: str, path: str, query: Query | None = None, content: Any = None) -> Answer:
+        """Asked with the token of now, and once more with a new one where Slurm refuses that."""
+        renewed = False
+        while True:
+            self._sent = token = self.tokens.current() if self.tokens else None
+            answer = self.transport.ask(
+                method, path, query=query, headers=self._headers(token), content=content
+            )
+            try:
+                said = answer.json() if answer.status >= 400 or answer.size <= _SMALL else None
+                if answer.status >= 400 or only_errors(said):
+                    self._raise_refusal(answer, said, path)
+                return answer
+            except TokenError:
+                answer.body.close()
+                if renewed or self.tokens is None or not self.tokens.renew():
+                    raise
+                renewed = True
+            except SchedulerError:
+                answer.body.close()
+                raise
+
+    def _raise_refusal(self, answer: Answer, said: Any, path: str) -> None:
+        place = f"{self.transport.address} {path}"
+        error = refusal(answer.status, said, place, token=self._sent, user=self._user, now=self.clock.now())
+        if error is not None:
+            raise error
+
+    def _headers(self, token: Token | None) -> dict[str, str]:
+        if token is None:
+            return {}
+        user = self._user or token.user
+        return {"X-SLURM-USER-TOKEN": token.text} | ({"X-SLURM-USER-NAME": user} if user else {})

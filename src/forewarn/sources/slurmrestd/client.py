@@ -1,0 +1,188 @@
+"""The client: slurmrestd as a `Scheduler`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+from forewarn.errors import (
+    ControllerDownError,
+    DatabaseDownError,
+    LostAnswerError,
+    RefusedError,
+    SchedulerError,
+    SlowAnswerError,
+    UsageError,
+)
+from forewarn.sources.base import Batch, Options
+from forewarn.sources.live import Diagnosis, Piece, Submission
+from forewarn.sources.one_job import asked_id, only_job
+from forewarn.sources.slurmrestd import SlurmrestdSource
+from forewarn.sources.slurmrestd.asking import Asker, Query
+from forewarn.sources.slurmrestd.diagnosis import any_up, read_diagnosis
+from forewarn.sources.slurmrestd.refusals import UNKNOWN_JOB
+from forewarn.sources.slurmrestd.submitting import submit_request
+from forewarn.sources.slurmrestd.values import text
+from forewarn.sources.slurmrestd.versions import number_of
+from forewarn.sources.windows import TOO_MUCH, Answers, Span, collected
+
+# Where nobody knows whether the controller got it, a job may not be submitted again.
+_UNCERTAIN = (LostAnswerError, SlowAnswerError, ControllerDownError, DatabaseDownError)
+_LIVE = frozenset({"PENDING", "RUNNING", "SUSPENDED"})
+_SETTLING = 1.0  # seconds in which a cancelled job shows that it is
+
+
+class SlurmrestdScheduler:
+    """One slurmrestd. `cluster` is the name that the site gives it, where it does not say it itself."""
+
+    def __init__(self, asker: Asker, *, cluster: str | None = None, span: Span | None = None) -> None:
+        self.asker = asker
+        self._cluster = cluster
+        self._span = span or Span()
+
+    @cached_property
+    def cluster(self) -> str:
+        """The name configured, else what answers say (since v0.0.39), else the only one in accounting."""
+        if self._cluster is not None:
+            return self._cluster
+        named = text("meta.slurm.cluster")(self.asker.said("slurm", "ping"))
+        if named is not None:
+            return str(named)
+        clusters = [one.get("name") for one in self.asker.said("slurmdb", "clusters").get("clusters") or ()]
+        if len(clusters) != 1:
+            raise UsageError(f"which cluster is it? Accounting knows {clusters}: set `cluster`")
+        return str(clusters[0])
+
+    # --- history -----------------------------------------------------------------------------------
+
+    def history(self, since: int, until: int | None = None, *, steps: bool = True) -> Iterator[Piece]:
+        """See `Scheduler`."""
+        clock = self.asker.clock
+        # What ends while we collect is not past yet: it comes with the last window, or next time.
+        until = int(clock.now()) if until is None else min(until, int(clock.now()))
+
+        def ask(begin: int, end: int) -> Answers:
+            # Bare Unix seconds are refused up to v0.0.41; this form of them all versions take.
+            query = {"start_time": f"uts{begin}", "end_time": f"uts{end}"} | self._flags(steps)
+            notes: list[str] = []
+            overlapping = self._past("jobs", query, notes)
+            cancelled = self._past("jobs", query | {"state": self._cancelled}, notes)
+            return Answers(overlapping, cancelled, tuple(notes))
+
+        return collected(ask, since, until, self._span, clock)
+
+    def _flags(self, steps: bool) -> dict[str, str]:
+        """As far as the version knows them.
+
+        All of them, or none: a server that is told one flag no longer sets the others, and cuts the times
+        of jobs at the edges of the window.
+        """
+        flags = ["disable_truncate_usage_time", "show_duplicates", *([] if steps else ["skip_steps"])]
+        return {flag: "true" for flag in flags if self.asker.served.has(self.asker.version, flag)}
+
+    @property
+    def _cancelled(self) -> str:
+        """The state: up to v0.0.37 a name is not understood, and all jobs are the answer."""
+        return "4" if number_of(self.asker.version) < 39 else "CANCELLED"
+
+    def _past(self, path: str, query: Query | None, notes: list[str]) -> list[Batch]:
+        with self.asker.get("slurmdb", path, query, once=TOO_MUCH) as answer:
+            source = self._source("slurmdb", path)
+            batches = list(source.read(answer.body))
+            notes += source.notes
+            return batches
+
+    # --- now ---------------------------------------------------------------------------------------
+
+    def live_jobs(self) -> Iterator[Batch]:
+        """See `Scheduler`."""
+        return self._present("jobs")
+
+    def nodes(self) -> Iterator[Batch]:
+        """See `Scheduler`."""
+        return self._present("nodes")
+
+    def partitions(self) -> Iterator[Batch]:
+        """See `Scheduler`."""
+        return self._present("partitions")
+
+    def job(self, job_id: str) -> Iterator[Batch]:
+        """See `Scheduler`."""
+        asked = asked_id(job_id)
+        path = f"job/{asked.number}"
+        try:
+            yield from only_job(self._present(path), asked)
+        except RefusedError as error:
+            if error.code != UNKNOWN_JOB:
+                raise
+            try:
+                yield from only_job(self._past(path, None, []), asked)
+            except RefusedError as other:
+                if other.code != UNKNOWN_JOB:
+                    raise
+
+    def _present(self, path: str) -> Iterator[Batch]:
+        source = self._source("slurm", path)
+        with self.asker.get("slurm", path) as answer:
+            yield from source.read(answer.body, answer.at)
+
+    def _source(self, area: str, path: str) -> SlurmrestdSource:
+        version = self.asker.version
+        old = area == "slurm" and number_of(version) < 39  # names no cluster
+        options = Options(cluster=self.cluster if old else self._cluster)
+        return SlurmrestdSource(Path(area, version, path), options)
+
+    def ping(self) -> bool:
+        """See `Scheduler`. slurmrestd says "down" of a controller that refuses the token, too."""
+        try:
+            return any_up(self.asker.said("slurm", "ping"))
+        except ControllerDownError:  # as 22.05 says it
+            return False
+
+    def diag(self) -> Diagnosis:
+        """See `Scheduler`."""
+        return read_diagnosis(self.asker.said("slurm", "diag"))
+
+    # --- changes -----------------------------------------------------------------------------------
+
+    def submit(self, job: Submission) -> str:
+        """See `Scheduler`."""
+        request = submit_request(job, self.asker.version)
+        said = self.asker.change("POST", "job/submit", request, once=_UNCERTAIN)
+        result = said.get("result") or {}
+        if result.get("error_code"):
+            raise RefusedError(f"the job was not taken: {result.get('error')}", result["error_code"])
+        if not said.get("job_id"):
+            raise SchedulerError("the job was not taken, and Slurm does not say why")
+        return str(said["job_id"])
+
+    def cancel(self, job_id: str) -> None:
+        """See `Scheduler`."""
+        asked = asked_id(job_id)
+        number = str(asked.number) if asked.task is None else self._number(job_id)
+        said = self.asker.change("DELETE", f"job/{number}", once=_UNCERTAIN)
+        if "status" not in said and number_of(self.asker.version) >= 39:
+            self._check_cancelled(job_id)
+
+    def _number(self, job_id: str) -> str:
+        """Slurm's own number of an array's task: old versions take no other."""
+        rows = [row for batch in self.job(job_id) for row in batch.frame["raw_id"] if row is not None]
+        if not rows:
+            raise RefusedError(f"job {job_id}: unknown", UNKNOWN_JOB)
+        return str(rows[0])
+
+    def _check_cancelled(self, job_id: str) -> None:
+        """v0.0.39 to v0.0.41 say nothing when they refuse: the job itself shows it."""
+        self.asker.clock.sleep(_SETTLING)
+        states = {state for batch in self.job(job_id) for state in batch.frame["state"]}
+        if not states:
+            raise RefusedError(f"job {job_id}: unknown", UNKNOWN_JOB)
+        if left := states & _LIVE:
+            raise RefusedError(
+                f"job {job_id}: is still {', '.join(sorted(left))}: Slurm refused to cancel it"
+            )
+
+    def close(self) -> None:
+        """See `Scheduler`."""
+        self.asker.transport.close()

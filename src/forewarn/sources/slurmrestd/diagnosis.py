@@ -1,0 +1,44 @@
+"""What the controller says of itself: `ping` and `diag`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from forewarn.errors import SchedulerError
+from forewarn.sources.live import Diagnosis
+from forewarn.sources.slurmrestd.values import Record, as_number, moment, number
+
+
+def any_up(said: Any) -> bool:
+    """Whether a controller answers: `ping` up to v0.0.38, then `pinged`, since v0.0.42 `responding`.
+
+    >>> any_up({"pings": [{"pinged": "DOWN"}, {"responding": True}]}), any_up({"pings": [{"ping": "UP"}]})
+    (True, True)
+    """
+    return any(
+        ping.get("responding") is True or "UP" in (ping.get("ping"), ping.get("pinged"))
+        for ping in said.get("pings") or ()
+    )
+
+
+def read_diagnosis(said: Any) -> Diagnosis:
+    """Of an answer of `diag`; v0.0.36 counts no calls."""
+    facts: Record = said.get("statistics") or {}
+    at = moment("req_time")(facts)
+    if at is None:
+        raise SchedulerError("diag: the controller says no time: not an answer of slurmctld")
+    return Diagnosis(
+        at=at,
+        since=moment("req_time_start")(facts),
+        jobs_pending=number("jobs_pending")(facts),
+        jobs_running=number("jobs_running")(facts),
+        threads=number("server_thread_count")(facts),
+        database_queue=number("dbd_agent_queue_size")(facts),
+        calls={
+            str(call["message_type"]): (
+                int(as_number(call["count"]) or 0),
+                (as_number(call["total_time"]) or 0) / 1e6,
+            )
+            for call in facts.get("rpcs_by_message_type") or ()
+        },
+    )

@@ -1,0 +1,143 @@
+"""What slurmrestd says when it does not do what it is asked, as an error that says what to do.
+
+Its HTTP status alone does not tell: a token that has expired is 511 of the controller and 502 of the
+database; a job that may not be cancelled is 200 since v0.0.39 and 500 before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from forewarn.errors import (
+    ClockSkewError,
+    ControllerDownError,
+    DatabaseDownError,
+    ExpiredTokenError,
+    RefusedError,
+    SchedulerError,
+    TokenError,
+    UnreachableError,
+    VersionGoneError,
+    WrongUserError,
+)
+from forewarn.sources.slurmrestd.answers import error_words, is_trouble
+from forewarn.sources.slurmrestd.tokens import Token
+
+DENIED, UNKNOWN_JOB = 2002, 2017
+_PROTOCOL_AUTHENTICATION, _DATABASE = 1007, 7000
+_NETWORK = 511  # HTTP's "network authentication required": Slurm's daemons refused the token
+_SKEW = 10  # seconds by which a token may seem to come from the future
+# v0.0.36 and v0.0.37 give no numbers.
+_CODES = (
+    (re.compile(r"(?i)unknown job|invalid job id"), UNKNOWN_JOB),
+    (re.compile(r"(?i)permission denied"), DENIED),
+    (re.compile(r"(?i)protocol authentication error"), _PROTOCOL_AUTHENTICATION),
+    (re.compile(r"(?i)unable to contact slurm controller"), 1800),
+    (re.compile(r"(?i)unable to connect to database|slurmdbd connection"), _DATABASE),
+)
+
+
+def listed(said: Any) -> Iterator[tuple[int | None, str]]:
+    """Number and words of each error of an answer; a refusal of a signal stands beside them, in `status`.
+
+    >>> list(listed({"errors": [], "status": [{"error": {"code": 2017, "string": "Invalid job id"}}]}))
+    [(2017, 'Invalid job id')]
+    """
+    if not isinstance(said, dict):
+        return
+    for error in filter(is_trouble, said.get("errors") or ()):
+        words = error_words(error)
+        number = error.get("error_number") or error.get("error_code") if isinstance(error, dict) else None
+        yield number or _code_of(words), words
+    for one in said.get("status") or ():
+        error = one.get("error") if isinstance(one, dict) else None
+        if isinstance(error, dict) and error.get("code"):
+            yield error["code"], str(error.get("message") or error.get("string"))
+
+
+def only_errors(said: Any) -> bool:
+    """Whether an answer has errors and no records, which 22.05 sends as if all were well."""
+    return any(listed(said)) and not any(said.get(name) for name in ("jobs", "nodes", "partitions"))
+
+
+def _code_of(words: str) -> int | None:
+    return next((code for pattern, code in _CODES if pattern.search(words)), None)
+
+
+def refusal(
+    status: int, said: Any, place: str, *, token: Token | None, user: str | None, now: float
+) -> SchedulerError | None:
+    """The error of an answer, None where it is none; `said` is its JSON, `place` what was asked."""
+    errors = list(listed(said))
+    words = "; ".join(text for _, text in errors) or f"HTTP status {status}"
+    codes = {code for code, _ in errors}
+    if status == 401:
+        return _unknown_user(place, token)
+    if status == _NETWORK or _PROTOCOL_AUTHENTICATION in codes or "authentication error" in words:
+        return _not_accepted(place, words, token, user, now)
+    if _DATABASE in codes:
+        # 26.05 says the same of a token that slurmdbd refuses.
+        return _explained(place, token, user, now) or DatabaseDownError(
+            f"{place}: slurmdbd does not answer, or refuses the token ({words}): is it running, and is its "
+            "database?"
+        )
+    if any(1800 <= (code or 0) < 1900 for code in codes):
+        return ControllerDownError(f"{place}: slurmctld does not answer ({words}): is it running?")
+    if "config is unable to load" in words:  # 22.05 says no more, whatever the reason
+        return _explained(place, token, user, now) or ControllerDownError(
+            f"{place}: slurmctld does not answer, or refuses the token ({words}): is it running?"
+        )
+    if status == 404 and not errors:
+        return VersionGoneError(f"{place}: is not served (404)")
+    if status in (429, 502, 503, 504) and not errors:
+        return UnreachableError(f"{place}: a proxy answers with {status}: is slurmrestd running behind it?")
+    if errors or status >= 400:
+        code = next((code for code in codes if code), None)
+        return RefusedError(f"{place}: Slurm says: {words}", code)
+    return None
+
+
+def _unknown_user(place: str, token: Token | None) -> TokenError:
+    if token is None:
+        return TokenError(
+            f"{place}: slurmrestd wants a token (401), and none is configured: SLURM_JWT, slurm_token_file, "
+            "or let `scontrol token` make one"
+        )
+    return TokenError(
+        f"{place}: slurmrestd takes no token (401), or this is none: it must run with `-a rest_auth/jwt` "
+        "and, in its environment, SLURM_JWT=daemon, and slurm.conf needs AuthAltTypes=auth/jwt"
+    )
+
+
+def _not_accepted(place: str, words: str, token: Token | None, user: str | None, now: float) -> TokenError:
+    """Slurm tells no more than that."""
+    if token is None:
+        return TokenError(f"{place}: Slurm wants a token ({words})")
+    return _explained(place, token, user, now) or TokenError(
+        f"{place}: Slurm does not accept the token ({words}): was it made with the key that jwt_key names in "
+        "slurm.conf and slurmdbd.conf, does slurmdbd have AuthAltTypes=auth/jwt too, does its user "
+        f"({token.user or 'unknown'}) exist there, do the clocks agree?"
+    )
+
+
+def _explained(place: str, token: Token | None, user: str | None, now: float) -> TokenError | None:
+    """What is in the token tells why it is refused, mostly."""
+    if token is None:
+        return None
+    if token.expires is not None and token.expires <= now:
+        return ExpiredTokenError(
+            f"{place}: the token expired {now - token.expires:,.0f} s ago: `scontrol token` makes a new one"
+        )
+    if token.issued is not None and token.issued > now + _SKEW:
+        return ClockSkewError(
+            f"{place}: the token was made {token.issued - now:,.0f} s in the future by our clock: set the "
+            "clocks of this host and of slurmctld's by NTP"
+        )
+    if user is not None and token.user not in (None, "root", user):
+        return WrongUserError(
+            f"{place}: the token is {token.user}'s, and was sent as {user}'s (slurm_user): only a token of "
+            "SlurmUser or root may speak for others"
+        )
+    return None

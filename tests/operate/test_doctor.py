@@ -1,0 +1,172 @@
+"""`forewarn doctor`: each of the usual mistakes is named, with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.config import Config
+from forewarn.operate.doctor import Finding, Level, examine, verdict
+from forewarn.sources.clock import Clock
+from tests.serve.conftest import Forewarn, forewarn, home  # noqa: F401 - fixtures
+from tests.sources.fake_slurmrestd import NOW, FakeSlurmrestd, FakeTime, Reply, jwt, serving
+from tests.sources.test_slurmrestd import META, slurmdb_job
+from tests.sources.test_slurmrestd_client import DATABASE, jobs, script
+
+TIMES = {"submission": NOW - 60, "eligible": NOW - 60, "start": NOW - 60, "end": NOW - 50}
+GOOD: dict[str, Any] = {
+    "ping": (200, {"pings": [], "meta": META}),
+    "diag": (200, {"statistics": {"req_time": NOW, "jobs_running": 3, "jobs_pending": 1}, "meta": META}),
+    "jobs_db": jobs(slurmdb_job(time=TIMES)),
+}
+
+
+def examined(
+    folder: Path, answers: dict[str, Any] | None = None, *, token: str | None = None, **settings: Any
+) -> dict[str, Finding]:
+    """The worst finding of each check."""
+    with serving(script(42, **(GOOD | (answers or {})))) as fake:
+        return looked_at(fake, folder, token, **settings)
+
+
+def looked_at(fake: FakeSlurmrestd, folder: Path, token: str | None, **settings: Any) -> dict[str, Finding]:
+    config = Config(**({"home": folder / "home", "slurmrestd": fake.address} | settings))
+    environ = {"SLURM_JWT": token or jwt(), "PATH": str(folder)}
+    found = list(examine(config, environ=environ, clock=FakeTime().clock))
+    return {finding.check: finding for finding in sorted(found, key=lambda finding: finding.level)}
+
+
+def test_all_is_fine(tmp_path: Path) -> None:
+    found = examined(tmp_path)
+    assert verdict(found.values()) is Level.FINE, found
+    assert list(found) == [
+        "config",
+        "address",
+        "token",
+        "api",
+        "controller",
+        "clock",
+        "slurmdbd",
+        "accounting",
+        "store",
+    ]
+    assert "of ann; it ends in 3,600 s" in found["token"].said
+
+
+@pytest.mark.parametrize(
+    ("answers", "check", "level", "words"),
+    [
+        (
+            {"diag": (200, {"statistics": {"req_time": NOW + 300}})},
+            "clock",
+            Level.PROBLEM,
+            "300 s ahead of ours",
+        ),
+        ({"diag": (200, {"statistics": {"req_time": NOW - 20}})}, "clock", Level.WARNING, "19 s behind ours"),
+        ({"diag": (511, {})}, "controller", Level.PROBLEM, "does not accept the token"),
+        (
+            {"diag": (502, {"errors": [{"error_number": 1800}]})},
+            "controller",
+            Level.PROBLEM,
+            "slurmctld does not",
+        ),
+        ({"jobs_db": (502, {"errors": [DATABASE]})}, "accounting", Level.PROBLEM, "slurmdbd does not answer"),
+        ({"jobs_db": jobs()}, "accounting", Level.WARNING, "PrivateData"),
+        (
+            {"diag": (200, {"statistics": {"req_time": NOW, "dbd_agent_queue_size": 5000}})},
+            "controller",
+            Level.WARNING,
+            "5,000 messages wait for slurmdbd",
+        ),
+    ],
+)
+def test_what_is_wrong_behind_slurmrestd(
+    tmp_path: Path, answers: dict[str, Any], check: str, level: Level, words: str
+) -> None:
+    found = examined(tmp_path, answers)
+    assert (found[check].level, verdict(found.values())) == (level, level)
+    assert words in found[check].said
+
+
+def test_accounting_is_looked_at_though_the_controller_is_down(tmp_path: Path) -> None:
+    found = examined(tmp_path, {"diag": (502, {"errors": [{"error_number": 1800}]})})
+    assert found["accounting"].level is Level.FINE
+
+
+def test_tokens(tmp_path: Path) -> None:
+    found = examined(tmp_path, token=jwt(expires=NOW - 5))
+    assert (found["token"].level, found["controller"].level) == (Level.PROBLEM, Level.UNKNOWN)
+    assert "expired 5 s ago" in found["token"].said
+    found = examined(tmp_path, token=jwt(expires=NOW + 600))
+    assert found["token"].level is Level.WARNING
+    file = tmp_path / "token"
+    file.write_text(jwt())
+    file.chmod(0o644)
+    found = examined(tmp_path, slurm_token_file=file)
+    assert f"chmod 600 {file}" in found["token"].said
+    file.chmod(0o600)
+    assert examined(tmp_path, slurm_token_file=file)["token"].level is Level.FINE
+    found = examined(tmp_path, {"diag": (511, {})}, slurm_user="bob")
+    assert "the token is ann's, and was sent as bob's" in found["controller"].said
+    found = examined(tmp_path, {"diag": (511, {})}, token=jwt(issued=NOW + 500))
+    assert "500 s in the future" in found["controller"].said
+
+
+def test_addresses(tmp_path: Path) -> None:
+    found = examined(tmp_path, slurmrestd=f"unix:{tmp_path}/none")
+    assert "no such socket" in found["address"].said
+    assert verdict(found.values()) is Level.PROBLEM
+    found = examined(tmp_path, slurmrestd=None)
+    assert "no scheduler: set slurmrestd" in found["config"].said
+
+    def other(asked: Any) -> Reply:
+        return 404, b"a web server"
+
+    with serving(other) as fake:
+        assert "not slurmrestd" in looked_at(fake, tmp_path, None)["address"].said
+
+
+def test_the_key_of_tokens(tmp_path: Path) -> None:
+    key, scontrol = tmp_path / "jwt.key", tmp_path / "scontrol"
+    scontrol.write_text(f"#!/bin/sh\necho 'AuthAltParameters = jwt_key={key}'\n")
+    scontrol.chmod(0o755)
+    assert "jwt key" not in examined(tmp_path)  # it lies elsewhere
+    key.touch(mode=0o644)
+    found = examined(tmp_path)
+    assert (found["jwt key"].level, f"chmod 600 {key}" in found["jwt key"].said) == (Level.PROBLEM, True)
+    key.chmod(0o600)
+    assert examined(tmp_path)["jwt key"].level is Level.FINE
+
+
+def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file")
+    assert examined(tmp_path)["store"].level is not Level.FINE
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSlurmrestd]:
+    now = int(Clock().now())
+    times = {"submission": now - 60, "eligible": now - 60, "start": now - 60, "end": now - 50}
+    answers = GOOD | {
+        "diag": lambda asked: (200, {"statistics": {"req_time": int(Clock().now())}, "meta": META}),
+        "jobs_db": jobs(slurmdb_job(time=times)),
+    }
+    with serving(script(42, **answers)) as fake:
+        monkeypatch.setenv("FOREWARN_SLURMRESTD", fake.address)
+        monkeypatch.setenv("SLURM_JWT", jwt(issued=now, expires=now + 7200))
+        monkeypatch.setenv("PATH", str(tmp_path))
+        yield fake
+
+
+def test_the_command(forewarn: Forewarn, told: FakeSlurmrestd, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    result = forewarn("doctor")
+    assert (result.code, result.err) == (0, "")
+    assert {line.split()[0] for line in result.out.splitlines()} == {"fine"}
+    assert jwt()[:20] not in result.out
+    monkeypatch.setenv("FOREWARN_SLURMRESTD", "unix:/nowhere.sock")
+    result = forewarn("doctor", "--json")
+    assert (result.code, result.json["verdict"]) == (2, "problem")
+    assert {"check", "level", "said"} == set(result.json["findings"][0])

@@ -1,0 +1,75 @@
+"""Tries with pauses, and the breaker."""
+
+from __future__ import annotations
+
+import pytest
+
+from forewarn.errors import (
+    LostAnswerError,
+    PausedError,
+    RefusedError,
+    SchedulerError,
+    TokenError,
+    UnreachableError,
+)
+from forewarn.sources.patience import Patience
+from tests.sources.fake_slurmrestd import FakeTime
+
+
+class Failing:
+    def __init__(self, times: int, error: SchedulerError) -> None:
+        self.left, self.error, self.calls = times, error, 0
+
+    def __call__(self) -> str:
+        self.calls += 1
+        if self.left:
+            self.left -= 1
+            raise self.error
+        return "done"
+
+
+def test_pauses_grow_and_are_cut_by_chance() -> None:
+    time = FakeTime()
+    patience = Patience(tries=6, first=1.0, longest=3.0, clock=time.clock)
+    assert patience.attempt(Failing(5, UnreachableError("x"))) == "done"
+    assert time.waits == [0.75, 1.5, 2.25, 2.25, 2.25]  # of chance 0.5: three quarters of 1, 2, 3, 3, 3
+
+
+@pytest.mark.parametrize("error", [RefusedError("no"), TokenError("none")])
+def test_what_does_not_pass_is_not_tried_again(error: SchedulerError) -> None:
+    call = Failing(1, error)
+    with pytest.raises(type(error)):
+        Patience(clock=FakeTime().clock).attempt(call)
+    assert call.calls == 1
+
+
+def test_what_may_be_asked_once_only() -> None:
+    call = Failing(1, LostAnswerError("x"))
+    with pytest.raises(LostAnswerError):
+        Patience(clock=FakeTime().clock).attempt(call, once=(LostAnswerError,))
+    assert call.calls == 1
+
+
+def test_the_breaker() -> None:
+    """Open after so many failures, for longer each time; one try decides."""
+    time = FakeTime()
+    patience = Patience(tries=2, failures=2, pause=30, longest_pause=50, clock=time.clock)
+    call = Failing(99, UnreachableError("nobody there"))
+    for _ in range(2):
+        with pytest.raises(UnreachableError):
+            patience.attempt(call)
+    calls = call.calls
+    with pytest.raises(PausedError, match=r"30 s more, after: nobody there") as paused:
+        patience.attempt(call)
+    assert (call.calls, round(paused.value.seconds)) == (calls, 30)
+    time.now += 31
+    with pytest.raises(UnreachableError):
+        patience.attempt(call)
+    assert call.calls == calls + 1
+    with pytest.raises(PausedError, match="50 s more"):
+        patience.attempt(call)
+    time.now += 51
+    call.left = 0
+    assert patience.attempt(call) == "done"
+    call.left = 1
+    assert patience.attempt(call) == "done"  # tried twice again

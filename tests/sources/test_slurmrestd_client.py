@@ -1,0 +1,676 @@
+"""The client of slurmrestd against a real HTTP server on loopback that answers as slurmrestd does."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from forewarn.errors import (
+    ClockSkewError,
+    ControllerDownError,
+    DatabaseDownError,
+    ExpiredTokenError,
+    LargeAnswerError,
+    LostAnswerError,
+    NoAccessError,
+    PausedError,
+    RefusedError,
+    SchedulerError,
+    SlowAnswerError,
+    TokenError,
+    UnreachableError,
+    UsageError,
+    VersionGoneError,
+    WrongUserError,
+)
+from forewarn.sources.live import Submission
+from forewarn.sources.slurmrestd.address import Address
+from forewarn.sources.slurmrestd.refusals import refusal
+from forewarn.sources.slurmrestd.submitting import submit_request
+from forewarn.sources.slurmrestd.tokens import Token, Tokens, from_text
+from forewarn.sources.slurmrestd.transport import Transport
+from forewarn.sources.slurmrestd.versions import Served
+from forewarn.sources.windows import Span
+from tests.sources.fake_slurmrestd import (
+    NOW,
+    Asked,
+    FakeTime,
+    Reply,
+    Script,
+    client_of,
+    jwt,
+    openapi,
+    serving,
+)
+from tests.sources.test_slurmrestd import FOLDER, META, slurm_job, slurmdb_job, wrapped
+
+GONE = (404, b"Unable find requested URL. Please view /openapi/v3 for API reference.")
+UNKNOWN = {"errors": [{"error_number": 2017, "error": "Invalid job id specified"}], "jobs": []}
+
+
+def script(*versions: int, **answers: Any) -> Script:
+    """Answers by the last words of a path: `ping`, `jobs`, `jobs_db`, `job_7`."""
+
+    def answer(asked: Asked) -> Reply:
+        if asked.path == "/openapi/v3":
+            return 200, openapi(*(versions or (42,)))
+        _, area, version, *rest = asked.path.split("/")
+        if int(version.rpartition(".")[2]) not in (versions or (42,)):
+            return GONE
+        reply = answers.get("_".join(rest).replace("-", "_") + ("_db" if area == "slurmdb" else ""), GONE)
+        found: Reply = reply(asked) if callable(reply) else reply
+        return found
+
+    return answer
+
+
+def jobs(*records: Any, **more: Any) -> Reply:
+    return 200, {"jobs": list(records), "errors": [], "meta": META} | more
+
+
+# --- versions ------------------------------------------------------------------------------------
+
+
+def test_the_newest_version_is_spoken() -> None:
+    with (
+        serving(script(40, 41, 42, ping=(200, {"pings": [{"responding": True}]}))) as fake,
+        client_of(fake.address) as client,
+    ):
+        assert client.ping()
+        assert client.ping()
+    assert fake.paths == ["/openapi/v3", "/slurm/v0.0.42/ping", "/slurm/v0.0.42/ping"]
+
+
+def test_a_version_that_goes_away_is_replaced_by_the_next() -> None:
+    """slurmrestd was updated, or lists what it does not serve."""
+    served, listed = [44, 45], [44, 45]
+
+    def answer(asked: Asked) -> Reply:
+        return (
+            (200, openapi(*listed)) if "openapi" in asked.path else script(*served, nodes=(200, node))(asked)
+        )
+
+    node = {"nodes": [{"name": "n1"}], "last_update": 5, "meta": META}
+    with serving(answer) as fake, client_of(fake.address) as client:
+        list(client.nodes())
+        served[:] = [43, 44]  # 45 is still listed, and gone
+        assert [batch.frame.height for batch in client.nodes()] == [1]
+        served[:], listed[:] = [43], [43]
+        list(client.nodes())
+        assert client.asker.version == "v0.0.43"
+        served[:], listed[:] = [], []
+        with pytest.raises(VersionGoneError, match=r"serves no version .* from v0.0.36 on"):
+            list(client.nodes())
+
+
+def test_a_version_that_nobody_knows_is_the_last_choice() -> None:
+    assert Served.read(openapi(46, 45, 44, 35)).versions == ("v0.0.45", "v0.0.44", "v0.0.46")
+    assert Served.read(openapi(47, 46)).versions == ("v0.0.46", "v0.0.47")
+    assert Served.read("nonsense").versions == ()
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize(
+    ("place", "versions", "truncates"),
+    [
+        ("recorded/22.05.8/openapi.json", (38, 37, 36), False),
+        ("recorded/24.11.5/openapi.json", (42, 41, 40), True),
+        ("24.11/openapi-v3.json", None, True),
+        ("25.05/openapi-v3.json", None, True),
+        ("recorded/26.05.5/openapi.json", (45, 44, 43, 42), True),
+    ],
+)
+def test_versions_of_recorded_servers(
+    shared_data: Path, place: str, versions: tuple[int, ...] | None, truncates: bool
+) -> None:
+    served = Served.read(json.loads((FOLDER / place).read_bytes()))
+    assert versions is None or served.versions == tuple(f"v0.0.{n}" for n in versions)
+    best = served.best("x")
+    assert served.has(best, "skip_steps")
+    assert served.has(best, "disable_truncate_usage_time") == truncates
+
+
+# --- records -------------------------------------------------------------------------------------
+
+
+def test_live_records_are_seen_when_the_controller_answered() -> None:
+    answers = {
+        "jobs": jobs(slurm_job(), last_update=wrapped(5000)),
+        "nodes": (200, {"nodes": [{"name": "n1"}], "meta": META}),
+        "partitions": (200, {"partitions": [{"name": "p"}], "meta": META}),
+    }
+    with serving(script(**answers)) as fake, client_of(fake.address) as client:
+        (live,), (nodes,), (partitions,) = client.live_jobs(), client.nodes(), client.partitions()
+    assert live.frame.select("job_id", "cluster", "seen_at", "reconstructed").row(0) == (
+        "8",
+        "lab",
+        5000,
+        False,
+    )
+    # An answer without a time was given when it came.
+    for batch in (nodes, partitions):
+        assert batch.frame.select("cluster", "seen_at", "reconstructed").row(0) == ("lab", NOW, False)
+
+
+def test_old_versions_do_not_name_the_cluster() -> None:
+    answers = {
+        "ping": (200, {"pings": []}),
+        "jobs": jobs({"job_id": 1, "submit_time": 5, "job_state": "PENDING"}),
+    }
+    one = (200, {"clusters": [{"name": "fox"}]})
+    with serving(script(38, **answers, clusters_db=one)) as fake, client_of(fake.address) as client:
+        (batch,) = client.live_jobs()
+        assert batch.frame["cluster"].to_list() == ["fox"]
+    two = (200, {"clusters": [{"name": "fox"}, {"name": "hen"}]})
+    with serving(script(38, **answers, clusters_db=two)) as fake:
+        with client_of(fake.address) as client, pytest.raises(UsageError, match="set `cluster`"):
+            list(client.live_jobs())
+        with client_of(fake.address, cluster="hen") as client:
+            assert client.cluster == "hen"
+
+
+def test_one_job() -> None:
+    array = [
+        slurm_job(job_id=8, array_job_id=wrapped(7), array_task_id=wrapped(1)),
+        slurm_job(job_id=7, array_job_id=wrapped(7), array_task_string="2-5"),
+    ]
+    answers = {
+        "job_7": jobs(*array),
+        "job_9": (404, UNKNOWN),
+        "job_9_db": jobs(slurmdb_job(job_id=9)),
+        "job_10": (500, UNKNOWN),  # as 22.05 says it
+        "job_10_db": jobs(),
+    }
+
+    def found(job_id: str) -> list[str]:
+        return [name for batch in client.job(job_id) for name in batch.frame["job_id"]]
+
+    with serving(script(**answers)) as fake, client_of(fake.address) as client:
+        assert found("7") == ["7_1", "7_[2-5]"]
+        assert found("7_1") == ["7_1"]
+        assert found("7_3") == ["7_[2-5]"]  # waits with the others
+        assert found("9") == ["9"]  # long gone from the controller
+        assert found("10") == []
+        with pytest.raises(UsageError, match="an id is written like"):
+            found("seven")
+
+
+def test_diag_counts_calls() -> None:
+    facts = {
+        "req_time": wrapped(NOW),
+        "jobs_running": 3,
+        "rpcs_by_message_type": [{"message_type": "REQUEST_JOB_INFO", "count": 2, "total_time": 3000}],
+    }
+    with serving(script(diag=(200, {"statistics": facts}))) as fake, client_of(fake.address) as client:
+        found = client.diag()
+    assert (found.at, found.jobs_running, found.jobs_pending) == (NOW, 3, None)
+    assert found.calls == {"REQUEST_JOB_INFO": (2, 0.003)}
+
+
+# --- history -------------------------------------------------------------------------------------
+
+
+def accounting(*records: tuple[int, int]) -> Callable[[Asked], Reply]:
+    """Jobs by id and end, as slurmdbd answers for a window."""
+
+    def answer(asked: Asked) -> Reply:
+        begin, end = (int(asked.query[name].removeprefix("uts")) for name in ("start_time", "end_time"))
+        inside = [r for r in records if r[1] >= begin and r[1] - 50 < end and "state" not in asked.query]
+        times = ({"submission": e - 50, "eligible": e - 50, "start": e - 50, "end": e} for _, e in inside)
+        return jobs(*(slurmdb_job(job_id=n, time=t) for (n, _), t in zip(inside, times, strict=True)))
+
+    return answer
+
+
+def test_history_is_whole_and_asks_so_that_times_are_not_cut() -> None:
+    records = [(n, NOW - 1000 + n * 10) for n in range(1, 100)]
+    with (
+        serving(script(jobs_db=accounting(*records))) as fake,
+        client_of(fake.address, span=Span(seconds=100, shortest=10, rows=8)) as client,
+    ):
+        pieces = list(client.history(NOW - 1000, steps=False))
+    names = [name for piece in pieces for name in piece.batch.frame["job_id"]]
+    assert sorted(names, key=int) == [str(n) for n, _ in records]
+    assert pieces[-1].reached == NOW
+    asked = [a.query for a in fake.asked if a.path.startswith("/slurmdb")]
+    assert len(asked) > 10
+    assert all(query["skip_steps"] == query["show_duplicates"] == "true" for query in asked)
+    assert [query.get("state") for query in asked] == [None, "CANCELLED"] * (len(asked) // 2)
+    assert all("disable_truncate_usage_time" not in query for query in asked)  # this one does not know it
+
+
+def test_a_history_goes_on_where_slurmrestd_died() -> None:
+    """It answers large windows by dying, and is away for a while then."""
+    records = [(n, NOW - 1000 + n * 10) for n in range(1, 100)]
+    whole, away = accounting(*records), [0]
+
+    def mortal(asked: Asked) -> Reply:
+        begin, end = (int(asked.query[name].removeprefix("uts")) for name in ("start_time", "end_time"))
+        if end - begin > 300:
+            away[0] = 2
+            return None
+        if away[0]:
+            away[0] -= 1
+            return 503, b"no server behind this proxy"
+        return whole(asked)
+
+    time = FakeTime()
+    with (
+        serving(script(jobs_db=mortal)) as fake,
+        client_of(fake.address, time=time, span=Span(seconds=1000, longest=250, shortest=10)) as client,
+    ):
+        pieces = list(client.history(NOW - 1000, NOW))
+    assert sum(piece.batch.frame.height for piece in pieces) == 99
+    assert len(time.waits) == 2
+
+
+def test_an_answer_too_large_is_not_kept() -> None:
+    big = jobs(*(slurmdb_job(job_id=n) for n in range(100)))
+    with serving(script(jobs_db=big)) as fake:
+        client = client_of(fake.address, most_bytes=10_000, span=Span(seconds=60))
+        with client as scheduler, pytest.raises(LargeAnswerError, match="larger than 0 MB"):
+            list(scheduler.history(NOW - 100))
+
+
+def test_one_request_at_a_time() -> None:
+    busy, most = [0], [0]
+
+    def slow(asked: Asked) -> Reply:
+        busy[0] += 1
+        most[0] = max(most[0], busy[0])
+        threading.Event().wait(0.02)
+        busy[0] -= 1
+        return 200, {"pings": []}
+
+    with serving(script(ping=slow)) as fake, client_of(fake.address) as client:
+        threads = [threading.Thread(target=client.ping) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert most == [1]
+
+
+# --- tokens and refusals -------------------------------------------------------------------------
+
+
+def test_the_token_goes_with_each_request_and_a_new_one_after_a_refusal() -> None:
+    time, made = FakeTime(), list[str]()
+
+    def fetch() -> str:
+        made.append(jwt(f"user{len(made)}"))
+        return made[-1]
+
+    def nodes(asked: Asked) -> Reply:
+        if asked.headers["x-slurm-user-name"] != "user1":
+            return 511, {"errors": [{"error_number": 1007, "error": "Protocol authentication error"}]}
+        return 200, {"nodes": []}
+
+    tokens = Tokens(fetch, "test", renewable=True, clock=time.clock)
+    with serving(script(nodes=nodes)) as fake, client_of(fake.address, tokens=tokens, time=time) as client:
+        list(client.nodes())
+    assert [asked.headers["x-slurm-user-token"] for asked in fake.asked] == [made[0], made[0], made[1]]
+
+
+DATABASE = {"error_number": 7000, "error": "Unable to connect to database"}
+ACCESS = "Access/permission denied"
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "error", "words"),
+    [
+        (401, None, TokenError, "rest_auth/jwt"),
+        (511, {}, TokenError, "jwt_key"),
+        (502, {"errors": [DATABASE]}, DatabaseDownError, "slurmdbd does not answer"),
+        (502, {"errors": [DATABASE | {"description": "authentication error"}]}, TokenError, "jwt_key"),
+        (502, {"errors": [{"error_number": 1800, "error": "x"}]}, ControllerDownError, "slurmctld"),
+        (
+            500,
+            {"errors": [{"error": "Unable to contact slurm controller"}]},
+            ControllerDownError,
+            "slurmctld",
+        ),
+        (404, None, VersionGoneError, "is not served"),
+        (503, None, UnreachableError, "a proxy answers with 503"),
+        (
+            500,
+            {"errors": [{"error": f"unable to kill job 22: {ACCESS}", "error_code": 0}]},
+            RefusedError,
+            ACCESS,
+        ),
+        (200, {"errors": [], "status": [{"error": {"code": 2002, "message": ACCESS}}]}, RefusedError, ACCESS),
+        (
+            500,
+            {"errors": [{"error": "slurmctld config is unable to load"}]},
+            ControllerDownError,
+            "or refuses",
+        ),
+        (422, {"errors": [{"error_number": 9000, "error": "not RFC7320"}]}, RefusedError, "9000"),
+        (418, None, RefusedError, "HTTP status 418"),
+    ],
+)
+def test_what_a_refusal_means(status: int, said: Any, error: type[SchedulerError], words: str) -> None:
+    found = refusal(status, said, "here", token=Token.read(jwt()), user=None, now=NOW)
+    assert type(found) is error
+    assert words in str(found)
+
+
+def test_why_a_token_is_not_accepted_is_in_the_token() -> None:
+    def why(token: Token | None, user: str | None = None) -> SchedulerError | None:
+        return refusal(511, {}, "here", token=token, user=user, now=NOW)
+
+    assert type(why(Token.read(jwt(expires=NOW - 5)))) is ExpiredTokenError
+    assert type(why(Token.read(jwt(issued=NOW + 100)))) is ClockSkewError
+    assert type(why(Token.read(jwt("ann")), "bob")) is WrongUserError
+    assert type(why(Token.read(jwt("root")), "bob")) is TokenError
+    assert type(why(None)) is TokenError
+    # 26.05 says of a token that slurmdbd refuses what it says of a slurmdbd that is down.
+    old = Token.read(jwt(expires=NOW - 5))
+    gone = refusal(502, {"errors": [DATABASE]}, "here", token=old, user=None, now=NOW)
+    assert type(gone) is ExpiredTokenError
+    none = refusal(401, None, "here", token=None, user=None, now=NOW)
+    assert "none is configured" in str(none)
+    assert refusal(200, {"errors": []}, "here", token=None, user=None, now=NOW) is None
+
+
+def test_errors_that_come_as_if_all_were_well() -> None:
+    """22.05 answers 200, whatever happened; an empty window is an error to it, too."""
+    refused = {"jobs": [], "errors": [{"error_number": 1007, "error": "Protocol authentication error"}]}
+    empty = {"jobs": [], "errors": [{"error_number": 9003, "error": "Nothing found with query"}]}
+    with (
+        serving(script(38, jobs_db=(200, refused))) as fake,
+        client_of(fake.address, user="bob") as client,
+        pytest.raises(WrongUserError),
+    ):
+        list(client.history(NOW - 10))
+    with serving(script(38, jobs_db=(200, empty))) as fake, client_of(fake.address) as client:
+        assert sum(piece.batch.frame.height for piece in client.history(NOW - 10)) == 0
+    assert fake.asked[-1].query["state"] == "4"
+
+
+def test_passing_trouble_is_tried_again_and_a_refusal_is_not() -> None:
+    replies = [(502, {"errors": [DATABASE]}), (502, {"errors": [DATABASE]}), jobs()]
+    time = FakeTime()
+    with (
+        serving(script(jobs_db=lambda asked: replies.pop(0) if replies else jobs())) as fake,
+        client_of(fake.address, time=time) as client,
+    ):
+        list(client.history(NOW - 10))
+    assert len(time.waits) == 2
+    with (
+        serving(script(nodes=(422, {"errors": [{"error": "no"}]}))) as fake,
+        client_of(fake.address) as client,
+    ):
+        with pytest.raises(RefusedError, match="no"):
+            list(client.nodes())
+        assert fake.paths.count("/slurm/v0.0.42/nodes") == 1
+
+
+def test_a_database_that_is_away_does_not_keep_us_from_the_controller() -> None:
+    away = (502, {"errors": [DATABASE]})
+    with (
+        serving(script(jobs_db=away, nodes=(200, {"nodes": []}))) as fake,
+        client_of(fake.address, tries=1) as client,
+    ):
+        for error in (DatabaseDownError,) * 3 + (PausedError,):
+            with pytest.raises(error):
+                list(client.history(NOW - 10))
+        assert [batch.frame.height for batch in client.nodes()] == [0]
+
+
+# --- submit and cancel ---------------------------------------------------------------------------
+
+JOB = Submission(
+    script="#!/bin/sh\ntrue\n", work_dir="/w", name="x", time_limit=61, nodes=2, memory_per_node=1
+)
+
+
+def test_submit() -> None:
+    with (
+        serving(script(job_submit=(200, {"job_id": 5, "errors": []}))) as fake,
+        client_of(fake.address) as client,
+    ):
+        assert client.submit(JOB) == "5"
+    sent = fake.asked[-1].body
+    assert sent["script"] == JOB.script
+    assert sent["job"]["time_limit"] == {"set": True, "infinite": False, "number": 2}
+    assert sent["job"]["memory_per_node"]["number"] == 1
+    assert sent["job"]["environment"] == ["PATH=/usr/local/bin:/usr/bin:/bin"]
+    assert "partition" not in sent["job"]
+
+
+def test_submit_to_an_old_version() -> None:
+    job = submit_request(JOB, "v0.0.38")["job"]
+    assert (job["time_limit"], job["nodes"]) == (2, [2, 2])
+    assert job["environment"] == {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        ((500, {"errors": [{"error_number": 2000, "error": "Invalid partition"}]}), RefusedError),
+        ((200, {"job_id": 0, "errors": [{"error": "Unspecified error"}]}), RefusedError),
+        ((200, {"result": {"error_code": 2000, "error": "Invalid"}, "job_id": 0}), RefusedError),
+        ((200, {"job_id": 0, "errors": []}), SchedulerError),
+        (None, LostAnswerError),
+        ((502, {"errors": [{"error_number": 1802, "error": "receive failure"}]}), ControllerDownError),
+    ],
+)
+def test_a_submission_that_fails_is_never_repeated(reply: Reply, error: type[SchedulerError]) -> None:
+    with (
+        serving(script(job_submit=lambda asked: reply)) as fake,
+        client_of(fake.address) as client,
+        pytest.raises(error),
+    ):
+        client.submit(JOB)
+    assert fake.paths.count("/slurm/v0.0.42/job/submit") == 1
+
+
+def test_cancel_and_its_refusals() -> None:
+    refused = {"status": [{"error": {"code": 2002, "string": ACCESS, "message": ACCESS}}], "errors": []}
+    with (
+        serving(script(job_7=(200, refused), job_8=(200, {"status": [], "errors": []}))) as fake,
+        client_of(fake.address) as client,
+    ):
+        client.cancel("8")
+        with pytest.raises(RefusedError, match=ACCESS) as error:
+            client.cancel("7")
+    assert error.value.code == 2002
+
+
+def test_a_version_that_says_nothing_of_a_refusal_is_not_believed() -> None:
+    def job(asked: Asked) -> Reply:
+        return (200, {"errors": []}) if asked.method == "DELETE" else jobs(slurm_job(job_id=7))
+
+    with (
+        serving(script(40, job_7=job)) as fake,
+        client_of(fake.address) as client,
+        pytest.raises(RefusedError, match="is still RUNNING"),
+    ):
+        client.cancel("7")
+
+
+def test_a_task_is_cancelled_by_its_own_number() -> None:
+    task = slurm_job(job_id=12, array_job_id=wrapped(7), array_task_id=wrapped(1))
+    with (
+        serving(script(job_7=jobs(task), job_12=(200, {"status": []}))) as fake,
+        client_of(fake.address) as client,
+    ):
+        client.cancel("7_1")
+        with pytest.raises(RefusedError, match="unknown"):
+            client.cancel("7_9")
+    assert [a.path for a in fake.asked if a.method == "DELETE"] == ["/slurm/v0.0.42/job/12"]
+
+
+# --- addresses and the network -------------------------------------------------------------------
+
+
+def test_a_unix_socket(tmp_path: Path) -> None:
+    with (
+        serving(script(ping=(200, {"pings": [{"ping": "UP"}]})), tmp_path / "s.sock") as fake,
+        client_of(fake.address) as client,
+    ):
+        assert client.ping()
+
+
+def test_sockets_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        client_of(f"unix:{tmp_path}/none.sock", tries=1) as client,
+        pytest.raises(UnreachableError, match=r"none.sock: no such socket: .* \(unix:PATH\)"),
+    ):
+        client.ping()
+
+    # Root may open any: what the system would say to others is put in its place.
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    (tmp_path / "s.sock").touch()
+    with pytest.raises(NoAccessError, match=r"s.sock: this user may not open the socket"):
+        Transport(Address.read(f"unix:{tmp_path}/s.sock")).ask("GET", "/")
+
+
+def test_nobody_there() -> None:
+    with serving(script()) as fake:
+        address = fake.address
+    time = FakeTime()
+    with (
+        client_of(address, time=time) as client,
+        pytest.raises(UnreachableError, match="nothing listens there"),
+    ):
+        client.ping()
+    assert len(time.waits) == 2
+    with (
+        client_of("http://no-such-host.invalid:1", tries=1) as client,
+        pytest.raises(UnreachableError, match="cannot be reached"),
+    ):
+        client.ping()
+
+
+def test_a_connection_that_ends_and_an_answer_that_does_not_come() -> None:
+    with (
+        serving(lambda asked: None) as fake,
+        client_of(fake.address, tries=1) as client,
+        pytest.raises(LostAnswerError, match="slurmrestd may have died"),
+    ):
+        client.ping()
+
+    def late(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("late")
+
+    transport = Transport(Address.read("http://h"), http=httpx.MockTransport(late))
+    with pytest.raises(SlowAnswerError, match="no answer to / in time"):
+        transport.ask("GET", "/")
+
+
+def test_a_server_that_speaks_no_tls() -> None:
+    with (
+        serving(script()) as fake,
+        client_of(fake.address.replace("http", "https"), tries=1) as client,
+        pytest.raises(NoAccessError, match="begins with http://"),
+    ):
+        client.ping()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make a certificate with")
+def test_tls_by_the_sites_own_certificates(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    made = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=127.0.0.1",
+    ]
+    made += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(made, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with serving(lambda asked: (200, {}), tls=context) as fake:
+        transport = Transport(Address.read(fake.address), ca_file=certificate)
+        with transport.ask("GET", "/") as answer:
+            assert answer.status == 200
+        transport.close()
+        stranger = Transport(Address.read(fake.address))
+        with pytest.raises(NoAccessError, match=r"no trusted TLS connection: self.signed certificate"):
+            stranger.ask("GET", "/")
+        stranger.close()
+
+
+@pytest.mark.parametrize("text", ["slurm:6820", "ftp://x", "http://", "http://user:pw@host", "http://h?t=1"])
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(UsageError):
+        Address.read(text)
+
+
+def test_a_ca_file_that_holds_none(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_text("nothing")
+    with pytest.raises(UsageError, match="slurm_ca_file"):
+        Transport(Address.read("https://h"), ca_file=file)
+
+
+def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    with serving(script(ping=(200, {"pings": []}))) as fake, client_of(fake.address) as client:
+        assert not client.ping()
+
+
+def test_what_it_costs_is_counted() -> None:
+    with serving(script(ping=(200, {"pings": []}))) as fake, client_of(fake.address) as client:
+        client.ping()
+        assert (client.asker.transport.requests, client.asker.transport.received > 0) == (2, True)
+
+
+# --- real answers, served ------------------------------------------------------------------------
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize(
+    ("release", "version"),
+    [("22.05.8", 36), ("22.05.8", 38), ("24.11.5", 40), ("24.11.5", 42), ("26.05.5", 45)],
+)
+def test_recorded_answers_over_the_wire(shared_data: Path, release: str, version: int) -> None:
+    folder = FOLDER / "recorded" / release / f"v0.0.{version}"
+
+    def recorded(name: str) -> Reply:
+        return 200, (folder / f"{name}.json").read_bytes()
+
+    answers = {
+        "jobs": recorded("slurm_jobs"),
+        "nodes": recorded("slurm_nodes"),
+        "partitions": recorded("slurm_partitions"),
+        "ping": recorded("slurm_ping"),
+        "diag": recorded("slurm_diag"),
+        "clusters_db": recorded("slurmdb_clusters"),
+        "jobs_db": lambda asked: jobs() if "state" in asked.query else recorded("slurmdb_jobs"),
+        "job_submit": recorded("post_submit"),
+        "job_99999999": (404, (folder / "slurm_job_missing.json").read_bytes()),
+        "job_99999999_db": jobs(),
+    }
+    with (
+        serving(script(version, **answers)) as fake,
+        client_of(
+            fake.address, tokens=from_text("t", "t"), span=Span(seconds=10**9, longest=10**9)
+        ) as client,
+    ):
+        assert client.cluster == "lab"
+        assert client.ping()
+        assert client.diag().at > 1.7e9
+        assert sum(batch.frame.height for batch in client.live_jobs()) > 15
+        assert sum(batch.frame.height for batch in client.nodes()) in (2, 4)
+        assert [batch.frame.height for batch in client.partitions()] == [2]
+        assert sum(piece.batch.frame.height for piece in client.history(NOW - 10**8)) == 18
+        assert int(client.submit(JOB)) > 0
+        assert sum(batch.frame.height for batch in client.job("99999999")) == 0

@@ -1,0 +1,101 @@
+"""Tokens: where from, what they say, a new one in time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forewarn.errors import ExpiredTokenError, TokenError
+from forewarn.sources.slurmrestd.tokens import Token, Tokens, find_tokens, from_command, from_file, from_text
+from tests.sources.fake_slurmrestd import NOW, FakeTime, jwt
+
+
+def test_what_a_token_says_and_that_it_is_not_shown() -> None:
+    token = Token.read(f"SLURM_JWT={jwt('ann')}\n")
+    assert (token.user, token.issued, token.expires) == ("ann", NOW - 10, NOW + 3600)
+    assert token.text == jwt("ann")
+    assert token.text not in repr(token)
+
+
+@pytest.mark.parametrize("text", ["opaque", "a.b.c", "a.W10.c", "a.eyJleHAiOiAieCJ9.c"])
+def test_a_token_that_cannot_be_read_is_sent_as_it_is(text: str) -> None:
+    token = Token.read(text)
+    assert (token.text, token.expires, token.is_due(NOW)) == (text, None, False)
+
+
+def test_a_new_one_before_the_old_one_ends() -> None:
+    time, made = FakeTime(), list[float]()
+
+    def fetch() -> str:
+        made.append(time.now)
+        return jwt(issued=int(time.now), expires=int(time.now) + 600)
+
+    tokens = Tokens(fetch, "test", renewable=True, clock=time.clock)
+    for _ in range(100):
+        assert (tokens.current().expires or 0) > time.now + 50
+        time.now += 30
+    assert len(made) == 6  # of 50 minutes, each used for nine
+
+
+def test_one_that_cannot_be_renewed_ends_with_what_to_do() -> None:
+    time = FakeTime()
+    tokens = from_text(jwt(expires=NOW + 5), "SLURM_JWT", time.clock)
+    assert tokens.current().user == "ann"
+    time.now += 6
+    with pytest.raises(
+        ExpiredTokenError, match=r"SLURM_JWT: the token expired 1 s ago; make one: `scontrol token"
+    ):
+        tokens.current()
+    assert not tokens.renew()
+
+
+def test_a_file_is_read_again(tmp_path: Path) -> None:
+    time, file = FakeTime(), tmp_path / "token"
+    tokens = from_file(file, time.clock)
+    with pytest.raises(TokenError, match="token: the token cannot be read: No such file"):
+        tokens.current()
+    file.write_text("\n")
+    with pytest.raises(TokenError, match="the token is empty"):
+        tokens.current()
+    file.write_text(jwt("ann", expires=NOW + 100))
+    tokens.renew()
+    assert tokens.current().user == "ann"
+    file.write_text(jwt("bob"))
+    assert tokens.current().user == "ann"
+    time.now += 95
+    assert tokens.current().user == "bob"
+
+
+def scontrol(folder: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = folder / "scontrol"
+    command.write_text(f"#!/bin/sh\n{body}\n")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+def test_scontrol_makes_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scontrol(tmp_path, f'echo "$@" > {tmp_path}/asked; echo SLURM_JWT={jwt("eve")}', monkeypatch)
+    assert from_command("eve", FakeTime().clock).current().user == "eve"
+    assert (tmp_path / "asked").read_text() == "token lifespan=3600 username=eve\n"
+
+
+def test_scontrol_that_makes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scontrol(tmp_path, "echo 'only root may do that' >&2; exit 1", monkeypatch)
+    with pytest.raises(TokenError, match="gave no token: only root may do that"):
+        from_command("eve").current()
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    with pytest.raises(TokenError, match="no scontrol to make one; make one"):
+        from_command(None).current()
+    scontrol(tmp_path, "sleep 5", monkeypatch)
+    with pytest.raises(TokenError, match="did not answer within"):
+        from_command(None, timeout=0.2).current()
+
+
+def test_the_first_place_that_there_is(tmp_path: Path) -> None:
+    environ = {"SLURM_JWT": jwt()}
+    file = tmp_path / "token"
+    assert find_tokens("t", file, None, environ=environ).origin == "slurm_token"
+    assert find_tokens(None, file, None, environ=environ).origin == str(file)
+    assert find_tokens(None, None, None, environ=environ).origin == "SLURM_JWT"
+    assert find_tokens(None, None, None, environ={}).origin == "scontrol token"
