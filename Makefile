@@ -11,11 +11,14 @@ LOGS   ?= ../shared/data/swf
 # Where there is one core, pytest's second worker only costs; elsewhere two are enough for two minutes.
 TEST_WORKERS ?= $(shell test "$$(nproc 2>/dev/null || echo 1)" -gt 1 && echo 2 || echo 0)
 
-.PHONY: help setup lock lint test demo bench soak clean
+# Which Slurm `make lab` starts: 22.05, 24.11 or 26.05.
+LAB    ?= 24.11
+
+.PHONY: help setup lock lint test demo lab lab-down bench soak clean
 .DEFAULT_GOAL := help
 
 help:  ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
 setup: $(READY)  ## make .venv with everything in it, from the pinned lock
 
@@ -48,6 +51,12 @@ test: lint  ## lint, then every test
 demo: $(READY)  ## simulate a cluster, read what it wrote, show its history, train a model on it
 	@BIN=$(BIN) DEMO=$(DEMO) sh tools/demo.sh
 
+lab: $(READY)  ## start a real Slurm on this machine, as root, to try Forewarn on (LAB=22.05, 24.11 or 26.05)
+	@$(BIN)/python -m lab up --slurm $(LAB)
+
+lab-down: $(READY)  ## end it; its history is kept
+	@$(BIN)/python -m lab down --slurm $(LAB)
+
 bench: $(READY)  ## parsing, store, features and learning measured, each against what it is compared with (hours)
 	$(BIN)/python bench/parsing.py
 	$(BIN)/python bench/store_engines.py --jobs 1000000 --row-jobs 200000
@@ -65,4 +74,4 @@ soak: $(READY)  ## long proofs: 100 kills of a writer; ten million jobs once thr
 
 clean:  ## remove everything that was made here, .venv too
 	rm -rf $(VENV) .work build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests bench lab -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from _pytest.nodeid import coerce_node_id
 from hypothesis import settings
 
 # On a busy machine one example can take long: that is no failure of what is tested.
@@ -21,6 +22,17 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 pytest.register_assert_rewrite(
     "tests.sources.contract", "tests.store.contract", "tests.learn.families_contract"
 )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let xdist see its groups: 3.8 writes them where pytest 9.2 does not read them any more."""
+    if not config.getoption("loadgroup", False):
+        return
+    for item in items:
+        groups = sorted({mark.args[0] for mark in item.iter_markers("xdist_group")})
+        if groups and not item.nodeid.endswith("@" + "_".join(groups)):
+            item._id = coerce_node_id(f"{item.nodeid}@{'_'.join(groups)}")
 
 
 @pytest.fixture(scope="session")

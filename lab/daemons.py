@@ -1,0 +1,167 @@
+"""The daemons of a lab: how each is started, when it is ready, and how it is stopped or killed on its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.namespace import Namespace
+from lab.ports import answers
+from lab.settings import Settings
+
+REST_MEMORY = 4 << 30
+"""Bytes: one unbounded question over 300,000 jobs took slurmrestd to 21 GB, and the machine with it."""
+
+# `setsid` keeps the number of the background process, which leads no group; so do all that follow by exec.
+START = 'umask 022; setsid "${@:3}" </dev/null >>"$2" 2>&1 & echo $! >"$1"'
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """One daemon: who runs it, how, and the port that answers once it is ready."""
+
+    name: str
+    user: str
+    command: tuple[str, ...]
+    port: int | None = None
+    socket: str | None = None
+    """Path inside of a unix socket that it makes; what a killed one left is removed before a start."""
+
+
+def daemons_of(settings: Settings) -> dict[str, Daemon]:
+    """All daemons of a lab by name, in the order in which they start."""
+    rest = settings.rest_port
+    rest_socket = "/run/slurmrestd/slurmrestd.sock"
+    daemons = [
+        Daemon("munged", "munge", ("munged", "--foreground"), socket="/run/munge/munge.socket.2"),
+        Daemon("mariadb", "mysql", _mariadb(settings), port=settings.database_port),
+        Daemon("slurmdbd", "slurm", ("slurmdbd", "-D"), port=settings.accounting_port),
+        Daemon("slurmctld", "slurm", ("slurmctld", "-D"), port=settings.controller_port),
+        *(
+            Daemon(f"slurmd.{name}", "root", _slurmd(name), port)
+            for name, port in settings.node_ports.items()
+        ),
+        Daemon("slurmrestd", "slurmrest", _slurmrestd(rest, rest_socket), port=rest, socket=rest_socket),
+    ]
+    return {daemon.name: daemon for daemon in daemons}
+
+
+class Daemons:
+    """Starts, stops and kills the daemons of one lab, each on its own."""
+
+    def __init__(self, namespace: Namespace, settings: Settings) -> None:
+        self._inside = namespace
+        self._daemons = daemons_of(settings)
+
+    @property
+    def names(self) -> list[str]:
+        """All daemons, in the order in which they start."""
+        return list(self._daemons)
+
+    def start(self, name: str, *, timeout: float = 60) -> None:
+        """Start a daemon and wait until it answers; one that runs is left alone."""
+        daemon = self._named(name)
+        if self.pid(name) is not None:
+            return
+        if daemon.socket is not None:
+            self._outside(daemon.socket).unlink(missing_ok=True)
+        command = ["setpriv", "--reuid", daemon.user, "--regid", daemon.user, "--init-groups", "--"]
+        files = [f"/run/lab/{name}.pid", f"/var/log/{name}.out"]
+        self._inside.run("root", ["bash", "-c", START, "start", *files, *command, *daemon.command])
+        self._wait(timeout, lambda: self._ready(daemon), f"{name} does not answer; see {self.log(name)}")
+        if name == "slurmrestd" and daemon.socket is not None:
+            # Who may ask is decided by the token, not by who may open the socket.
+            self._outside(daemon.socket).chmod(0o666)
+
+    def stop(self, name: str, *, timeout: float = 60) -> None:
+        """End a daemon in good order and wait for it; one that does not run is left alone."""
+        self._signal(name, "TERM", timeout)
+
+    def kill(self, name: str) -> None:
+        """End a daemon as a crash would."""
+        self._signal(name, "KILL", 20)
+
+    def pid(self, name: str) -> int | None:
+        """The number of a daemon inside the lab; None if it does not run."""
+        self._named(name)
+        try:
+            pid = int(self._outside(f"/run/lab/{name}.pid").read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return pid if self._inside.inner_process(pid) is not None else None
+
+    def memory_bytes(self, name: str) -> int | None:
+        """What a daemon has resident now."""
+        pid = self.pid(name)
+        entry = self._inside.inner_process(pid) if pid is not None else None
+        if entry is None:
+            return None
+        for line in (entry / "status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        return None
+
+    def log(self, name: str) -> Path:
+        """The log of a daemon, on the host; what it says before it has a log is in `var/log/NAME.out`."""
+        own = {"munged": "munge/munged.log", "mariadb": "mysql/error.log"}.get(name, f"slurm/{name}.log")
+        file = self._outside(f"/var/log/{own}")
+        return file if file.exists() else self._outside(f"/var/log/{name}.out")
+
+    def _signal(self, name: str, signal: str, timeout: float) -> None:
+        pid = self.pid(name)
+        if pid is None:
+            return
+        self._inside.run("root", ["bash", "-c", f"kill -{signal} {pid}"], check=False)
+        gone = f"{name} has not ended after {timeout:g} s; see {self.log(name)}"
+        self._wait(timeout, lambda: self.pid(name) is None, gone)
+
+    def _ready(self, daemon: Daemon) -> bool:
+        if self.pid(daemon.name) is None:
+            said = self.log(daemon.name).read_text(errors="replace").strip().splitlines()[-3:]
+            raise LabError(f"{daemon.name} ended at once: {' / '.join(said)} ({self.log(daemon.name)})")
+        made = daemon.socket is None or self._outside(daemon.socket).exists()
+        return made and (daemon.port is None or answers(daemon.port))
+
+    def _wait(self, timeout: float, done: Callable[[], bool], failure: str) -> None:
+        deadline = time.monotonic() + timeout
+        while not done():
+            if time.monotonic() > deadline:
+                raise LabError(failure)
+            time.sleep(0.05)
+
+    def _named(self, name: str) -> Daemon:
+        try:
+            return self._daemons[name]
+        except KeyError:
+            raise LabError(f"no daemon {name}: there is {', '.join(self._daemons)}") from None
+
+    def _outside(self, path: str) -> Path:
+        return self._inside.state / path.lstrip("/")
+
+
+def _mariadb(settings: Settings) -> tuple[str, ...]:
+    return (
+        *("mariadbd", "--no-defaults", "--datadir=/var/lib/mysql", "--socket=/run/mysqld/mysqld.sock"),
+        *(f"--port={settings.database_port}", "--bind-address=127.0.0.1", "--skip-name-resolve"),
+        *("--pid-file=/run/mysqld/mysqld.pid", "--log-error=/var/log/mysql/error.log", "--skip-log-bin"),
+        *("--innodb-buffer-pool-size=512M", "--innodb-lock-wait-timeout=900", "--max-allowed-packet=64M"),
+        # What is committed outlives a kill of the daemon, though not one of the machine.
+        "--innodb-flush-log-at-trx-commit=2",
+    )
+
+
+def _slurmd(node: str) -> tuple[str, ...]:
+    # Its own host name, so that `hostname` in a job tells the node.
+    return ("unshare", "--uts", "bash", "-c", f"hostname {node}; exec slurmd -D -N {node}")
+
+
+def _slurmrestd(port: int, socket: str) -> tuple[str, ...]:
+    return (
+        *("env", "SLURM_JWT=daemon", "SLURMRESTD_DEBUG=3", "MALLOC_ARENA_MAX=1"),
+        # Should memory run out all the same, let the kernel choose it and not a neighbour.
+        *("choom", "-n", "1000", "--", "prlimit", f"--as={REST_MEMORY}", "--"),
+        *("slurmrestd", "-a", "rest_auth/jwt,rest_auth/local", f"127.0.0.1:{port}", f"unix:{socket}"),
+    )

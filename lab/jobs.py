@@ -1,0 +1,79 @@
+"""Jobs on a lab: submit them as a person would, see what became of them, wait for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lab.errors import LabError
+
+if TYPE_CHECKING:
+    from lab.cluster import Lab
+
+ENDLESS = frozenset({"PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING"})
+"""States in which a job is still in flight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What sacct says of one job, array task, or earlier run of a requeued job."""
+
+    job_id: str
+    state: str
+    """Its first word: `CANCELLED` also where sacct adds by whom."""
+    exit_code: str
+    ended: bool
+
+
+def submit(lab: Lab, user: str, *options: str, script: str) -> int:
+    """Submit a script with options of sbatch, from the user's home; the job's id."""
+    said = lab.run(user, "sbatch", "--parsable", *options, text=f"#!/bin/bash\n{script}\n")
+    return int(said.strip().split(";")[0])
+
+
+def records(lab: Lab, jobs: Iterable[int]) -> list[Record]:
+    """What accounting has of some jobs, earlier runs of requeued ones included, oldest first."""
+    ids = ",".join(map(str, jobs))
+    options = ("-a", "-X", "-D", "-n", "-P", "-o", "JobID,State,ExitCode,End", "-j", ids)
+    rows = [line.split("|") for line in lab.run("root", "sacct", *options).splitlines()]
+    return [Record(job, state.split()[0], code, end != "Unknown") for job, state, code, end in rows]
+
+
+def live_state(lab: Lab, job: int) -> str | None:
+    """The state of a job that slurmctld still knows, such as RUNNING; None if it does not."""
+    result = lab.try_run("root", "scontrol", "-o", "show", "job", str(job))
+    for word in result.stdout.split():
+        if word.startswith("JobState="):
+            return word.removeprefix("JobState=")
+    return None
+
+
+def wait_until(done: Callable[[], bool], timeout: float, what: str, *, every: float = 0.5) -> None:
+    """Ask again and again; a LabError that says what did not come after so many seconds."""
+    deadline = time.monotonic() + timeout
+    while not done():
+        if time.monotonic() > deadline:
+            raise LabError(f"after {timeout:g} s still not: {what}")
+        time.sleep(every)
+
+
+def wait_running(lab: Lab, job: int, timeout: float = 60) -> None:
+    """Wait until a job runs."""
+    wait_until(lambda: live_state(lab, job) == "RUNNING", timeout, f"job {job} is running", every=0.2)
+
+
+def wait_ended(lab: Lab, jobs: Iterable[int], timeout: float = 180) -> None:
+    """Wait until accounting has the end of every job, of every task of an array, of the last run of each."""
+    waited = list(jobs)
+
+    def all_ended() -> bool:
+        try:
+            found = records(lab, waited)
+        except LabError:  # slurmdbd may be on its way back
+            return False
+        known = {int(record.job_id.split("_")[0]) for record in found}
+        return known == set(waited) and all(r.ended and r.state not in ENDLESS for r in found)
+
+    wait_until(all_ended, timeout, f"accounting has the ends of {waited}", every=1)
