@@ -107,7 +107,7 @@ class Collector:
         self._review()
 
     def forever(self, interval: float) -> Iterator[Round]:
-        """Rounds without end. Trouble is waited out; such as does not pass by itself, ends it at the start."""
+        """Rounds without end. Trouble is waited out; what does not pass by itself, ends it at the start."""
         failed, worked = 0, False
         while True:
             done, errors = self._round()

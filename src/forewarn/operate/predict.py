@@ -179,7 +179,7 @@ class _Oracle:
         return [
             Prediction(
                 **fact,
-                phase=str(phase),
+                phase=served,
                 probability=float(p[row]),
                 threshold=bundle.chosen.value,
                 warns=why[row] is None and bool(p[row] >= bundle.chosen.value),
