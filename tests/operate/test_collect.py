@@ -91,7 +91,7 @@ def test_live_jobs_are_seen_when_they_change(store: Store, slurm: FakeScheduler,
     slurm.live[0] |= {"state": "RUNNING", "start": NOW + 100}
     assert next(rounds).changed_jobs == 1
     assert next(rounds).changed_jobs == 0
-    rounds.close()  # type: ignore[attr-defined]
+    rounds.close()
     assert collect(store, slurm)[0].changed_jobs == 0, "nor after a restart"
     slurm.live = []
     slurm.ended.append(job(50, NOW - 60, start=NOW + 100, end=int(time.now) - 5))

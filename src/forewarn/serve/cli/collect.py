@@ -110,9 +110,9 @@ def _tell(done: Round) -> None:
 
 def _tell_troubles(before: dict[str, str], now: dict[str, str]) -> None:
     """What began and what is over, each once: the words of a trouble that lasts may vary."""
-    for part, why in now.items():
-        if part not in before:
-            note(f"{part} cannot be read: {why}. Trying again")
-    for part in before:
-        if part not in now:
-            note(f"{part} can be read again")
+    began = {part: why for part, why in now.items() if part not in before}
+    for why in dict.fromkeys(began.values()):
+        parts = ", ".join(part for part in began if began[part] == why)
+        note(f"cannot read {parts}, and will try again: {why}")
+    if over := [part for part in before if part not in now]:
+        note(f"can read again: {', '.join(over)}")
