@@ -43,6 +43,8 @@ class Site:
             "FOREWARN_HOME": str(self.home),
             "FOREWARN_SLURMRESTD": self.lab.rest_url,
             "FOREWARN_SLURM_USER": "root",
+            # 22.05's controller does not say it: without, slurmdbd is asked, which may be away.
+            "FOREWARN_CLUSTER": self.lab.settings.cluster,
             "SLURM_JWT": self.lab.token("root", 3600),
         }
 
@@ -140,7 +142,7 @@ def test_an_ending_while_slurmdbd_is_away(site: Site) -> None:
 
 def test_from_history_to_a_prediction(site: Site) -> None:
     lab = site.lab
-    load_jobs(lab, 3000, days=28)
+    load_jobs(lab, 2500, days=14)
     # Made-up endings are chance: let something be learnt of them.
     mine = f"WHERE id_job > {FIRST_JOB} AND job_name"
     lab.sql(f"UPDATE lab_job_table SET state = 5, exit_code = 256 {mine} = 'fft';")
@@ -167,9 +169,8 @@ def test_from_history_to_a_prediction(site: Site) -> None:
         assert "no model for start" in late["note"]
         waiting = {said["job_id"]: said for said in site.json("predict", "--pending", "-u", "alice")}
         assert waiting[str(held[0])] == bad
-        assert "fft" not in waiting
-        assert str(running) in {said["job_id"] for said in site.json("predict", "--running")}
-        benched = site.json("bench", "slurm:now-30days", "--family", "online", "--phases", "submit")
+        assert str(running) not in waiting
+        benched = site.json("bench", "slurm:now-20days", "--family", "online", "--phases", "submit")
         assert benched["phases"]["submit"]["roc_auc"] > 0.6
     finally:
         lab.try_run("root", "scancel", *map(str, held))

@@ -60,8 +60,10 @@ def test_equal_in_what_they_share(lab: Lab, jobs: list[int]) -> None:
     assert len(said) >= 6
     keys = next(iter(said.values())).keys()
     assert len(keys) == 7
+    held = {key for key in keys if key[1] == str(jobs[-1])}
     for way, rows in said.items():
-        assert rows.keys() == keys, way
+        # A job that was never eligible overlaps no window of accounting's.
+        assert keys - rows.keys() <= (held if way.endswith("past") else set()), way
     differ = {
         (key[1], field): told
         for key in keys
@@ -76,7 +78,7 @@ def values(said: Said, key: tuple[Any, ...], field: str) -> dict[str, Any]:
     return {
         way: rows[key][field]
         for way, rows in said.items()
-        if rows[key][field] is not None and field not in NUMBERS.get(way.split()[0], ())
+        if key in rows and rows[key][field] is not None and field not in NUMBERS.get(way.split()[0], ())
     }
 
 

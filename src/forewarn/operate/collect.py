@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from forewarn.errors import SchedulerError, StoreBusyError, UnreachableError
@@ -99,12 +100,12 @@ class Collector:
         while True:
             done, errors = self._round()
             yield done
-            if errors:
-                raise errors[0]
-            if not done.behind:
+            if errors or not done.behind:
                 break
             self._clock.sleep(done.seconds)
         self._review()
+        if errors:
+            raise errors[0]
 
     def forever(self, interval: float) -> Iterator[Round]:
         """Rounds without end. Trouble is waited out; what does not pass by itself, ends it at the start."""
@@ -116,8 +117,9 @@ class Collector:
                 raise lasting[0]
             nothing = "history" in done.troubles and "live jobs" in done.troubles
             failed, worked = (failed + 1, worked) if nothing else (0, True)
-            if self._ended and self._is_due(self._review_at, REVIEW) and not done.behind:
-                self._review()
+            if self._is_due(self._review_at, REVIEW) and not done.behind:
+                with suppress(StoreBusyError):  # then with the next round
+                    self._review()
             yield done
             if done.behind:
                 self._clock.sleep(done.seconds)
