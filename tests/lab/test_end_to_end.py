@@ -106,15 +106,20 @@ def test_every_ending_is_collected(site: Site, endings: dict[str, Ending]) -> No
 
 
 def test_killed_again_and_again(site: Site) -> None:
-    """At any moment, slurmrestd restarted in between: no job is missing, none is there twice."""
+    jobs = kill_again_and_again(site, 8)
+    assert site.has(jobs) == by_sacct(site.lab, jobs), "none is missing, none is there twice"
+
+
+def kill_again_and_again(site: Site, times: int) -> list[int]:
+    """Kill a collector at any moment, slurmrestd restarted in between; the jobs that there were meanwhile."""
     luck = random.Random(7)
     jobs = [submit(site.lab, "carol", "--array=0-3", script="exit $((SLURM_ARRAY_TASK_ID % 2))")]
     command = [EXECUTABLE, "collect", "--since", "now-1hour", "--interval", "1"]
-    for turn in range(8):
+    for turn in range(times):
         jobs.append(submit(site.lab, "carol", script=f"exit {turn % 2}"))
         running = subprocess.Popen(command, env=site.environment, stderr=subprocess.DEVNULL)
         time.sleep(luck.uniform(0.5, 3))
-        if turn == 4:
+        if turn % 8 == 4:
             site.lab.daemons.kill("slurmrestd")
             time.sleep(0.5)
             site.lab.daemons.start("slurmrestd")
@@ -122,7 +127,7 @@ def test_killed_again_and_again(site: Site) -> None:
         running.wait()
     wait_ended(site.lab, jobs)
     site.run("collect", "--once")
-    assert site.has(jobs) == by_sacct(site.lab, jobs)
+    return jobs
 
 
 def test_an_ending_while_slurmdbd_is_away(site: Site) -> None:
