@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from lab.cluster import Lab, start_lab
+from lab.endings import Ending, run_every_ending
 from lab.errors import LabMissingError
 from lab.versions import VERSIONS
 
@@ -36,6 +37,12 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     yield running
     running.down()
     shutil.rmtree(state)
+
+
+@pytest.fixture(scope="session")
+def endings(lab: Lab) -> dict[str, Ending]:
+    """A job of every ending, submitted once a session: two minutes."""
+    return {ending.name: ending for ending in run_every_ending(lab)}
 
 
 def boot(version: str, state: Path) -> Lab:

@@ -12,7 +12,7 @@ import pytest
 
 from lab.clocks import clock_offsets
 from lab.cluster import Lab
-from lab.endings import EXPECTED, Ending, run_every_ending
+from lab.endings import EXPECTED, Ending
 from lab.errors import LabError
 from lab.jobs import live_state, submit, wait_ended, wait_until
 from lab.nodes import node_states
@@ -22,11 +22,6 @@ from lab.tokens import sign_token
 from tests.lab.conftest import boot
 
 NEWEST_API = {"22.05": "v0.0.38", "24.11": "v0.0.42", "26.05": "v0.0.45"}
-
-
-@pytest.fixture(scope="session")
-def endings(lab: Lab) -> dict[str, Ending]:
-    return {ending.name: ending for ending in run_every_ending(lab)}
 
 
 def test_the_nodes_are_idle(lab: Lab) -> None:

@@ -285,6 +285,11 @@ def test_states(tmp_path: Path, state: Any, read_as: str | None, outcome: str | 
     check(one(tmp_path, slurm_job(job_state=state)), state=read_as, outcome=outcome)
 
 
+def test_an_earlier_run_of_a_requeued_job_is_over(tmp_path: Path) -> None:
+    job = slurmdb_job(state={"current": ["PENDING", "REQUEUED"], "reason": "None"})
+    check(one(tmp_path, job), state="REQUEUED", outcome="preempted", end=1100)
+
+
 def test_an_unknown_state_is_warned_about_once(tmp_path: Path) -> None:
     jobs = [slurm_job(job_state=["TELEPORTED"], job_id=n) for n in (1, 2)]
     with warnings.catch_warnings(record=True) as caught:

@@ -64,12 +64,24 @@ class Diagnosis:
     calls: Mapping[str, tuple[int, float]] = field(default_factory=dict)  # RPC: how many, seconds in all
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What was asked of a scheduler so far."""
+
+    requests: int = 0  # or commands run
+    received: int = 0  # bytes
+
+
 class Scheduler(Protocol):
     """One cluster's Slurm. Close it at the end (`contextlib.closing`)."""
 
     @property
     def cluster(self) -> str:
         """The cluster's name: the one configured, else the scheduler's own."""
+
+    @property
+    def load(self) -> Load:
+        """What we have asked of it so far."""
 
     def history(self, since: int, until: int | None = None, *, steps: bool = True) -> Iterator[Piece]:
         """Jobs that accounting knows of, from `since` until `until` (else now), in windows of time.

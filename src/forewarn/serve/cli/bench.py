@@ -80,7 +80,8 @@ def command(
     posthoc is the papers' protocol: it knows run and CPU time, so it can be measured but never serve.
     The policy is theirs too, unless said otherwise: everything but completed counts as failure.
 
-    SOURCE: a file, as in swf:FILE or sacct:FILE; left out, the store's cluster.
+    SOURCE: a file, as in swf:FILE or sacct:FILE, or the accounting of the Slurm that is configured, slurm:
+    (30 days) or slurm:TIME; left out, the store's cluster.
 
     \b
     Examples:

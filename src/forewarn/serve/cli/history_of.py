@@ -1,24 +1,31 @@
-"""The history that a command learns from: a file, read into a store of its own, or a cluster's store."""
+"""The history that a command learns from: a cluster's store, or a file or a live Slurm read into its own."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import warnings
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from forewarn.config import Config
 from forewarn.errors import BadRow, NoGoodRowError, UsageError
 from forewarn.job.outcomes import UnknownStateWarning
+from forewarn.operate.collect import BEGINNING, read_history
 from forewarn.operate.ingest import ingest, review, source_of
 from forewarn.serve.cli.common import store_of
+from forewarn.serve.cli.moments import parse_moment
 from forewarn.serve.cli.output import note
 from forewarn.serve.cli.progress import progress
 from forewarn.sources.base import Options
+from forewarn.sources.connect import connect
 from forewarn.store.base import Store
 from forewarn.store.embedded import open_store
+
+LIVE = "slurm"
 
 
 @contextmanager
@@ -27,8 +34,9 @@ def learning_store(
 ) -> Iterator[tuple[Store, str]]:
     """A store and the cluster in it to learn from.
 
-    With `spec` (``swf:FILE``, …) the file is read into a temporary store, which is gone at the end; bad
-    rows are left out, with a word. Without, it is the configured store. `cluster` may be left out where
+    With `spec` (``swf:FILE``, …, ``slurm:``, ``slurm:now-90days``) the file, or the accounting of the Slurm
+    that is configured, is read into a temporary store, which is gone at the end; bad rows are left out,
+    with a word. Without, it is the configured store. `cluster` may be left out where
     there is but one; for a file whose records name none, it is their name. `status` is how an SWF file's
     status is read.
     """
@@ -44,7 +52,10 @@ def learning_store(
     with TemporaryDirectory(prefix="forewarn-") as folder:
         store = open_store(Path(folder), known_delay=config.known_delay)
         try:
-            clusters = _read(store, spec, config, Options(cluster=cluster, status=status), Path(folder))
+            if spec.partition(":")[0] == LIVE:
+                clusters = _read_live(store, spec, config, cluster, status)
+            else:
+                clusters = _read(store, spec, config, Options(cluster=cluster, status=status), Path(folder))
             yield store, _chosen(clusters, cluster, spec)
         finally:
             store.close()
@@ -69,6 +80,29 @@ def _read(store: Store, spec: str, config: Config, given: Options, folder: Path)
     for finding in review(store, report.clusters):
         note(finding.message)
     return report.clusters
+
+
+def _read_live(
+    store: Store, spec: str, config: Config, cluster: str | None, status: str | None
+) -> Collection[str]:
+    if status is not None:
+        raise UsageError("--status: is for reading an SWF file; name one, as in swf:FILE")
+    config = dataclasses.replace(config, cluster=cluster or config.cluster)
+    zone = config.of_cluster(config.cluster).timezone
+    since = parse_moment(spec.partition(":")[2] or f"now-{BEGINNING}", zone or "UTC", datetime.now(UTC))
+    with (
+        warnings.catch_warnings(),
+        closing(connect(config)) as scheduler,
+        progress("reading Slurm's accounting") as far,
+    ):
+        warnings.simplefilter("ignore", UnknownStateWarning)
+        jobs = read_history(store, scheduler, since, timezone=zone, progress=far)
+    if not jobs:
+        raise NoGoodRowError(f"{spec}: accounting knows no job since then; name an earlier time, slurm:TIME")
+    clusters = store.clusters()
+    for finding in review(store, clusters):
+        note(finding.message)
+    return clusters
 
 
 def _chosen(known: Collection[str], asked: str | None, where: str) -> str:

@@ -23,6 +23,7 @@ from forewarn.errors import ForewarnError
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "ingest": "Read job records from files into the store.",
+        "collect": "Collect jobs from a live Slurm into the store, once or for as long as it runs.",
         "jobs": "List, filter and count the jobs in the store.",
         "simulate": "Make up a cluster's history in which every failure has a known cause.",
         "features": "Write what was knowable of each job at submit or start, as a Parquet table.",
@@ -30,6 +31,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "compare": "Compare the ways to deal with few failures among many jobs.",
         "train": "Make a model from history: searched, calibrated, judged, registered.",
         "evaluate": "Judge registered models on jobs that none of them has learnt from.",
+        "predict": "Say of jobs that wait or run in Slurm how likely they fail, and of what.",
         "models": "List, promote, carry and roll back trained models.",
         "bench": "Measure on one log how well failure can be predicted, beside simple rules.",
         "config": "Show what is configured, and where each value came from.",

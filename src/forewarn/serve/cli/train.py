@@ -62,7 +62,8 @@ def command(
     `forewarn models promote` lets it serve. A search that was interrupted goes on where it stopped when
     the same command is given again.
 
-    SOURCE: a file to learn from instead of the store, as in swf:FILE or sacct:FILE.
+    SOURCE: what to learn from instead of the store: a file, as in swf:FILE or sacct:FILE, or the accounting
+    of the Slurm that is configured, slurm: (30 days) or slurm:TIME.
 
     \b
     Examples:

@@ -50,6 +50,7 @@ class Runner:
         patience: Patience | None = None,
     ) -> None:
         self.runs = 0
+        self.received = 0  # bytes that they printed
         self._timeout = timeout
         self._environ = {name: value for name, value in environ.items() if not _THEIRS.match(name)} | _PLAIN
         self._patience = patience or Patience()
@@ -101,6 +102,7 @@ class Runner:
         except BaseException:
             stream.close()
             raise
+        self.received += stream.seek(0, os.SEEK_END)
         stream.seek(0)
         return stream
 

@@ -12,7 +12,7 @@ from forewarn.sources.base import Batch, Options
 from forewarn.sources.clock import Clock
 from forewarn.sources.commands.runner import Runner
 from forewarn.sources.commands.sdiag import read_sdiag
-from forewarn.sources.live import Diagnosis, Piece, Submission
+from forewarn.sources.live import Diagnosis, Load, Piece, Submission
 from forewarn.sources.one_job import asked_id, only_job
 from forewarn.sources.sacct import SacctSource
 from forewarn.sources.scontrol import ScontrolSource
@@ -72,6 +72,11 @@ class CommandScheduler:
     def cluster(self) -> str:
         """The name configured, else the controller's."""
         return self._cluster or self.setting("ClusterName")
+
+    @property
+    def load(self) -> Load:
+        """See `Scheduler`."""
+        return Load(self.runner.runs, self.runner.received)
 
     @cached_property
     def _options(self) -> Options:

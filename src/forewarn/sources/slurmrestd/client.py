@@ -16,7 +16,7 @@ from forewarn.errors import (
     UsageError,
 )
 from forewarn.sources.base import Batch, Options
-from forewarn.sources.live import Diagnosis, Piece, Submission
+from forewarn.sources.live import Diagnosis, Load, Piece, Submission
 from forewarn.sources.one_job import asked_id, only_job
 from forewarn.sources.slurmrestd import SlurmrestdSource
 from forewarn.sources.slurmrestd.asking import Asker, Query
@@ -53,6 +53,11 @@ class SlurmrestdScheduler:
         if len(clusters) != 1:
             raise UsageError(f"which cluster is it? Accounting knows {clusters}: set `cluster`")
         return str(clusters[0])
+
+    @property
+    def load(self) -> Load:
+        """See `Scheduler`."""
+        return Load(self.asker.transport.requests, self.asker.transport.received)
 
     # --- history -----------------------------------------------------------------------------------
 

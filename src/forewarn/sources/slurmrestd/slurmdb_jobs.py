@@ -22,6 +22,7 @@ _cpus_required = number("required.CPUs", none=0)
 _memory_new = memory("required.memory_per_node", "required.memory_per_cpu")
 _memory_old = number("required.memory", scale=MB)
 _eligible, _told_start, _end = moment("time.eligible"), moment("time.start"), moment("time.end")
+_states, _told_state = at("state.current"), state("state.current")
 _ran, _suspended = number("time.elapsed"), number("time.suspended")
 
 
@@ -51,6 +52,15 @@ def _start(record: Record) -> int | None:
         return start
     began: int = end - ran - (_suspended(record) or 0)
     return max(start, began)
+
+
+def _state(record: Record) -> str | None:
+    """An earlier run of a job that was put back into the queue is over, though its base state is PENDING."""
+    states = _states(record)
+    if isinstance(states, list) and "REQUEUED" in states:
+        return "REQUEUED"
+    told: str | None = _told_state(record)
+    return told
 
 
 def _script(record: Record) -> tuple[str | None, ...]:
@@ -103,7 +113,7 @@ SLURMDB_JOB: Fields = MappingProxyType(
         "end": _end,
         "suspended": _suspended,
         "restarts": number("restart_cnt"),
-        "state": state("state.current"),
+        "state": _state,
         "reason": text("state.reason", "state.previous"),  # `previous` is v0.0.36's name for it
         ("exit_code", "exit_signal"): exit_status("exit_code"),
         "derived_exit_code": derived_exit_code("derived_exit_code"),

@@ -1,0 +1,111 @@
+"""What a scheduler says, into the store: whole, once, and of live jobs only what is new."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from forewarn.job.arrays import split_arrays
+from forewarn.job.columns import KEYS, record_schema
+from forewarn.sources.base import Batch
+from forewarn.store.base import ClusterFacts, Store
+
+# What changes by itself all the time: seen again with whatever else changes, but no news alone.
+PASSING: Mapping[str, frozenset[str]] = {
+    "job": frozenset({"priority"}),
+    "node": frozenset({"cpu_load", "memory_free", "last_busy", "cpus_given", "memory_given"}),
+    "partition": frozenset(),
+}
+
+
+@dataclass(slots=True)
+class Kept:
+    """What became of some records."""
+
+    new_jobs: int = 0  # that the store knew nothing of
+    changed_jobs: int = 0  # observations that say more of jobs that it knew
+    others: int = 0  # observations of nodes and partitions
+    ended: bool = False  # whether there may be outcomes among what is new
+
+
+def keep(
+    store: Store,
+    batches: Iterable[Batch],
+    *,
+    timezone: str | None = None,
+    cursors: Mapping[str, str] | None = None,
+) -> Kept:
+    """Write records, and with them how far their reader has come: all in one write, or nothing."""
+    kept, before = Kept(), store.count()
+    frames = [(batch.kind, _new_to(store, batch)) for batch in batches]
+    frames = [(kind, frame) for kind, frame in frames if frame.height]
+    if not frames and not cursors:
+        return kept
+    known = store.clusters()
+    observed = 0
+    with store.writing() as writer:
+        for cluster in {name for _, frame in frames for name in frame["cluster"].unique()}:
+            facts = known.get(cluster)
+            told = dataclasses.replace(
+                facts or ClusterFacts(), timezone=timezone or (facts.timezone if facts else "UTC")
+            )
+            if told != facts:
+                writer.describe_cluster(cluster, told)
+        for kind, frame in frames:
+            new = writer.observe(kind, frame).new
+            if kind == "job":
+                observed += new
+                kept.ended |= new > 0 and frame["outcome"].null_count() < frame.height
+            else:
+                kept.others += new
+        for name, value in (cursors or {}).items():
+            writer.set_cursor(name, value)
+    kept.new_jobs = store.count() - before
+    kept.changed_jobs = observed - kept.new_jobs
+    return kept
+
+
+def _new_to(store: Store, batch: Batch) -> pl.DataFrame:
+    """The rows to write. Final records that nobody saw end are all given: the store knows them again."""
+    if batch.kind != "job":
+        return news(store, batch.kind, batch.frame)
+    frame = split_arrays(batch.frame)
+    final = pl.col("reconstructed") & pl.col("outcome").is_not_null()
+    return pl.concat([frame.filter(final), news(store, "job", frame.filter(~final))])
+
+
+def news(store: Store, kind: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows that say something else than what the store holds for current.
+
+    A sighting has a moment of its own, so the store would keep one of each job a minute.
+    """
+    if frame.is_empty():
+        return frame
+    key = list(KEYS[kind])
+    told = [name for name in record_schema(kind) if name not in key and name not in PASSING[kind]]
+    nothing = pl.DataFrame(schema={name: record_schema(kind)[name] for name in (*key, *told)})
+    known = pl.concat(
+        [
+            nothing,
+            *store.scan(
+                kind,
+                columns=[*key, *told],
+                since=frame.select(pl.col("submit").min()).item() if kind == "job" else None,
+                job_ids=frame["job_id"].to_list() if kind == "job" else None,
+            ),
+        ]
+    )
+    both = frame.join(
+        known.with_columns(pl.lit(True).alias("_known")),
+        on=key,
+        how="left",
+        suffix="_before",
+        maintain_order="left",
+    )
+    differs = pl.any_horizontal(
+        pl.col(name).is_not_null() & pl.col(name).ne_missing(pl.col(f"{name}_before")) for name in told
+    )
+    return both.filter(pl.col("_known").is_null() | differs).select(frame.columns)

@@ -1,0 +1,100 @@
+"""The same job by every version of slurmrestd, by sacct and by scontrol: equal in what they share."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from forewarn.job.columns import KEYS, record_schema
+from forewarn.sources.commands import CommandScheduler
+from forewarn.sources.commands.runner import Runner
+from forewarn.sources.live import Scheduler
+from forewarn.sources.slurmrestd.address import Address
+from forewarn.sources.slurmrestd.asking import Asker
+from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
+from forewarn.sources.slurmrestd.tokens import from_text
+from forewarn.sources.slurmrestd.transport import Transport
+from lab.cluster import Lab
+from lab.jobs import submit, wait_ended
+
+Said = dict[str, dict[tuple[Any, ...], dict[str, Any]]]  # by way and key of the job
+# What docs/sources.md says that they tell differently.
+DIFFERENT = {"reason", "exit_signal", "memory_asked", "memory_per", "defaulted", "cpu_time"}
+NUMBERS = {"v0.0.36": {"user", "group"}, "v0.0.37": {"group"}}
+
+
+@pytest.fixture
+def jobs(lab: Lab) -> Iterator[list[int]]:
+    ended = [
+        submit(lab, "bob", "-J", "good", "-t", "5", "-c", "2", "--mem=50", script="true"),
+        submit(lab, "bob", "-J", "bad", "--comment=a b=c", script="exit 3"),
+        submit(lab, "carol", "-J", "many", "--array=0-2%2", "-D", "/tmp", script="exit $SLURM_ARRAY_TASK_ID"),
+        submit(lab, "carol", "-J", "steps", "-N", "2", "-n", "4", script="srun true"),
+    ]
+    held = submit(lab, "bob", "-J", "held", "--hold", "--dependency=afterany:1", script="true")
+    wait_ended(lab, ended)
+    time.sleep(2)  # slurmctld cleans up after a job has ended
+    yield [*ended, held]
+    lab.run("bob", "scancel", str(held))
+
+
+def test_equal_in_what_they_share(lab: Lab, jobs: list[int]) -> None:
+    begin = int(time.time()) - 600
+    said: Said = {}
+    for way, scheduler in ways(lab):
+        with closing(scheduler):
+            live = [batch.frame for batch in scheduler.live_jobs()]
+            past = [piece.batch.frame for piece in scheduler.history(begin)]
+        for area, frames in (("live", live), ("past", past)):
+            said[f"{way} {area}"] = {
+                tuple(row[name] for name in KEYS["job"]): row
+                for frame in frames
+                for row in frame.iter_rows(named=True)
+                if int(row["job_id"].split("_")[0]) in jobs
+            }
+    assert len(said) >= 6
+    keys = next(iter(said.values())).keys()
+    assert len(keys) == 7
+    held = {key for key in keys if key[1] == str(jobs[-1])}
+    for way, rows in said.items():
+        # A job that was never eligible overlaps no window of accounting's.
+        assert keys - rows.keys() <= (held if way.endswith("past") else set()), way
+    differ = {
+        (key[1], field): told
+        for key in keys
+        for field in record_schema("job").keys() - DIFFERENT
+        if len(set((told := values(said, key, field)).values())) > 1
+    }
+    assert not differ
+
+
+def values(said: Said, key: tuple[Any, ...], field: str) -> dict[str, Any]:
+    """What each way tells of a field, those that tell it."""
+    return {
+        way: rows[key][field]
+        for way, rows in said.items()
+        if key in rows and rows[key][field] is not None and field not in NUMBERS.get(way.split()[0], ())
+    }
+
+
+def ways(lab: Lab) -> Iterator[tuple[str, Scheduler]]:
+    def client() -> SlurmrestdScheduler:
+        transport = Transport(Address.read(lab.rest_url))
+        asker = Asker(transport, from_text(lab.token("root", 600), "the lab"), user="root")
+        return SlurmrestdScheduler(asker)
+
+    with closing(client()) as first:
+        served = first.asker.served
+    for version in served.versions:
+        one = client()
+        for other in served.versions:
+            if other != version:
+                one.asker._served = (one.asker._served or served).without(other)
+        yield version, one
+    path = f"{lab.state / 'bin'}:{os.environ['PATH']}"
+    yield "commands", CommandScheduler(Runner(environ=os.environ | {"PATH": path}))

@@ -1,0 +1,124 @@
+"""A cluster in memory, as a `Scheduler`: jobs that wait, run and end, and daemons that go away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from forewarn.errors import ControllerDownError, DatabaseDownError, SchedulerError, UnreachableError
+from forewarn.job.columns import complete
+from forewarn.sources.base import Batch
+from forewarn.sources.live import Diagnosis, Load, Piece, Submission
+from tests.sources.fake_slurmrestd import FakeTime
+
+Row = dict[str, Any]
+
+
+class KilledError(BaseException):
+    """kill -9: nothing catches it."""
+
+
+@dataclass
+class FakeScheduler:
+    """`ended` is what accounting has, `live` what the controller has; `away` daemons do not answer."""
+
+    time: FakeTime
+    ended: list[Row] = field(default_factory=list)
+    live: list[Row] = field(default_factory=list)
+    away: dict[str, SchedulerError] = field(default_factory=dict)
+    queue: int | None = 0
+    window: int = 3600
+    piece: int = 3  # rows
+    cluster: str = "c"
+    calls: list[str] = field(default_factory=list)
+    begins: list[int] = field(default_factory=list)  # of the histories asked for
+    dies_after: int | None = None  # pieces of history
+
+    @property
+    def load(self) -> Load:
+        return Load(len(self.calls), 100 * len(self.calls))
+
+    def goes(self, daemon: str) -> None:
+        kinds = {
+            "slurmrestd": UnreachableError,
+            "slurmctld": ControllerDownError,
+            "slurmdbd": DatabaseDownError,
+        }
+        self.away[daemon] = kinds[daemon](f"{daemon} does not answer")
+
+    def _ask(self, what: str, daemon: str) -> None:
+        self.calls.append(what)
+        for name in ("slurmrestd", daemon):
+            if name in self.away:
+                raise self.away[name]
+
+    def history(self, since: int, until: int | None = None, *, steps: bool = True) -> Iterator[Piece]:
+        self.begins.append(since)
+        assert until is not None
+        begin = since
+        while begin < until:
+            self._ask("history", "slurmdbd")
+            end = min(until, begin + self.window)
+            rows = [row for row in self.ended if begin <= row["end"] < end or (end == until == row["end"])]
+            parts = [rows[at : at + self.piece] for at in range(0, len(rows), self.piece)]
+            for place, part in enumerate(parts, 1):
+                if self.dies_after is not None:
+                    self.dies_after -= 1
+                    if self.dies_after < 0:
+                        raise KilledError
+                reached = end if place == len(parts) else begin
+                yield Piece(_batch(part), reached, (reached - since) / (until - since))
+            begin = end
+
+    def live_jobs(self) -> Iterator[Batch]:
+        self._ask("jobs", "slurmctld")
+        seen = {"seen_at": int(self.time.now), "source": "slurmrestd", "reconstructed": False}
+        yield _batch([row | seen for row in self.live])
+
+    def job(self, job_id: str) -> Iterator[Batch]:
+        for batch in self.live_jobs():
+            yield Batch("job", batch.frame.filter(pl.col("job_id") == job_id))
+
+    def nodes(self) -> Iterator[Batch]:
+        self._ask("nodes", "slurmctld")
+        node = {"cluster": "c", "name": "n1", "state": "IDLE", "cpu_load": self.time.now % 7}
+        yield _batch([node | {"seen_at": int(self.time.now), "source": "s", "reconstructed": False}], "node")
+
+    def partitions(self) -> Iterator[Batch]:
+        self._ask("partitions", "slurmctld")
+        yield from ()
+
+    def ping(self) -> bool:
+        return True
+
+    def diag(self) -> Diagnosis:
+        self._ask("diag", "slurmctld")
+        return Diagnosis(at=int(self.time.now), database_queue=self.queue)
+
+    def submit(self, job: Submission) -> str:
+        raise NotImplementedError
+
+    def cancel(self, job_id: str) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+
+def job(number: int | str, submit: int, **fields: Any) -> Row:
+    """A job as accounting tells it, or, without `end`, as the controller does."""
+    base = {"cluster": "c", "job_id": str(number), "submit": submit, "user": "ann", "state": "PENDING"}
+    if "end" in fields:
+        told = {"seen_at": fields["end"], "source": "slurmrestd", "reconstructed": True}
+        base |= {"state": "COMPLETED", "outcome": "completed", "start": submit} | told
+    return base | fields
+
+
+def _batch(rows: list[Row], kind: str = "job") -> Batch:
+    frame = pl.DataFrame([{"line": 1, **row} for row in rows], infer_schema_length=None)
+    if not rows:
+        frame = pl.DataFrame(schema={"line": pl.Int64})
+    return Batch(kind, complete(frame, kind))

@@ -1,0 +1,238 @@
+"""The collector: nothing missing, nothing twice, whatever goes away and whenever it is killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from forewarn.errors import ControllerDownError, DatabaseDownError, TokenError
+from forewarn.operate.collect import LATE, LONGEST_WAIT, MOST_JOBS, Collector, Round
+from forewarn.store.base import Store
+from forewarn.store.embedded import open_store
+from tests.operate.fake_scheduler import FakeScheduler, KilledError, job
+from tests.sources.fake_slurmrestd import NOW, FakeTime
+
+HOUR = 3600
+SINCE = NOW - 10 * HOUR
+ENDED = [job(n, SINCE + 900 * n - 600, end=SINCE + 900 * n) for n in range(1, 40)]
+
+
+@pytest.fixture
+def time() -> FakeTime:
+    return FakeTime()
+
+
+@pytest.fixture
+def slurm(time: FakeTime) -> FakeScheduler:
+    return FakeScheduler(time, ended=list(ENDED))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / "home") as opened:
+        yield opened
+
+
+def collector(store: Store, slurm: FakeScheduler, most_jobs: int = MOST_JOBS) -> Collector:
+    return Collector(store, slurm, since=SINCE, clock=slurm.time.clock, most_jobs=most_jobs)
+
+
+def collect(store: Store, slurm: FakeScheduler) -> list[Round]:
+    return list(collector(store, slurm).once())
+
+
+def observed(store: Store) -> list[tuple[str, str]]:
+    """Every observation of every job: id and state."""
+    found = store.observations("job", {"cluster": "c"})
+    return sorted(found.select("job_id", "state").iter_rows())
+
+
+ALL = sorted((row["job_id"], "COMPLETED") for row in ENDED)
+
+
+def test_history_once_and_then_what_is_new(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
+    (first,) = collect(store, slurm)
+    assert (first.new_jobs, first.changed_jobs, first.lag, first.behind) == (39, 0, 0, False)
+    assert observed(store) == ALL
+    time.now += 120
+    slurm.ended.append(job(99, NOW, end=NOW + 60))
+    (second,) = collect(store, slurm)
+    assert (second.new_jobs, second.changed_jobs) == (1, 0)
+    assert slurm.begins == [SINCE, NOW - LATE]
+    assert "diag" not in slurm.calls[-5:], "nobody was away"
+
+
+def test_the_cost_of_a_round(store: Store, slurm: FakeScheduler) -> None:
+    rounds = collector(store, slurm).forever(60)
+    list(islice(rounds, 3))
+    slurm.calls.clear()
+    done = next(rounds)
+    assert slurm.calls == ["history", "jobs"]
+    assert (done.requests, done.received) == (2, 200)
+
+
+def test_late_ends_are_heard(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
+    collect(store, slurm)
+    slurm.ended.append(job(99, NOW - 500, end=NOW - 300))
+    time.now += 60
+    collect(store, slurm)
+    assert ("99", "COMPLETED") in observed(store)
+
+
+def test_live_jobs_are_seen_when_they_change(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
+    slurm.live = [job(50, NOW - 60, priority=10, partition="a")]
+    rounds = collector(store, slurm).forever(60)
+    assert next(rounds).new_jobs == 40
+    slurm.live[0]["priority"] = 11
+    assert next(rounds).changed_jobs == 0, "priority alone is no news"
+    slurm.live[0] |= {"state": "RUNNING", "start": NOW + 100}
+    assert next(rounds).changed_jobs == 1
+    assert next(rounds).changed_jobs == 0
+    rounds.close()
+    assert collect(store, slurm)[0].changed_jobs == 0, "nor after a restart"
+    slurm.live = []
+    slurm.ended.append(job(50, NOW - 60, start=NOW + 100, end=int(time.now) - 5))
+    assert collect(store, slurm)[0].changed_jobs == 1
+    states = [state for job_id, state in observed(store) if job_id == "50"]
+    assert sorted(states) == ["COMPLETED", "PENDING", "RUNNING"]
+
+
+def test_an_array_that_waits_is_its_tasks(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
+    waiting = job("7_[0-2%1]", NOW - 60, array_job_id=7, array_tasks="0-2%1", raw_id=7)
+    slurm.live = [waiting]
+    collect(store, slurm)
+    time.now += 60
+    slurm.live = [
+        waiting | {"job_id": "7_[1-2%1]", "array_tasks": "1-2%1"},
+        job("7_0", NOW - 60, array_job_id=7, array_task_id=0, state="RUNNING", start=NOW, raw_id=8),
+    ]
+    collect(store, slurm)
+    assert store.count(cluster="c") == 39 + 3
+    tasks = {job_id: state for job_id, state in observed(store) if job_id.startswith("7_")}
+    assert tasks == {"7_0": "RUNNING", "7_1": "PENDING", "7_2": "PENDING"}
+
+
+@pytest.mark.parametrize("pieces", range(14))
+def test_killed_at_any_piece(pieces: int, store: Store, slurm: FakeScheduler) -> None:
+    slurm.dies_after = pieces
+    try:
+        collect(store, slurm)
+    except KilledError:
+        slurm.dies_after = None
+        collect(store, slurm)
+        assert pieces == 0 or slurm.begins[1] > SINCE - LATE
+    assert observed(store) == ALL
+
+
+def test_catching_up_has_a_cap_and_rests(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
+    rounds = list(collector(store, slurm, most_jobs=10).once())
+    assert [done.behind for done in rounds] == [True, True, True, False]
+    assert all(done.new_jobs <= 13 for done in rounds)
+    assert observed(store) == ALL
+    assert len(time.waits) == 3
+
+
+@pytest.mark.parametrize("daemon", ["slurmdbd", "slurmctld", "slurmrestd"])
+def test_what_goes_away_comes_back(daemon: str, store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
+    rounds = collector(store, slurm).forever(60)
+    next(rounds)
+    slurm.goes(daemon)
+    slurm.live = [job(98, NOW, state="RUNNING", start=NOW)]
+    slurm.ended.append(job(97, NOW, end=NOW + 30))
+    lost = next(rounds)
+    parts = {
+        "slurmdbd": {"history"},
+        "slurmctld": {"live jobs"},
+        "slurmrestd": {"history", "live jobs", "nodes"},
+    }
+    assert set(lost.troubles) == parts[daemon]
+    assert daemon in next(iter(lost.troubles.values()))
+    slurm.away.clear()
+    healed = next(rounds)
+    assert not healed.troubles
+    assert {"97", "98"} <= {job_id for job_id, _ in observed(store)}
+
+
+def test_nobody_there_is_asked_less_and_less(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
+    rounds = collector(store, slurm).forever(60)
+    next(rounds)
+    slurm.goes("slurmrestd")
+    list(islice(rounds, 6))
+    assert time.waits == [60, 120, 240, LONGEST_WAIT, LONGEST_WAIT, LONGEST_WAIT]
+
+
+def test_a_long_gap_is_read_again_when_the_controller_is_done(
+    store: Store, slurm: FakeScheduler, time: FakeTime
+) -> None:
+    """slurmdbd was away for two hours: ends of that time come in after it is back, and after we were."""
+    collect(store, slurm)
+    slurm.goes("slurmdbd")
+    slurm.queue = 4
+    time.now += 2 * HOUR
+    with pytest.raises(DatabaseDownError):
+        collect(store, slurm)
+    slurm.away.clear()
+    collect(store, slurm)  # its agent has not handed anything over yet
+    slurm.ended.append(job(99, NOW, end=NOW + HOUR))
+    slurm.queue = 0
+    time.now += 60
+    collect(store, slurm)
+    assert ("99", "COMPLETED") in observed(store)
+    time.now += 60
+    collect(store, slurm)
+    assert slurm.begins[-1] == NOW + 2 * HOUR + 60 - LATE, "once is enough"
+
+
+def test_a_controller_that_is_never_done(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
+    slurm.queue = 5
+    collect(store, slurm)
+    for _ in range(70):
+        time.now += 60
+        collect(store, slurm)
+    assert slurm.begins.count(SINCE) == 2, "the gap is read again after an hour, once"
+
+
+def test_an_earlier_beginning_is_read_later(store: Store, slurm: FakeScheduler) -> None:
+    list(Collector(store, slurm, since=NOW - HOUR, clock=slurm.time.clock).once())
+    few = store.count(cluster="c")
+    assert 0 < few < 39
+    list(Collector(store, slurm, since=NOW - 1800, clock=slurm.time.clock).once())
+    assert store.count(cluster="c") == few
+    collect(store, slurm)
+    assert observed(store) == ALL
+
+
+def test_trouble_ends_what_runs_once(store: Store, slurm: FakeScheduler) -> None:
+    slurm.goes("slurmctld")
+    with pytest.raises(ControllerDownError):
+        collect(store, slurm)
+    assert observed(store) == ALL, "what could be read is there"
+
+
+def test_lasting_trouble_ends_it_at_the_start_only(store: Store, slurm: FakeScheduler) -> None:
+    slurm.away = {"slurmrestd": TokenError("no token")}
+    with pytest.raises(TokenError):
+        next(collector(store, slurm).forever(60))
+    slurm.away.clear()
+    rounds = collector(store, slurm).forever(60)
+    next(rounds)
+    slurm.away = {"slurmrestd": TokenError("its time is over")}
+    assert "its time is over" in next(rounds).troubles["history"]
+
+
+def test_absences_are_reviewed(store: Store, slurm: FakeScheduler) -> None:
+    # Who failed has no memory written down: its absence tells the outcome.
+    slurm.ended = [
+        job(n, SINCE + 30 * n, end=SINCE + 30 * n + 20)
+        | (
+            {"outcome": "failed", "state": "FAILED"}
+            if n % 2
+            else {"memory_asked": 1 << 30, "memory_per": "node"}
+        )
+        for n in range(1, 1000)
+    ]
+    collect(store, slurm)
+    assert store.clusters()["c"].fields

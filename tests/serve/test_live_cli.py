@@ -1,0 +1,113 @@
+"""`forewarn collect` and `predict` as their users meet them, on a slurmrestd that answers as it is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.errors import LearningError, SchedulerError, UsageError
+from tests.serve.conftest import Forewarn
+from tests.sources.fake_slurmrestd import FakeSlurmrestd, jwt, serving
+from tests.sources.test_slurmrestd import META, slurm_job, slurmdb_job
+from tests.sources.test_slurmrestd_client import jobs, script
+
+EXECUTABLE = Path(sys.executable).parent / "forewarn"
+NOW = int(time.time())
+TIMES = {"submission": NOW - 90, "eligible": NOW - 90, "start": NOW - 60, "end": NOW - 50}
+ANSWERS: dict[str, Any] = {
+    "ping": (200, {"pings": [], "meta": META}),
+    "diag": (200, {"statistics": {"req_time": NOW, "dbd_agent_queue_size": 0}, "meta": META}),
+    "jobs_db": jobs(slurmdb_job(time=TIMES)),
+    "jobs": jobs(slurm_job(submit_time=NOW - 30, start_time=NOW - 20), last_update=NOW),
+    "job_8": jobs(slurm_job(submit_time=NOW - 30, start_time=NOW - 20), last_update=NOW),
+    "job_9": jobs(),
+    "job_9_db": jobs(),
+    "nodes": (200, {"nodes": [{"name": "n1", "state": ["IDLE"]}], "last_update": NOW, "meta": META}),
+    "partitions": (200, {"partitions": [], "last_update": NOW, "meta": META}),
+}
+
+
+@pytest.fixture
+def slurm(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSlurmrestd]:
+    with serving(script(42, **ANSWERS)) as fake:
+        monkeypatch.setenv("FOREWARN_SLURMRESTD", fake.address)
+        monkeypatch.setenv("SLURM_JWT", jwt(issued=NOW - 10, expires=NOW + 3600))
+        yield fake
+
+
+@pytest.mark.usefixtures("slurm")
+def test_collect_once(forewarn: Forewarn) -> None:
+    first = forewarn("collect", "--once", "--since", "now-1hour")
+    assert first.code == 0, first.err
+    assert "2 new jobs" in first.err
+    assert first.out == ""
+    (again,) = forewarn("collect", "--once", "--json").lines
+    assert (again["new_jobs"], again["changed_jobs"], again["lag"], again["troubles"]) == (0, 0, 0, {})
+    assert again["requests"] > 3
+    assert again["received"] > 1000
+    listed = forewarn("jobs", "--json").lines
+    assert {row["job_id"]: row["outcome"] for row in listed} == {"7": "completed", "8": None}
+
+
+@pytest.mark.usefixtures("slurm")
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_is_how_it_ends(how: signal.Signals, home: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with out.open("w") as file:
+        running = subprocess.Popen(
+            [EXECUTABLE, "collect", "--interval", "1", "--json", "--since", "now-1hour"],
+            env=os.environ | {"FOREWARN_HOME": str(home)},
+            stdout=file,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        deadline = time.monotonic() + 60
+        while out.read_text().count("\n") < 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        running.send_signal(how)
+        _, said = running.communicate(timeout=30)
+    assert (running.returncode, said.splitlines()[-1]) == (0, "ended")
+    assert out.read_text().count("\n") >= 2
+
+
+def test_nobody_answers(forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FOREWARN_SLURMRESTD", f"unix:{tmp_path}/no.sock")
+    monkeypatch.setenv("SLURM_JWT", jwt())
+    said = forewarn("collect", "--once")
+    assert said.code == SchedulerError.exit_code
+    assert "no such socket" in said.err
+
+
+@pytest.mark.usefixtures("slurm")
+@pytest.mark.parametrize("args", [(), ("7", "--pending"), ("7", "-u", "ann")])
+def test_predict_wants_to_know_which(forewarn: Forewarn, args: tuple[str, ...]) -> None:
+    said = forewarn("predict", *args)
+    assert said.code == UsageError.exit_code
+    assert "say which jobs" in said.err
+
+
+@pytest.mark.usefixtures("slurm")
+def test_predict_without_a_model_or_a_job(forewarn: Forewarn, registry_home: Path) -> None:
+    assert registry_home.is_dir()
+    said = forewarn("predict", "8")
+    assert said.code == LearningError.exit_code
+    assert "`forewarn train` makes one" in said.err
+    assert forewarn("predict", "9").code == SchedulerError.exit_code
+    nobody = forewarn("predict", "-u", "nobody")
+    assert (nobody.code, nobody.out, nobody.err) == (0, "", "no such jobs wait or run\n")
+
+
+@pytest.mark.usefixtures("slurm")
+def test_learning_from_accounting(forewarn: Forewarn) -> None:
+    said = forewarn("train", "slurm:now-1hour", "--family", "online")
+    assert said.code == LearningError.exit_code, "one job is too little, and it was read"
+    assert forewarn("train", "slurm:", "--status", "swf").code == UsageError.exit_code
+    assert "not a moment" in forewarn("bench", "slurm:whenever").err
