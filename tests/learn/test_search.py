@@ -184,11 +184,11 @@ def test_the_best_is_the_best_completed_one() -> None:
         trial(3, loss=0.1, pr_auc=0.9, status="stopped"),
         trial(4, loss=None, pr_auc=None, status="failed"),
     )
-    result = SearchResult(trials, "log_loss", 1.0, 1.0, 0)
+    result = SearchResult(trials, "log_loss", "tpe", 1.0, 1.0, 0)
     assert result.best() == trials[1]
     assert result.best("one") == trials[2]
     assert result.best("three") is None
-    assert SearchResult(trials, "pr_auc", 1.0, 1.0, 0).best() == trials[2]
+    assert SearchResult(trials, "pr_auc", "tpe", 1.0, 1.0, 0).best() == trials[2]
     told = json.loads(json.dumps(result.to_json(), allow_nan=False))
     assert told["best"] == 1
     assert [Trial.from_json(one) for one in told["trials"]] == [*trials]

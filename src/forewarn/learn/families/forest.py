@@ -69,7 +69,7 @@ class Forest(Lightgbm):
         self, train: Sample, params: Params, seed: int, threads: int, validation: Sample | None, watch: Watch
     ) -> tuple[Any, int]:
         """Trees side by side."""
-        own = options({"boosting": "rf", "metric": "none", **params}, seed, threads)
+        own = options({"boosting": "rf", "metric": "none", **params}, seed, threads, len(train))
         rounds = int(own.pop("rounds"))
         booster = lightgbm.Booster(own, dataset(train, own))
         base = float(np.average(train.fails, weights=train.weights))

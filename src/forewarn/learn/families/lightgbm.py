@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.learn.families.base import Params, Range, Real, Whole, finite
-from forewarn.learn.families.native import NativeFamily, NativeModel, Values, Watch, places, shares
+from forewarn.learn.families.native import NativeFamily, NativeModel, Values, Watch, leaf_size, places, shares
 from forewarn.learn.matrix import Sample
 
 # What it raises it also prints, whatever its verbosity: to the log instead.
@@ -75,7 +75,7 @@ class Lightgbm(NativeFamily):
         self, train: Sample, params: Params, seed: int, threads: int, validation: Sample | None, watch: Watch
     ) -> tuple[Any, int]:
         """Boosting, round by round."""
-        own = options(params, seed, threads)
+        own = options(params, seed, threads, len(train))
         rounds = int(own.pop("rounds"))
         rows = dataset(train, own)
         booster = lightgbm.Booster(own, rows)
@@ -94,8 +94,9 @@ class Lightgbm(NativeFamily):
         return lightgbm.Booster(model_file=path)
 
 
-def options(params: Params, seed: int, threads: int) -> dict[str, Any]:
+def options(params: Params, seed: int, threads: int, rows: int) -> dict[str, Any]:
     """What LightGBM is told."""
+    least = max(int(leaf_size(params["min_data_in_leaf"], rows, 50)), 1)
     return {
         "objective": "binary",
         "metric": "binary_logloss",
@@ -105,6 +106,7 @@ def options(params: Params, seed: int, threads: int) -> dict[str, Any]:
         "num_threads": threads,
         "seed": seed,
         **params,
+        "min_data_in_leaf": least,
     }
 
 

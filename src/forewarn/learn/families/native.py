@@ -160,6 +160,15 @@ def patience(rate: float | None) -> int:
     return sys.maxsize if rate is None else int(np.clip(round(1.2 / rate), 20, 200))
 
 
+def leaf_size(asked: float, rows: int, part: int) -> float:
+    """What a leaf must hold, but no more than so many of its parts of all rows: few rows need smaller ones.
+
+    >>> leaf_size(300, 45_000, 50), leaf_size(300, 1_000, 50)
+    (300, 20.0)
+    """
+    return min(asked, rows / part)
+
+
 def shares(gains: Any) -> NDArray[np.float64]:
     """Gains as shares of their sum."""
     parts: NDArray[np.float64] = np.asarray(gains, np.float64)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from xgboost.callback import TrainingCallback
 
 from forewarn.learn.families.base import Params, Range, Real, Whole, finite
-from forewarn.learn.families.native import NativeFamily, NativeModel, Values, Watch, shares
+from forewarn.learn.families.native import NativeFamily, NativeModel, Values, Watch, leaf_size, shares
 from forewarn.learn.matrix import Sample
 
 
@@ -95,6 +95,8 @@ class Xgboost(NativeFamily):
             "nthread": threads,
             "seed": seed,
             **params,
+            # A row weighs at most a quarter here, where the model cannot tell.
+            "min_child_weight": leaf_size(params["min_child_weight"], len(train), 200),
         }
         rounds = int(own.pop("rounds"))
         with _threads(threads):
