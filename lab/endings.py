@@ -94,6 +94,11 @@ def _submit(lab: Lab) -> dict[str, int]:
         "node_fail": job("node_fail", "-w", failing, "--exclusive", "--no-requeue", script="sleep 600"),
         "preempted": job("preempted", "-p", "low", "-w", preempting, "--exclusive", script="sleep 600"),
         "cancelled_running": job("cancelled_running", "-w", full, "--exclusive", script="sleep 600"),
+    }
+    # Before others are there: on a busy machine these could be first on such a node, or preempt too early.
+    for whole in jobs.values():
+        wait_running(lab, whole)
+    jobs |= {
         # It waits for a node that does not become free in time.
         "deadline": job("deadline", "-t", "1", "-w", full, "--deadline=now+65seconds"),
         "timeout": job("timeout", "-t", "1", script="sleep 600"),
@@ -121,10 +126,8 @@ def _interfere(lab: Lab, jobs: dict[str, int]) -> None:
     *_, preempting, failing = lab.settings.node_names
     lab.run(USER, "scancel", str(jobs["cancelled_pending"]))
     lab.run(USER, "scontrol", "release", str(jobs["released"]))
-    wait_running(lab, jobs["node_fail"])
     fail_node(lab, failing)
     revive_node(lab, failing)
-    wait_running(lab, jobs["preempted"])
     submit(lab, USER, "-J", "preempting", "-w", preempting, "--exclusive", "-t", "5", script="true")
     wait_running(lab, jobs["requeued"])
     lab.run(USER, "scontrol", "requeue", str(jobs["requeued"]))
