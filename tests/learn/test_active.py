@@ -64,7 +64,7 @@ def test_it_ends_when_no_round_was_better_for_a_while(sample: Make) -> None:
 
 def test_models_that_cannot_tell_jobs_apart_yet_do_not_end_it(sample: Make) -> None:
     """With few jobs, strong regularisation leaves no tree a split."""
-    strict = {"rounds": 30, "eta": 0.2, "min_child_weight": 20}
+    strict = {"rounds": 30, "eta": 0.2, "gamma": 5}
     result = active_learning(
         family("xgboost"), strict, sample(900), sample(400, 1),
         seed=0, threads=1, rounds=15, batch=20, patience=2, random_choices=0,

@@ -23,7 +23,7 @@ from forewarn.errors import ForewarnError
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "ingest": "Read job records from files into the store.",
-        "collect": "Collect jobs from a live Slurm into the store, once or for as long as it runs.",
+        "collect": "Collect what Slurm knows, and go on collecting what is new.",
         "jobs": "List, filter and count the jobs in the store.",
         "simulate": "Make up a cluster's history in which every failure has a known cause.",
         "features": "Write what was knowable of each job at submit or start, as a Parquet table.",
