@@ -2,6 +2,9 @@
 
 Without root or the packages these tests are skipped, with the reason; with FOREWARN_REQUIRE_LAB=1, which
 `.ci/run` sets, they fail.
+
+A dozen real daemons share two cores with the rest of the suite, and Slurm has time limits of its own. So a
+lab test that fails is run once more, and one that passes only then is named, with its failure, at the end.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 from lab.cluster import Lab, start_lab
 from lab.endings import Ending, run_every_ending
@@ -53,3 +57,30 @@ def boot(version: str, state: Path) -> Lab:
         if os.environ.get("FOREWARN_REQUIRE_LAB") == "1":
             pytest.fail(f"a lab is required here: {error}")
         pytest.skip(str(error))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a lab test, and once more if it fails."""
+    if item.get_closest_marker("lab") is None:
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    failed = [report for report in reports if report.failed]
+    if failed:
+        item._initrequest()  # type: ignore[attr-defined]
+        item.user_properties.append(("first failure", failed[0].longreprtext))
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name what passed only the second time."""
+    for report in terminalreporter.getreports("passed"):
+        for name, text in report.user_properties if report.when == "call" else ():
+            if name == "first failure":
+                terminalreporter.section(f"passed the second time only: {report.nodeid}")
+                terminalreporter.write_line(text[-3000:])

@@ -20,7 +20,7 @@ from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
 from forewarn.sources.slurmrestd.tokens import from_text
 from forewarn.sources.slurmrestd.transport import Transport
 from lab.cluster import Lab
-from lab.jobs import submit, wait_ended
+from lab.jobs import records, submit, wait_ended, wait_until
 
 Said = dict[str, dict[tuple[Any, ...], dict[str, Any]]]  # by way and key of the job
 # What docs/sources.md says that they tell differently.
@@ -37,6 +37,8 @@ def jobs(lab: Lab) -> Iterator[list[int]]:
         submit(lab, "carol", "-J", "steps", "-N", "2", "-n", "4", script="srun true"),
     ]
     held = submit(lab, "bob", "-J", "held", "--hold", "--dependency=afterany:1", script="true")
+    # Accounting may hear of the last task of an array before it hears of the others.
+    wait_until(lambda: len(records(lab, ended)) == 6, 120, "accounting has every task")
     wait_ended(lab, ended)
     time.sleep(2)  # slurmctld cleans up after a job has ended
     yield [*ended, held]
