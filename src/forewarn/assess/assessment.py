@@ -1,0 +1,214 @@
+"""What is said of a job: one `Assessment`, in the order in which a scheduler asks.
+
+How long, how much, is it odd, will it fail and of what, where can it run; then why, what kind of job it is,
+what became of jobs like it, and what to change. Every face (CLI, later REST, Kafka, dashboard, MCP) shows this
+and decides nothing of its own.
+
+Missing is None: a part that could not be said is not there, and `notes` has the reason. Durations are seconds,
+memory and I/O bytes, rates a second, probabilities between 0 and 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Verdict(StrEnum):
+    """The whole in one word, and the exit code of a check."""
+
+    FINE = "fine"
+    WARNING = "warning"
+    LIKELY_TO_FAIL = "likely to fail"
+    CANNOT_SAY = "cannot say"
+
+    @property
+    def exit_code(self) -> int:
+        """As monitoring counts them: 0 fine, 1 warning, 2 critical, 3 unknown."""
+        return list(Verdict).index(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantiles:
+    """A number that is not known yet: with these chances it stays at or below."""
+
+    low: float  # 10 %
+    median: float  # 50 %
+    high: float  # 90 %
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTime:
+    """How long it will run, if nothing stops it."""
+
+    seconds: Quantiles
+    limit: int | None  # asked, or the partition's default
+    over_limit: float | None  # probability that it needs longer than that
+    rests_on: int  # jobs learnt from
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What it will use. A part that the history does not tell is None."""
+
+    memory: Quantiles | None = None  # bytes, most on any node
+    memory_request: float | None = None  # bytes a node that are enough with the chance configured
+    memory_asked: int | None = None  # bytes a node, as asked or by default
+    over_memory: float | None = None  # probability that it needs more than that
+    cpu_efficiency: Quantiles | None = None  # CPU time against the CPUs' time
+    io_rate: Quantiles | None = None  # bytes a second, read and written
+    rests_on: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Oddity:
+    """Something about the configuration that does not fit this cluster, or this user."""
+
+    rule: str  # short name: memory-beyond-nodes
+    what: str  # in words, with the numbers that a person can check
+    impossible: bool = False  # no node or partition can ever take it
+    field: str | None = None  # of the job record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Oddness:
+    """How unusual the request is among the cluster's, and what is wrong with it."""
+
+    oddities: tuple[Oddity, ...] = ()
+    rarer_than: float | None = None  # share of earlier jobs that were less unusual, by isolation forest
+    because: tuple[str, ...] = ()  # which values make it so, in words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseOfFailure:
+    """One way to fail."""
+
+    outcome: str  # out_of_memory, timeout, failed …
+    kind: str | None  # user, system, limit
+    probability: float  # of failing of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Whether it will fail, by the model that serves this job."""
+
+    probability: float
+    threshold: float
+    warns: bool
+    base_rate: float  # of failure, among the jobs learnt from
+    rests_on: int  # jobs learnt from
+    causes: tuple[CauseOfFailure, ...] = ()  # the likeliest first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Which model spoke, and which before it did not, and why."""
+
+    model: str | None  # its name; None: nobody knows enough
+    version: int | None
+    phase: str
+    feature_set: str | None
+    passed: tuple[str, ...] = ()  # generic: this user has no history, …
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFitness:
+    """Where it can run."""
+
+    fit: int  # nodes that can take it and are healthy or only suspect
+    needed: int
+    sick: tuple[str, ...] = ()  # of those that could take it
+    suspect: tuple[str, ...] = ()
+    exclude: str | None = None  # the line to add: --exclude=n[3,7]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Something that makes failure more or less likely, as a person would say it."""
+
+    what: str  # your last 4 jobs with this request failed
+    group: str  # which kind of evidence: history, request, cluster …
+    weight: float  # what it brought to the log odds; positive is towards failure
+    features: tuple[str, ...] = ()  # the columns behind it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimilarJob:
+    """An earlier job of the same user that was much like this one."""
+
+    job_id: str
+    submit: int
+    similarity: float  # 1 is equal in all that was compared
+    outcome: str
+    run_time: int | None
+    differs: tuple[str, ...] = ()  # in words: 16 GiB instead of 8 GiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something in the script that will go wrong, or may."""
+
+    rule: str  # short name: missing-input
+    what: str
+    line: int | None = None  # of the script, from 1
+    severity: str = "warning"  # error: it will fail; warning; note
+    fix: str | None = None  # what to do
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One option set otherwise."""
+
+    option: str  # as sbatch names it, without dashes: mem, time, exclude
+    before: str | None  # as written; None: it was not set
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What to change, with what that does."""
+
+    what: str  # ask for 24 GiB instead of 8 GiB
+    why: str  # the evidence in words
+    changes: tuple[Change, ...]
+    risk_before: float
+    risk_after: float
+    node_hours_before: float | None = None  # of a run under this request, as expected
+    node_hours_after: float | None = None
+    wait_before: float | None = None  # seconds, as expected
+    wait_after: float | None = None
+    command: str | None = None  # ready to type: scontrol update …, sbatch …
+    diff: str | None = None  # of the script
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    """All that is said of one job at one moment."""
+
+    cluster: str
+    job_id: str | None  # None: not submitted yet
+    submit: int | None
+    user: str | None
+    name: str | None
+    made_at: int
+    phase: str
+    state: str | None = None  # the scheduler's word
+    verdict: Verdict
+    summary: str  # the verdict in one sentence
+    run_time: RunTime | None = None
+    resources: Resources | None = None
+    oddness: Oddness | None = None
+    failure: Failure | None = None
+    route: Route
+    nodes: NodeFitness | None = None
+    reasons: tuple[Reason, ...] = ()
+    similar: tuple[SimilarJob, ...] = ()
+    profile: str | None = None  # which of the cluster's kinds of jobs it is most like
+    findings: tuple[Finding, ...] = ()
+    advice: tuple[Advice, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return asdict(self)
