@@ -1,11 +1,11 @@
 """What is said of a job: one `Assessment`, in the order in which a scheduler asks.
 
-How long, how much, is it odd, will it fail and of what, where can it run; then why, what kind of job it is,
-what became of jobs like it, and what to change. Every face (CLI, later REST, Kafka, dashboard, MCP) shows this
-and decides nothing of its own.
+How long, how much, is it odd, will it fail and of what, where can it run; then why, what kind of job it
+is, what became of jobs like it, and what to change. Every face (CLI, later REST, Kafka, dashboard, MCP)
+shows this and decides nothing of its own.
 
-Missing is None: a part that could not be said is not there, and `notes` has the reason. Durations are seconds,
-memory and I/O bytes, rates a second, probabilities between 0 and 1.
+Missing is None: a part that could not be said is not there, and `notes` has the reason. Durations are
+seconds, memory and I/O bytes, rates a second, probabilities between 0 and 1.
 """
 
 from __future__ import annotations
