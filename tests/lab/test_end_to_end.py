@@ -166,14 +166,15 @@ def test_from_history_to_a_prediction(site: Site) -> None:
         held.append(running)
         wait_running(lab, running)
         bad, good, late = site.json("predict", *held)
-        assert bad["probability"] > good["probability"]
-        assert bad["warns"]
-        assert not good["warns"]
-        assert (bad["model"], bad["version"], bad["phase"]) == ("lab.submit.generic", 1, "submit")
-        assert bad["cause"] == "failed"
-        assert "no model for start" in late["note"]
+        assert bad["failure"]["probability"] > good["failure"]["probability"]
+        assert bad["failure"]["warns"]
+        assert not good["failure"]["warns"]
+        route = bad["route"]
+        assert (route["model"], route["version"], route["phase"]) == ("lab.submit.generic", 1, "submit")
+        assert bad["failure"]["causes"][0]["outcome"] == "failed"
+        assert "no model for start" in late["notes"][0]
         waiting = {said["job_id"]: said for said in site.json("predict", "--pending", "-u", "alice")}
-        assert waiting[str(held[0])] == bad
+        assert waiting[str(held[0])]["failure"]["warns"]
         assert str(running) not in waiting
     finally:
         lab.try_run("root", "scancel", *map(str, held))

@@ -85,6 +85,17 @@ class StoreContract:
         assert store.count() == 500
         assert whole(store).drop("known_at").equals(jobs.select(*record_schema("job")).sort("submit"))
 
+    def test_a_revision_grows_with_what_is_new_and_else_stays(self, store: Store) -> None:
+        assert store.revision() == store.revision(cluster="c") == 0
+        write(store, row("1"))
+        first = store.revision(cluster="c")
+        assert first > 0
+        write(store, row("1"))
+        assert store.revision(cluster="c") == first
+        assert (store.revision(cluster="other"), store.revision("node", cluster="c")) == (0, 0)
+        write(store, row("2"))
+        assert store.revision(cluster="c") > first
+
     def test_half_of_a_batch_may_be_there(self, store: Store) -> None:
         with store.writing() as writer:
             writer.observe("job", many(100), file="a")

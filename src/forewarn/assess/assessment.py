@@ -191,11 +191,12 @@ class Assessment:
     submit: int | None
     user: str | None
     name: str | None
+    partition: str | None
     made_at: int
     phase: str
     state: str | None = None  # the scheduler's word
-    verdict: Verdict
-    summary: str  # the verdict in one sentence
+    verdict: Verdict = Verdict.CANNOT_SAY
+    summary: str = ""  # the verdict in one sentence
     run_time: RunTime | None = None
     resources: Resources | None = None
     oddness: Oddness | None = None

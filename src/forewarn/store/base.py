@@ -132,6 +132,10 @@ class Store(ABC):
         """How many records (not observations) there are."""
 
     @abstractmethod
+    def revision(self, kind: str = "job", *, cluster: str | None = None) -> int:
+        """A number that grows whenever observations of the kind are added, and else stays."""
+
+    @abstractmethod
     def clusters(self) -> dict[str, ClusterFacts]:
         """The clusters that have been described."""
 
