@@ -90,7 +90,8 @@ def without_bursts(runs: pl.DataFrame) -> pl.DataFrame:
     struck = runs.filter("system").select("job", "end", "node").sort("end", "job")
     if struck.is_empty():
         return runs.with_columns(again=False)
-    days = max(1, (runs["end"].max() - runs["end"].min()) / DAY)  # type: ignore[operator]
+    ends = runs["end"].to_numpy()
+    days = max(1.0, float(ends.max() - ends.min()) / DAY)
     shared = [struck.head(0).select("end")]
     for seconds, nodes in BURSTS:
         near = struck.rolling("end", period=f"{2 * seconds}i", offset=f"-{seconds}i", closed="both").agg(
@@ -124,8 +125,10 @@ def _kinds(jobs: pl.DataFrame) -> pl.Series:
 def _lists(texts: pl.Series) -> pl.Series:
     """Node lists written out, each distinct one once; none where a job was too wide, or the text is none."""
     distinct = texts.unique()
-    made = pl.DataFrame({"text": distinct, "nodes": [_expanded(text) for text in distinct]},
-                        schema={"text": pl.String, "nodes": pl.List(pl.String)})
+    made = pl.DataFrame(
+        {"text": distinct, "nodes": [_expanded(text) for text in distinct]},
+        schema={"text": pl.String, "nodes": pl.List(pl.String)},
+    )
     return texts.to_frame("text").join(made, on="text", how="left", maintain_order="left")["nodes"]
 
 

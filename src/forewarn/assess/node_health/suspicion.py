@@ -165,7 +165,9 @@ def _scored(runs: pl.DataFrame, expected: pl.DataFrame, way: str) -> pl.DataFram
 def _losing(runs: pl.DataFrame, repaired: Mapping[str, int]) -> Iterator[Suspicion]:
     """Nodes under which jobs were lost more often than under the others; all lost at once are one loss."""
     losses = runs.filter("lost").sort("node", "end")
-    begin = pl.col("node").replace_strict(repaired, default=0, return_dtype=pl.Int64) if repaired else pl.lit(0)
+    begin = (
+        pl.col("node").replace_strict(repaired, default=0, return_dtype=pl.Int64) if repaired else pl.lit(0)
+    )
     apart = (pl.col("end").diff() > BURST_SECONDS) | (pl.col("node") != pl.col("node").shift())
     events = (
         losses.with_columns(event=apart.fill_null(True).cum_sum())
