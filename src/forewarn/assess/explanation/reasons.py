@@ -30,7 +30,7 @@ def reasons(
     """Why the model says what it says of one job, in both directions, what weighs most first.
 
     The weights of all, the last of which may be `EVERYTHING_ELSE`, add up to the margin without the bias.
-    Each has the risk before and after it, going from a job of which nothing is known down the list.
+    Each has the risk before and after it, going from the average job down the list.
 
     Parameters
     ----------

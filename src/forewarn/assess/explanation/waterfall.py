@@ -1,4 +1,4 @@
-"""The reasons as a figure: how each moves the risk, from a job of which nothing is known to this one.
+"""The reasons as a figure: how each moves the risk, from the average job to this one.
 
 One SVG that stands alone: its colours follow the reader's light or dark theme, its text is escaped.
 """
@@ -24,7 +24,7 @@ _STYLE = """
 """
 
 
-def waterfall_svg(reasons: Sequence[Reason], *, start: str = "a job of which nothing is known") -> str:
+def waterfall_svg(reasons: Sequence[Reason], *, start: str = "the average job") -> str:
     """The figure, from the risk before the first reason down to the risk after the last.
 
     >>> one = Reason(what="<4 failed>", group="g", weight=1.0, risk_before=0.1, risk_after=0.4)
@@ -57,7 +57,7 @@ def waterfall_svg(reasons: Sequence[Reason], *, start: str = "a job of which not
     grid = [
         f'<path class="grid" d="M{_across(value, top):.1f} 20V{y - _GAP + 4}"/>'
         f'<text class="soft" x="{_across(value, top):.1f}" y="13" text-anchor="middle">{percent(value)}</text>'
-        for value in (top * share / 4 for share in range(5))
+        for value in (top * share / 5 for share in range(6))
     ]
     title = f"The risk of failure goes from {percent(told[0][1])} to {percent(told[-1][2])}"
     return (
