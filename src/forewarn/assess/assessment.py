@@ -131,6 +131,8 @@ class Reason:
     group: str  # which kind of evidence: history, request, cluster …
     weight: float  # what it brought to the log odds; positive is towards failure
     features: tuple[str, ...] = ()  # the columns behind it
+    risk_before: float | None = None  # probability of failure with the reasons before this one
+    risk_after: float | None = None  # and with it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
