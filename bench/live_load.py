@@ -1,7 +1,7 @@
-"""What a steady cluster of live jobs is asked for: by nobody, by `forewarn collect`, by one `squeue` a minute.
+"""What a steady cluster is asked for: by nobody, by `forewarn collect`, by one `squeue` a minute.
 
-slurmctld and slurmdbd count their calls and the time in them (`sdiag`, `sacctmgr show stats`): both are set to
-nothing before each phase, and read after it. The row of nobody is what Slurm does by itself.
+slurmctld and slurmdbd count their calls and the time in them (`sdiag`, `sacctmgr show stats`): both are set
+to nothing before each phase, and read after it. The row of nobody is what Slurm does by itself.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ def phase(lab: Lab, name: str, do: Callable[[], tuple[int, int, str]]) -> Phase:
     lab.run("root", "sacctmgr", "-i", "clear", "stats")
     print(f"load: {name}", file=sys.stderr)
     requests, received, note = do()
-    controller = lab.run("root", "sdiag").split("statistics by message type")[1].split("statistics by user")[0]
+    controller = (
+        lab.run("root", "sdiag").split("statistics by message type")[1].split("statistics by user")[0]
+    )
     told = lab.run("root", "sacctmgr", "show", "stats")
     database = told.split("statistics by message type")[1].split("statistics by user")[0]
     return Phase(name, requests, received, calls_of(controller), calls_of(database), note)
