@@ -27,6 +27,7 @@ from forewarn.store.base import ClusterFacts
 
 MAX_NODES = 64  # of a larger job only so many nodes take part in the history of nodes
 _PER = {"node": 1, "cpu": 2, "gpu": 3}
+_MEMORY = ("memory_asked", "memory_per", "cpus_asked", "nodes_asked")
 
 # The kernel's numbers that are plain fields of the record; the other four are made below.
 _PLAIN = MappingProxyType(
@@ -64,12 +65,12 @@ _LABELS: Mapping[int, tuple[str | None, str]] = MappingProxyType(
 # All that the features read of a record, for what was asked and for what became of it.
 COLUMNS = (
     *("cluster", "job_id", "submit", "start"),
-    *(*_PLAIN.values(), *_PLAIN_ATOMS.values(), "memory_per", "dependency", "defaulted", "nodes"),
+    *(*_PLAIN.values(), *_PLAIN_ATOMS.values(), "memory_per", "dependency", "defaulted"),
     *("name", "application", "work_dir", "script_hash", "submit_line"),
 )
 RESULT_COLUMNS = (
     *("cluster", "job_id", "submit", "start", "end", "suspended", "outcome", "known_at", "time_limit"),
-    "max_memory",
+    *("max_memory", "nodes"),
 )
 
 
@@ -90,18 +91,33 @@ class Inputs:
 
 
 def policed(frame: pl.DataFrame, facts: ClusterFacts) -> pl.DataFrame:
-    """The frame with the cluster's field policies applied: see `absence.py`."""
+    """The frame with the cluster's field policies applied: see `absence.py` and `told.py`."""
+    if _counts_per_node(facts) and {*_MEMORY} <= set(frame.columns):
+        counted = (pl.col("memory_per") == "cpu") & (pl.col("nodes_asked") > 0)
+        counted &= pl.col("cpus_asked").is_not_null() & pl.col("memory_asked").is_not_null()
+        per_node = pl.col("memory_asked") * pl.col("cpus_asked") // pl.col("nodes_asked")
+        frame = frame.with_columns(
+            memory_asked=pl.when(counted).then(per_node).otherwise("memory_asked"),
+            memory_per=pl.when(counted).then(pl.lit("node")).otherwise("memory_per"),
+        )
     for field, how in sorted(
         facts.fields.items()
     ):  # what was given may lean on what was asked, filled before
         if field in frame.columns:
             value = pl.col(field)
+            if "hide" in how:
+                value = pl.lit(None, frame.schema[field]).alias(field)
             if "stand_in" in how:
                 value = value.fill_null(pl.col(how["stand_in"]))
             if "fill" in how:
                 value = value.fill_null(how["fill"])
             frame = frame.with_columns(value)
     return frame
+
+
+def _counts_per_node(facts: ClusterFacts) -> bool:
+    how: Mapping[str, Any] = facts.fields.get("memory_asked", {})
+    return how.get("per") == "node"
 
 
 def numbers_of(frame: pl.DataFrame, zone: str, moment: str = "submit") -> NDArray[np.float64]:
@@ -177,9 +193,13 @@ def node_keys(nodes: str) -> NDArray[np.uint64]:
 
 def policed_job(job: Job, facts: ClusterFacts) -> Job:
     """`policed` for one job."""
+    if _counts_per_node(facts) and job.memory_per == "cpu" and job.nodes_asked:
+        memory, cpus = job.memory_asked, job.cpus_asked
+        if memory is not None and cpus is not None:
+            job = replace(job, memory_asked=memory * cpus // job.nodes_asked, memory_per="node")
     filled: dict[str, Any] = {}
     for field, how in sorted(facts.fields.items()):
-        if getattr(job, field) is None:
+        if getattr(job, field) is None or "hide" in how:
             asked = how.get("stand_in")
             value = filled.get(asked, getattr(job, asked)) if asked else None
             filled[field] = how.get("fill") if value is None else value

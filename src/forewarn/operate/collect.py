@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+import polars as pl
+
 from forewarn.errors import SchedulerError, StoreBusyError, UnreachableError
 from forewarn.operate.ingest import review
 from forewarn.operate.sightings import Kept, keep
@@ -171,7 +173,8 @@ class Collector:
         for piece in self._scheduler.history(start, now):
             whole_window = piece.reached > reached
             reached = max(reached, piece.reached)
-            self._keep(done, [piece.batch], cursors | {self._cursor: str(reached)} if whole_window else None)
+            moved = cursors | {self._cursor: str(reached)} if whole_window else None
+            self._keep(done, [_ended(piece.batch)], moved)
             done.notes += piece.notes
             done.lag = now - reached
             read += piece.batch.frame.height
@@ -241,6 +244,14 @@ class Collector:
         if self._ended:
             review(self._store, [self._scheduler.cluster])
             self._ended, self._review_at = False, self._clock.monotonic()
+
+
+def _ended(batch: Batch) -> Batch:
+    """Only jobs that have ended: of the others the controller says more, and when it was so.
+
+    Accounting tells a limit that was changed since as if it had been asked for.
+    """
+    return Batch(batch.kind, batch.frame.filter(pl.col("outcome").is_not_null()), batch.bad)
 
 
 def read_history(

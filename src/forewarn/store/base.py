@@ -116,6 +116,7 @@ class Store(ABC):
         - ``now``: each field's latest value that was seen, by (seen_at, order of writing);
         - ``submit``, ``start``: the same over observations with `seen_at` up to that moment of the job
           (start: submit for jobs that have not started); where there is none, its earliest observation.
+          What a job was given is, at start, what was first seen of it, since whoever looks looks later.
           Times, result and use (from `eligible` on in `Job`) are those of ``now`` in every view: they
           carry their own moments, and features ask for them by moment.
         """
