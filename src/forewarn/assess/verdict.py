@@ -67,3 +67,8 @@ _NAMES = {
     "cancelled": "cancelled",
     "other": "of a rare cause",
 }
+
+
+def capital(sentence: str) -> str:
+    """As a sentence begins."""
+    return sentence[:1].upper() + sentence[1:]

@@ -77,7 +77,23 @@ def predict(
     at: int,
     timezone: str | None = None,
 ) -> list[Assessment]:
-    """What is said of the jobs, in the order in which they were asked for."""
+    """What is said of the jobs in brief, in the order in which they were asked for; it is kept."""
+    said = assess_live(store, scheduler, serving, wanted, at=at, timezone=timezone)
+    keep_predictions(store, said)
+    return said
+
+
+def assess_live(
+    store: Store,
+    scheduler: Scheduler,
+    serving: Serving,
+    wanted: Wanted,
+    *,
+    at: int,
+    timezone: str | None = None,
+    whole: bool = False,
+) -> list[Assessment]:
+    """Jobs as the scheduler has them, kept in the store and assessed: in brief, or as a whole."""
     batches = fetch(scheduler, wanted)
     keep(store, batches, timezone=timezone)
     frames = [batch.frame for batch in batches if batch.frame.height]
@@ -87,9 +103,8 @@ def predict(
     said = {
         assessment.job_id: assessment
         for (cluster,), group in jobs.group_by("cluster", maintain_order=True)
-        for assessment in _about(store, serving, str(cluster), group, at)
+        for assessment in _about(store, serving, str(cluster), group, at, whole)
     }
-    keep_predictions(store, list(said.values()))
     return [said[job_id] for job_id in jobs["job_id"]]
 
 
@@ -99,7 +114,9 @@ def _latest(jobs: pl.DataFrame) -> pl.DataFrame:
     return jobs.filter(newest).unique(["cluster", "job_id"], keep="last", maintain_order=True)
 
 
-def _about(store: Store, serving: Serving, cluster: str, jobs: pl.DataFrame, at: int) -> list[Assessment]:
+def _about(
+    store: Store, serving: Serving, cluster: str, jobs: pl.DataFrame, at: int, whole: bool
+) -> list[Assessment]:
     ended = jobs.filter(pl.col("outcome").is_not_null())
     alive = jobs.filter(pl.col("outcome").is_null())
     said = [_of_ended(job, at) for job in to_records(ended, Job)]
@@ -111,7 +128,7 @@ def _about(store: Store, serving: Serving, cluster: str, jobs: pl.DataFrame, at:
             replace(job, job_id=task)
             for job, task in zip(to_records(alive, Job), first["job_id"], strict=True)
         ]
-        assessed = assessor.assess_all(tasks)
+        assessed = [assessor.assess(task) for task in tasks] if whole else assessor.assess_all(tasks)
         said += [replace(a, job_id=job_id) for a, job_id in zip(assessed, alive["job_id"], strict=True)]
     return said
 

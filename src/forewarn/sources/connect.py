@@ -35,8 +35,9 @@ def connect(
     environ: Mapping[str, str] = os.environ,
     clock: Clock | None = None,
     patience: Patience | None = None,
+    user: str | None = None,
 ) -> Scheduler:
-    """A scheduler that can be asked; nothing is asked yet."""
+    """A scheduler that can be asked; nothing is asked yet. With `user`, commands tell that user's only."""
     clock = clock or Clock()
     patience = patience or Patience(clock=clock)
     if how(config, environ) == "commands":
@@ -45,7 +46,7 @@ def connect(
 
         runner = Runner(environ=environ, patience=patience)
         zone = config.of_cluster(config.cluster).timezone
-        return CommandScheduler(runner, cluster=config.cluster, timezone=zone, clock=clock)
+        return CommandScheduler(runner, cluster=config.cluster, timezone=zone, clock=clock, user=user)
     from forewarn.sources.slurmrestd.address import Address
     from forewarn.sources.slurmrestd.asking import Asker
     from forewarn.sources.slurmrestd.client import SlurmrestdScheduler

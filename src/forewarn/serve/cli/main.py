@@ -31,13 +31,18 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "compare": "Compare the ways to deal with few failures among many jobs.",
         "train": "Make a model from history: searched, calibrated, judged, registered.",
         "evaluate": "Judge registered models on jobs that none of them has learnt from.",
+        "check": "Check a batch script before it is submitted: will it fail, why, and what to change.",
         "predict": "Say of jobs that wait or run in Slurm how likely they fail, and of what.",
+        "advise": "Say what to change of a job that waits, with what that does.",
         "models": "List, promote, carry and roll back trained models.",
         "bench": "Measure on one log how well failure can be predicted, beside simple rules.",
         "config": "Show what is configured, and where each value came from.",
         "doctor": "Look for what is wrong between Forewarn and Slurm, and say what to do.",
     }
 )
+# Checks, as monitoring runs them: 0 fine, 1 warning, 2 critical. Whatever keeps them from saying is 3.
+CHECKS = frozenset({"check", "health"})
+UNKNOWN = 3
 INTERRUPTED = 130  # as a shell reports SIGINT
 BROKEN_PIPE = 141  # as a shell reports SIGPIPE: the reader (head, less) had enough
 
@@ -117,7 +122,17 @@ def main() -> NoReturn:
         if os.environ.get("FOREWARN_DEBUG"):
             raise
         code = _report(*_explained(error))
+    except Exception as error:
+        # A traceback exits with 1, which of a check would be taken for a warning.
+        if not _is_check() or os.environ.get("FOREWARN_DEBUG"):
+            raise
+        code = _report(f"{type(error).__name__}: {error} (FOREWARN_DEBUG=1 shows where)", UNKNOWN)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _is_check() -> bool:
+    """Whether a check was asked for: what keeps it from saying is then another code."""
+    return next((word for word in sys.argv[1:] if not word.startswith("-")), None) in CHECKS
 
 
 def _explained(error: ForewarnError | OSError) -> tuple[str, int]:
@@ -129,7 +144,7 @@ def _explained(error: ForewarnError | OSError) -> tuple[str, int]:
 
 def _report(message: str, code: int) -> int:
     click.echo(f"forewarn: error: {message}", err=True)
-    return code
+    return UNKNOWN if _is_check() and code != INTERRUPTED else code
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -13,7 +13,7 @@ from forewarn.sources.clock import Clock
 from forewarn.sources.commands.runner import Runner
 from forewarn.sources.commands.sdiag import read_sdiag
 from forewarn.sources.live import Diagnosis, Load, Piece, Submission
-from forewarn.sources.one_job import asked_id, only_job
+from forewarn.sources.one_job import asked_id, only_job, only_users
 from forewarn.sources.sacct import SacctSource
 from forewarn.sources.scontrol import ScontrolSource
 from forewarn.sources.windows import TOO_MUCH, Answers, Span, collected
@@ -62,7 +62,9 @@ class CommandScheduler:
         timezone: str | None = None,  # of a site whose commands do not print Unix seconds when told to
         clock: Clock | None = None,
         span: Span | None = None,
+        user: str | None = None,  # whose jobs only
     ) -> None:
+        self._user = user
         self.runner = runner or Runner()
         self._cluster, self._timezone = cluster, timezone
         self._clock = clock or Clock()
@@ -113,7 +115,8 @@ class CommandScheduler:
 
     def _accounts(self, which: tuple[str, ...], notes: list[str]) -> list[Batch]:
         """-a: of all users; -D: each run of a requeued job."""
-        command = ("sacct", "-a", "-P", "-D", *which, "-o", self._fields)
+        whose = ("-a",) if self._user is None else ("-u", self._user)
+        command = ("sacct", *whose, "-P", "-D", *which, "-o", self._fields)
         with self.runner.output(*command, once=TOO_MUCH) as stream:
             source = SacctSource(Path("sacct"), self._options)
             batches = list(source.read(stream))
@@ -124,7 +127,7 @@ class CommandScheduler:
 
     def live_jobs(self) -> Iterator[Batch]:
         """See `Scheduler`."""
-        return self._shown("job")
+        return only_users(self._shown("job"), self._user)
 
     def nodes(self) -> Iterator[Batch]:
         """See `Scheduler`."""
