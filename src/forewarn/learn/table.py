@@ -16,6 +16,7 @@ from forewarn.features.batch import events_of, ordered, read_inputs, walk
 from forewarn.features.inputs import policed
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import START, SUBMIT, new_state
+from forewarn.features.keys import normalised_column
 from forewarn.features.labels import ran_to_limit
 from forewarn.job.columns import to_frame
 from forewarn.job.outcomes import Kind, Outcome, kind_of
@@ -34,11 +35,11 @@ POSTHOC = (
 NEW, FREQUENT = 10, 100  # earlier jobs below which a user is new, from which a frequent one
 _ASKED = (
     *("cluster", "job_id", "submit", "user", "partition", "qos", "time_limit", "memory_asked", "memory_per"),
-    *("cpus_asked", "nodes_asked", "cpus_given", "nodes_given"),
+    *("cpus_asked", "nodes_asked", "cpus_given", "nodes_given", "application", "name"),
 )
 _BECAME = (
     *("cluster", "job_id", "submit", "start", "end", "suspended", "outcome", "exit_code", "exit_signal"),
-    *("cpu_time", "max_memory", "cpus_given", "nodes_given", "time_limit"),
+    *("cpu_time", "max_memory", "cpus_given", "nodes_given", "time_limit", "io_read", "io_written"),
 )
 
 
@@ -49,8 +50,8 @@ class Table:
     `values` are all features of the phase, of which a feature set takes some. `about` is for splits, slices,
     profiles, causes and costs, never for a model, save the categories in `encoders.py`: job_id, submit,
     start, end, run_time, wait, user, partition, qos, outcome, kind (user, system, limit), cpus, nodes,
-    memory (bytes of all the job), cpu_time, max_memory, time_limit, node_hours, activity (new, infrequent,
-    frequent).
+    memory (bytes of all the job), label (the program, or the name without run numbers), cpu_time, max_memory,
+    io_bytes (read and written), time_limit, node_hours, activity (new, infrequent, frequent).
     """
 
     cluster: str
@@ -186,6 +187,7 @@ def _described(asked: pl.DataFrame, became: pl.DataFrame) -> pl.DataFrame:
         cpus=cpus,
         nodes=nodes,
         memory=pl.col("memory_asked") * per,
+        label=pl.coalesce("application", normalised_column(pl.col("name"))),
         start=then["start"],
         end=then["end"],
         run_time=then["run_time"],
@@ -193,6 +195,7 @@ def _described(asked: pl.DataFrame, became: pl.DataFrame) -> pl.DataFrame:
         kind=then["kind"],
         cpu_time=then["cpu_time"],
         max_memory=then["max_memory"],
+        io_bytes=then["io_read"] + then["io_written"],
         cpus_used=then["cpus_given"],
         wait=(then["start"] - pl.col("submit")).clip(0),
         # A log without nodes (SWF) counts processors, which on its machines were nodes.

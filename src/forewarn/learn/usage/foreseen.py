@@ -1,0 +1,76 @@
+"""What is foreseen of some jobs: for each number a distribution, from which quantiles and chances are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forewarn.learn.usage.levels import Levels
+from forewarn.learn.usage.quantities import Quantity
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Distributions:
+    """One quantity of many jobs, as chances to stay at or below the borders of its bins."""
+
+    quantity: Quantity
+    borders: Floats
+    below: Floats  # jobs × borders, as the trees say
+    levels: Levels  # what holds of that
+
+    def quantile(self, level: float) -> Floats:
+        """What each job stays at or below with this chance. Never beyond what was ever seen."""
+        said = self.levels.to_say(level)
+        after = np.clip((self.below < said).sum(axis=1), 1, len(self.borders) - 1)
+        rows = np.arange(len(self.below))
+        low, high = self.below[rows, after - 1], self.below[rows, after]
+        part = np.clip((said - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
+        place = self.borders[after - 1] + part * (self.borders[after] - self.borders[after - 1])
+        return self.quantity.unscaled(place)
+
+    def over(self, value: Floats | float) -> Floats:
+        """The chance of each job to go beyond a value, one for all or one for each; NaN for NaN."""
+        place = np.broadcast_to(self.quantity.scaled(np.asarray(value, np.float64)), len(self.below))
+        after = np.clip(np.searchsorted(self.borders, place, side="left"), 1, len(self.borders) - 1)
+        rows = np.arange(len(self.below))
+        width = self.borders[after] - self.borders[after - 1]
+        part = np.clip((place - self.borders[after - 1]) / width, 0.0, 1.0)
+        low, high = self.below[rows, after - 1], self.below[rows, after]
+        return np.where(np.isnan(place), np.nan, 1.0 - self.levels(low + part * (high - low)))
+
+    def said(self, value: Floats) -> Floats:
+        """The chance that holds of staying at or below: of what came true, even if the levels hold."""
+        return 1.0 - self.over(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """All that is foreseen of some jobs. What their cluster's history does not tell is None.
+
+    Memory is counted a node: the largest task's use, times the tasks that share a node.
+    """
+
+    run_time: Distributions | None
+    memory: Distributions | None  # of a task, or of what else `units_per_node` counts
+    cpu_efficiency: Distributions | None
+    io_rate: Distributions | None
+    units_per_node: Floats
+    rests_on: dict[str, int]  # jobs that each was learnt from
+
+    def over_limit(self, seconds: Floats | float) -> Floats | None:
+        """The chance to need longer than a limit, whatever limit was asked."""
+        return None if self.run_time is None else self.run_time.over(seconds)
+
+    def over_memory(self, bytes_a_node: Floats | float) -> Floats | None:
+        """The chance to need more memory on a node than this, whatever was asked."""
+        if self.memory is None:
+            return None
+        return self.memory.over(np.asarray(bytes_a_node, np.float64) / self.units_per_node)
+
+    def memory_quantile(self, level: float) -> Floats | None:
+        """Bytes a node that are enough with this chance."""
+        return None if self.memory is None else self.memory.quantile(level) * self.units_per_node

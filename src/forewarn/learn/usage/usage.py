@@ -1,0 +1,216 @@
+"""The part of a model that foresees run time, memory, CPU efficiency and I/O."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forewarn.errors import BundleError, MissingExtraError
+from forewarn.learn.split import settled
+from forewarn.learn.table import Table
+from forewarn.learn.usage.foreseen import Distributions, Foreseen
+from forewarn.learn.usage.levels import Levels
+from forewarn.learn.usage.quantities import (
+    MADE_FROM,
+    QUANTITIES,
+    Quantity,
+    Target,
+    anchors,
+    targets,
+    units_per_node,
+)
+
+if TYPE_CHECKING:
+    from forewarn.learn.usage.hazard import Example, Hazard
+
+FACTS = "usage.json"
+FEWEST = 200  # exact values below which nothing is learnt of a quantity
+Cuts = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """How one quantity is foreseen."""
+
+    quantity: Quantity
+    columns: tuple[str, ...]
+    anchors: tuple[str, ...]
+    hazard: Hazard
+    levels: Levels
+    jobs: int  # learnt from
+
+    def foresee(self, known: Mapping[str, NDArray[Any]], rows: int) -> Distributions:
+        """The distributions of jobs of which these columns are known."""
+        below = self.hazard.below(
+            _stacked(known, self.columns, rows), _anchored(known, self.anchors, self.quantity, rows)
+        )
+        return Distributions(self.quantity, self.hazard.borders, below, self.levels)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The quantities that a cluster's history tells of; one at least."""
+
+    parts: Mapping[str, Part]
+
+    @classmethod
+    def fit(
+        cls, table: Table, cuts: Cuts, features: tuple[str, ...], *, seed: int, threads: int
+    ) -> Self | None:
+        """Learn from a table what these features tell; None where its history tells of no usage.
+
+        With the blocks that the model of failure has: trees are fitted on the first, as far as the second
+        says; the third sets the levels right; then the trees are fitted again on all three.
+        """
+        known = columns_of(table, features)
+        parts = {}
+        for name, target in targets(table).items():
+            made = _fit(QUANTITIES[name], target, table, known, cuts, seed, threads)
+            if made is not None:
+                parts[name] = made
+        return cls(parts) if parts else None
+
+    def foresee(self, part: Table) -> Foreseen:
+        """What is foreseen of some jobs, as of the moment of the table's phase."""
+        names = {name for p in self.parts.values() for name in (*p.columns, *p.anchors)}
+        derived = anchors(part)
+        known = {name: derived[name] if name in derived else part.column(name) for name in names}
+        said = {name: p.foresee(known, len(part.values)) for name, p in self.parts.items()}
+        return Foreseen(
+            **{name: said.get(name) for name in QUANTITIES},
+            units_per_node=units_per_node(part),
+            rests_on={name: p.jobs for name, p in self.parts.items()},
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write JSON and the boosters' native files into a folder that exists."""
+        facts = {
+            name: {
+                "columns": list(part.columns),
+                "anchors": list(part.anchors),
+                "levels": part.levels.to_json(),
+                "jobs": part.jobs,
+                "hazard": part.hazard.save(folder / f"{name}.ubj"),
+            }
+            for name, part in self.parts.items()
+        }
+        (folder / FACTS).write_text(json.dumps(facts, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """What was saved there. Raises `BundleError` for anything else."""
+        try:
+            facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+            parts = {}
+            for name, value in facts.items():
+                columns, own = tuple(value["columns"]), tuple(value["anchors"])
+                hazard = _hazard().Hazard.load(folder, value["hazard"], len(columns) + 1 + len(own))
+                levels = Levels.from_json(value["levels"])
+                parts[name] = Part(QUANTITIES[name], columns, own, hazard, levels, int(value["jobs"]))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BundleError(f"{folder / FACTS} cannot be read: {error!r}; train again") from error
+        return cls(parts)
+
+
+def columns_of(table: Table, features: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    """The features and what is made of them, by name."""
+    allowed = set(features)
+    made = {name: table.column(name) for name in features if name in table.names}
+    derived = anchors(table)
+    return made | {name: derived[name] for name, source in MADE_FROM.items() if source in allowed}
+
+
+def blocks(table: Table, target: Target, cuts: Cuts) -> dict[str, NDArray[np.int64]]:
+    """Rows with a value, of each block what was known at its cut; `learnt` is all before the test."""
+    there = target.known & (table.known >= 0)
+    first, second, third = cuts
+
+    def between(begin: int, end: int) -> NDArray[np.int64]:
+        return np.flatnonzero(there & (table.submit >= begin) & (table.submit < end))
+
+    return {
+        "train": settled(table, between(-(2**62), first), first),
+        "search": settled(table, between(first, second), second),
+        "calibrate": settled(table, between(second, third), third),
+        "learnt": settled(table, between(-(2**62), third), third),
+        "test": between(third, 2**62),
+    }
+
+
+def _fit(
+    quantity: Quantity,
+    target: Target,
+    table: Table,
+    known: Mapping[str, NDArray[Any]],
+    cuts: Cuts,
+    seed: int,
+    threads: int,
+) -> Part | None:
+    rows = blocks(table, target, cuts)
+    train = rows["train"]
+    if target.exact[train].sum() < FEWEST or len(np.unique(target.value[train])) < 2:
+        return None
+    hazard = _hazard()
+    names = tuple(known)
+    own = tuple(name for name in quantity.anchors if name in known and _says(known[name][train]))
+
+    def example(which: str, columns: tuple[str, ...]) -> Example:
+        some = {name: known[name][rows[which]] for name in (*columns, *own)}
+        count = len(rows[which])
+        return hazard.Example(
+            _stacked(some, columns, count),
+            _anchored(some, own, quantity, count),
+            quantity.scaled(target.value[rows[which]]),
+            target.exact[rows[which]],
+        )
+
+    picked = hazard.best_columns(example("train", names), seed=seed, threads=threads)
+    columns = tuple(names[place] for place in picked)
+    first, rounds = hazard.Hazard.fit(
+        example("train", columns), example("search", columns), seed=seed, threads=threads
+    )
+    later = example("calibrate", columns)
+    unheld = Distributions(quantity, first.borders, first.below(later.values, later.anchors), Levels.plain())
+    value = target.value[rows["calibrate"]]
+    levels = Levels.fit(unheld.said(value), later.exact)
+    last, _ = hazard.Hazard.fit(example("learnt", columns), None, seed=seed, threads=threads, rounds=rounds)
+    return Part(quantity, columns, own, last, levels, len(rows["learnt"]))
+
+
+def _says(column: NDArray[Any]) -> bool:
+    there = column[np.isfinite(column)]
+    return len(there) > 0 and bool((there != there[0]).any())
+
+
+def _stacked(known: Mapping[str, NDArray[Any]], names: tuple[str, ...], rows: int) -> NDArray[np.float32]:
+    made = np.empty((rows, len(names)), np.float32)
+    for place, name in enumerate(names):
+        made[:, place] = known[name]
+    return made
+
+
+def _anchored(
+    known: Mapping[str, NDArray[Any]], names: tuple[str, ...], quantity: Quantity, rows: int
+) -> NDArray[np.float32]:
+    made = np.empty((rows, len(names)), np.float32)
+    for place, name in enumerate(names):
+        made[:, place] = quantity.scaled(np.asarray(known[name], np.float64))
+    return made
+
+
+def _hazard() -> ModuleType:
+    """The part that needs XGBoost, loaded where there is something to boost."""
+    try:
+        from forewarn.learn.usage import hazard
+    except (ImportError, OSError) as error:
+        raise MissingExtraError(
+            f"usage needs XGBoost, which cannot be loaded ({error}): pip install 'forewarn[train]'"
+        ) from error
+    return hazard
