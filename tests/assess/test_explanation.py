@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import numpy as np
@@ -88,7 +89,7 @@ def test_reasons_add_up(table: Table, bundle: Bundle) -> None:
         assert len(named) <= 5
         assert [abs(r.weight) for r in named] == sorted((abs(r.weight) for r in named), reverse=True)
         assert made[-1].risk_after == pytest.approx(risk[place], abs=1e-4)
-        for before, after in zip(made, made[1:], strict=False):
+        for before, after in pairwise(made):
             assert before.risk_after == after.risk_before
         told = [name for reason in made for name in reason.features]
         assert len(told) == len(set(told)), "no column twice"
@@ -99,7 +100,10 @@ def test_both_directions_are_told(table: Table, bundle: Bundle) -> None:
     rows = np.flatnonzero(table.labelled)[-400:]
     matrix = bundle.assembly.matrix(table, rows)
     signs = [
-        {math.copysign(1, reason.weight) for reason in reasons(bundle, matrix, values_of(table, row), row=place)}
+        {
+            math.copysign(1, reason.weight)
+            for reason in reasons(bundle, matrix, values_of(table, row), row=place)
+        }
         for place, row in enumerate(rows[:40])
     ]
     assert {1.0, -1.0} in signs
@@ -155,7 +159,13 @@ def test_others_are_told_in_aggregate_only() -> None:
 
 def test_the_waterfall_is_a_figure() -> None:
     made = [
-        Reason(what="your last 4 jobs <failed> & so on " * 12, group="a", weight=2.0, risk_before=0.1, risk_after=0.5),
+        Reason(
+            what="your last 4 jobs <failed> & so on " * 12,
+            group="a",
+            weight=2.0,
+            risk_before=0.1,
+            risk_after=0.5,
+        ),
         Reason(what="memory", group="b", weight=-0.5, risk_before=0.5, risk_after=0.4),
     ]
     figure = waterfall_svg(made)

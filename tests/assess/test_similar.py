@@ -35,7 +35,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def keep(store: Store, *jobs: Job) -> None:
     seen = [
-        Observation(seen_at=one.end or one.submit, source="test", reconstructed=True, record=one) for one in jobs
+        Observation(seen_at=one.end or one.submit, source="test", reconstructed=True, record=one)
+        for one in jobs
     ]
     with store.writing() as writer:
         writer.observe("job", to_frame(seen))

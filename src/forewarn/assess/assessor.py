@@ -125,9 +125,7 @@ class Assessor:
         machine = self.machine
         return fitness(job, machine.nodes, machine.partitions, machine.health) if machine.nodes else None
 
-    def _brief(
-        self, table: Table, row: int, job: Job, said: Spoken, foreseen: Foreseen | None
-    ) -> Assessment:
+    def _brief(self, table: Table, row: int, job: Job, said: Spoken, foreseen: Foreseen | None) -> Assessment:
         return Assessment(
             cluster=self.cluster,
             job_id=job.job_id or None,

@@ -198,7 +198,5 @@ def tally(found: tuple[SimilarJob, ...], whose: str = "your") -> str | None:
         for outcome, words in _IN_WORDS.items()
         if (number := outcomes.get(outcome, 0))
     ]
-    number = "" if len(found) == 1 else "all " if failed == len(found) > 2 else f"{failed} "
-    return ", ".join([f"{which} {number}failed".replace("  ", " "), *how])
-
-
+    many = "" if len(found) == 1 else "all " if failed == len(found) > 2 else f"{failed} "
+    return ", ".join([f"{which} {many}failed".replace("  ", " "), *how])

@@ -30,9 +30,7 @@ STALE = 600  # seconds after which it is read again
 
 
 @contextmanager
-def knowledge(
-    config: Config, *, cluster: str | None, user: str, at: int
-) -> Iterator[tuple[Store, Assessor]]:
+def knowledge(config: Config, *, cluster: str | None, user: str, at: int) -> Iterator[tuple[Store, Assessor]]:
     """A store and an assessor over it; `StoreError` where there is nothing to know."""
     own = config.model is not None
     if own:

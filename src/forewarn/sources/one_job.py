@@ -38,4 +38,8 @@ def only_job(batches: Iterable[Batch], asked: JobId) -> list[Batch]:
 def only_users(batches: Iterable[Batch], user: str | None) -> Iterator[Batch]:
     """The rows of one user's jobs; without a user, all."""
     for batch in batches:
-        yield batch if user is None else Batch(batch.kind, batch.frame.filter(pl.col("user") == user), batch.bad)
+        yield (
+            batch
+            if user is None
+            else Batch(batch.kind, batch.frame.filter(pl.col("user") == user), batch.bad)
+        )

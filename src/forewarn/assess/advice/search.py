@@ -153,7 +153,9 @@ def _time(s: Situation, before: Risk) -> Iterator[Move]:
     assert high is not None
     defaulted = "time_limit" in (s.job.defaulted or "").split(",")
     yield Move(
-        Change(option="time", before=None if defaulted else format_duration(asked), after=format_duration(new)),
+        Change(
+            option="time", before=None if defaulted else format_duration(asked), after=format_duration(new)
+        ),
         replace(s.job, time_limit=new),
         before.with_time(over),
         f"ask for {time_in_words(new)} instead of {time_in_words(asked)}",

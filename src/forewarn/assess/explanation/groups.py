@@ -37,7 +37,9 @@ _SIZE = (
     *("cpus_per_node", "cpus_power_of_two", "cpus_given", "nodes_given"),
 )
 _OF_THE_USER = "user|user_request|user_name"
-_GROWING = "in_flight|running|since_submit|newest_stage|newest_elapsed|newest_ratio|flight_risk|running_elapsed"
+_GROWING = (
+    "in_flight|running|since_submit|newest_stage|newest_elapsed|newest_ratio|flight_risk|running_elapsed"
+)
 _LIMIT = "limit15|run_time|limit_ratio|last_run_time|last_hit|limit_change|limit_fail_ratio"
 # The first that matches the whole name decides.
 _RULES: tuple[tuple[str, Group], ...] = (

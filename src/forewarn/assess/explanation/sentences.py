@@ -219,7 +219,7 @@ def sentence(
     group: Group,
     values: Values,
     *,
-    categories: Mapping[str, str] = {},  # noqa: B006 - never changed
+    categories: Mapping[str, str] = {},
     profile: str | None = None,
     whose: str = "your",
 ) -> str:
@@ -248,5 +248,3 @@ def sentence(
         )
         said = f"{named}: {said}"
     return said
-
-

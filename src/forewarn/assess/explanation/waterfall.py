@@ -40,7 +40,7 @@ def waterfall_svg(reasons: Sequence[Reason], *, start: str = "the average job") 
     drawn: list[str] = []
     y = 26
     bars: list[tuple[float, int]] = []  # where each ends across, and its middle
-    rows = [(start, None, 0.0, told[0][1])]
+    rows: list[tuple[str, Reason | None, float, float]] = [(start, None, 0.0, told[0][1])]
     rows += [(reason.what, reason, before, after) for reason, before, after in told]
     rows.append(("this job", None, 0.0, told[-1][2]))
     for words, of_reason, before, after in rows:
@@ -56,7 +56,8 @@ def waterfall_svg(reasons: Sequence[Reason], *, start: str = "the average job") 
         y += height + _GAP
     grid = [
         f'<path class="grid" d="M{_across(value, top):.1f} 20V{y - _GAP + 4}"/>'
-        f'<text class="soft" x="{_across(value, top):.1f}" y="13" text-anchor="middle">{percent(value)}</text>'
+        f'<text class="soft" x="{_across(value, top):.1f}" y="13" text-anchor="middle">'
+        f"{percent(value)}</text>"
         for value in (top * share / 5 for share in range(6))
     ]
     title = f"The risk of failure goes from {percent(told[0][1])} to {percent(told[-1][2])}"
@@ -81,7 +82,8 @@ def _words(lines: Sequence[str], middle: int, *, bold: bool) -> list[str]:
     first = middle - (len(lines) - 1) * _LINE / 2 + 4.5
     look = ' class="by"' if bold else ""
     return [
-        f'<text{look} x="{LABELS - 14}" y="{first + place * _LINE:.1f}" text-anchor="end">{escape(line)}</text>'
+        f'<text{look} x="{LABELS - 14}" y="{first + place * _LINE:.1f}" text-anchor="end">'
+        f"{escape(line)}</text>"
         for place, line in enumerate(lines)
     ]
 

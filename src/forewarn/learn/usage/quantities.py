@@ -21,9 +21,7 @@ MOST_EFFICIENT = 1.5  # CPU time over what was given: more is a wrong count, not
 # Ended by something that had nothing to do with how long the job still had to run, so all that is known is
 # that it runs longer. A job that failed by itself, or that its user cancelled, tells nothing of the kind:
 # taking those as censored too was worse on SDSC-SP2 (pinball 1.21 against 1.18) and no better on CTC-SP2.
-CUT_SHORT = tuple(
-    str(o) for o in (Outcome.TIMEOUT, Outcome.DEADLINE, Outcome.NODE_FAIL, Outcome.PREEMPTED)
-)
+CUT_SHORT = tuple(str(o) for o in (Outcome.TIMEOUT, Outcome.DEADLINE, Outcome.NODE_FAIL, Outcome.PREEMPTED))
 
 
 @dataclass(frozen=True, slots=True)

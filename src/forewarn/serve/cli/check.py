@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 )
 @click.option("--at", metavar="MOMENT", help="As if it were submitted then.  [default: now]")
 @click.option("--diff", is_flag=True, help="Show the first advice as a diff of the script.")
-@click.option("--fix", is_flag=True, help="Write the advised script beside it: job.sbatch to job.fixed.sbatch.")
+@click.option(
+    "--fix", is_flag=True, help="Write the advised script beside it: job.sbatch to job.fixed.sbatch."
+)
 @click.option("--test-only/--no-test-only", default=True, help="Ask `sbatch --test-only` too, where it is.")
 @json_option
 @click.pass_context

@@ -10,9 +10,10 @@ from pathlib import Path
 from forewarn.errors import CommandError, RefusedError, UsageError
 from forewarn.sources.base import Batch, Options
 from forewarn.sources.clock import Clock
+from forewarn.sources.commands.details import read_details
 from forewarn.sources.commands.runner import Runner
 from forewarn.sources.commands.sdiag import read_sdiag
-from forewarn.sources.live import Diagnosis, Load, Piece, Submission
+from forewarn.sources.live import Diagnosis, JobDetails, Load, Piece, Submission
 from forewarn.sources.one_job import asked_id, only_job, only_users
 from forewarn.sources.sacct import SacctSource
 from forewarn.sources.scontrol import ScontrolSource
@@ -146,6 +147,10 @@ class CommandScheduler:
             if error.code != _UNKNOWN_JOB:
                 raise
             yield from only_job(self._accounts(("-j", str(asked.number)), []), asked)
+
+    def details(self, job_id: str) -> JobDetails:
+        """See `Scheduler`."""
+        return read_details(self.runner, asked_id(job_id))
 
     def _shown(self, *what: str) -> Iterator[Batch]:
         """-a: hidden partitions too; -d -o: what a job was given, a line each."""
