@@ -13,19 +13,21 @@ import numpy as np
 
 from forewarn.assess.advice import advise
 from forewarn.assess.advice.search import Situation
-from forewarn.assess.assessment import Assessment, Finding
+from forewarn.assess.assessment import Assessment, Finding, NodeFitness, Oddness
 from forewarn.assess.champions import FEATURE_SETS, Champions
 from forewarn.assess.explanation import reasons
 from forewarn.assess.machine import Machine
 from forewarn.assess.needs import ForeseenNeeds
 from forewarn.assess.node_health import fitness
-from forewarn.assess.oddness import odd
+from forewarn.assess.oddness import oddities
+from forewarn.assess.oddness.usual import usual_of
 from forewarn.assess.routing import Spoken, speak
 from forewarn.assess.similar import similar_jobs
 from forewarn.assess.usage import resources, run_time
 from forewarn.assess.verdict import judged
 from forewarn.features.present import Phase, Present
 from forewarn.job.record import Job
+from forewarn.learn.bundle import Bundle
 from forewarn.learn.table import Table, table_of_now
 from forewarn.learn.usage.foreseen import Foreseen
 from forewarn.store.base import Store
@@ -63,7 +65,7 @@ class Assessor:
         said = self._speak(table)[0]
         made = self._brief(table, 0, job, said, self._foreseen(table))
         made = replace(made, findings=tuple(findings), nodes=self._nodes(job))
-        made = replace(made, oddness=odd(job, self._store, self.machine, self._bundle(table), table))
+        made = replace(made, oddness=self._oddness(job))
         if said.champion and said.matrix:
             values = {name: float(table.column(name)[0]) for name in table.names}
             made = replace(made, reasons=reasons(said.champion.bundle, said.matrix, values, whose=whose))
@@ -113,17 +115,22 @@ class Assessor:
             recent_rate=self._present.recent_failure_rate,
         )
 
-    def _bundle(self, table: Table):
+    def _bundle(self, table: Table) -> Bundle | None:
         found = (self._champions.get(table.phase, feature_set) for feature_set in FEATURE_SETS)
         return next((champion.bundle for champion in found if champion), None)
 
     def _foreseen(self, table: Table) -> Foreseen | None:
         bundle = self._bundle(table)
-        return bundle.usage.foresee(table) if bundle and bundle.usage else None
+        usage = getattr(bundle, "usage", None)
+        return usage.foresee(table) if usage else None
 
-    def _nodes(self, job: Job):
+    def _nodes(self, job: Job) -> NodeFitness | None:
         machine = self.machine
         return fitness(job, machine.nodes, machine.partitions, machine.health) if machine.nodes else None
+
+    def _oddness(self, job: Job) -> Oddness:
+        usual = usual_of(self._store, self.cluster, job.user, self.at) if job.user else None
+        return Oddness(oddities=oddities(job, self.machine.nodes, self.machine.partitions, usual))
 
     def _brief(self, table: Table, row: int, job: Job, said: Spoken, foreseen: Foreseen | None) -> Assessment:
         return Assessment(

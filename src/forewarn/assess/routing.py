@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from forewarn.assess.assessment import CauseOfFailure, Failure, Route
 from forewarn.assess.champions import FEATURE_SETS, Champion, Champions
+from forewarn.learn.causes import Causes
 from forewarn.learn.families.base import probabilities
 from forewarn.learn.matrix import Matrix
 from forewarn.learn.table import Table
@@ -76,18 +77,18 @@ def _of(
             warns=bool(p[place] >= bundle.chosen.value),
             base_rate=bundle.base_rate,
             rests_on=bundle.jobs,
-            causes=_causes(champion, causes[place]) if causes is not None else (),
+            causes=by_cause(bundle.causes, causes[place]) if bundle.causes and causes is not None else (),
         )
         route = _route(table, passed[row], champion)
         made.append(Spoken(route, failure, champion, matrix.rows(np.array([place]))))
     return made
 
 
-def _causes(champion: Champion, by_cause: NDArray[np.float64]) -> tuple[CauseOfFailure, ...]:
-    assert champion.bundle.causes
+def by_cause(causes: Causes, probabilities: NDArray[np.float64]) -> tuple[CauseOfFailure, ...]:
+    """The probability of failing of each cause, the likeliest first."""
     found = [
         CauseOfFailure(outcome=cause.outcome, kind=cause.kind, probability=float(p))
-        for cause, p in zip(champion.bundle.causes.causes, by_cause, strict=True)
+        for cause, p in zip(causes.causes, probabilities, strict=True)
     ]
     return tuple(sorted(found, key=lambda cause: -cause.probability))
 

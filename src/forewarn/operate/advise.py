@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from forewarn.assess.advice.written import for_job
-from forewarn.assess.assessment import Assessment
+from forewarn.assess.assessment import Advice, Assessment
 from forewarn.learn.serving import Serving
 from forewarn.operate.predict import WAITING, Wanted, assess_live, keep_predictions
 from forewarn.sources.live import Scheduler
@@ -29,7 +29,7 @@ def advise(
     return [replace(made, advice=_typed(made)) for made in said]
 
 
-def _typed(made: Assessment) -> tuple:
+def _typed(made: Assessment) -> tuple[Advice, ...]:
     if made.state not in WAITING or made.job_id is None:
         return ()
     return tuple(for_job(advice, made.job_id) for advice in made.advice)

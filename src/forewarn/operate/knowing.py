@@ -1,8 +1,8 @@
 """What can be known of jobs here: the site's store and models, or, on a login node, a person's own.
 
-An ordinary user has no access to the site's store. For them a bundle that somebody exported (it holds nobody's
-data) and their own history by `sacct` are enough: that is kept in their own home, and read again when it is
-some minutes old.
+An ordinary user has no access to the site's store. For them a bundle that somebody exported (it holds
+nobody's data) and their own history by `sacct` are enough: that is kept in their own home, and read again
+when it is some minutes old.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ def rounded_memory(amount: float) -> int:
     >>> [rounded_memory(x * 2**30) / 2**30 for x in (0.9, 3.1, 24.3, 250)]
     [0.9375, 3.125, 25.0, 256.0]
     """
-    step = max(64 * _MIB, 2 ** floor(log2(max(amount, 1))) // 16)
+    step = max(64 * _MIB, (1 << floor(log2(max(amount, 1)))) // 16)
     return ceil(amount / step) * step
 
 

@@ -66,7 +66,6 @@ class Move:
 
 def advise(situation: Situation) -> tuple[Advice, ...]:
     """What to change, the best first: all that makes a difference together, then each alone."""
-    job = situation.job
     before = risk_of(situation.failure, situation.needs, situation.memory, situation.limit)
     moves = [*_memory(situation, before), *_time(situation, before), *_exclude(situation, before)]
     if not moves:
