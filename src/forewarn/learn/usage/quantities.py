@@ -21,9 +21,7 @@ MOST_EFFICIENT = 1.5  # CPU time over what was given: more is a wrong count, not
 # Ended by something that had nothing to do with how long the job still had to run, so all that is known is
 # that it runs longer. A job that failed by itself, or that its user cancelled, tells nothing of the kind:
 # taking those as censored too was worse on SDSC-SP2 (pinball 1.21 against 1.18) and no better on CTC-SP2.
-CUT_SHORT = tuple(
-    str(o) for o in (Outcome.TIMEOUT, Outcome.DEADLINE, Outcome.NODE_FAIL, Outcome.PREEMPTED)
-)
+CUT_SHORT = tuple(str(o) for o in (Outcome.TIMEOUT, Outcome.DEADLINE, Outcome.NODE_FAIL, Outcome.PREEMPTED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class Quantity:
     name: str
     logarithmic: bool
     anchors: tuple[str, ...]  # columns in the same unit, from which a bin's distance is a column too
-    least: float = 0.0  # values below are none
+    bins: int = 48
 
     def scaled(self, value: Floats) -> Floats:
         """On the scale of the bins."""
@@ -69,11 +67,9 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
                     *(f"{e}_{what}" for e in HISTORIES for what in ("run_time", "last_run_time")),
                 ),
             ),
-            Quantity(
-                "memory", True, ("unit_memory", "similar_memory", *(f"{e}_memory" for e in HISTORIES)), 1.0
-            ),
-            Quantity("cpu_efficiency", False, ()),
-            Quantity("io_rate", True, ()),
+            Quantity("memory", True, ("unit_memory", "similar_memory", *(f"{e}_memory" for e in HISTORIES))),
+            Quantity("cpu_efficiency", False, (), 24),
+            Quantity("io_rate", True, (), 24),
         )
     }
 )

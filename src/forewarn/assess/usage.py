@@ -1,0 +1,65 @@
+"""What is said of a job's run time and resources, made from what was foreseen of it."""
+
+from __future__ import annotations
+
+import math
+
+from forewarn.assess.assessment import Quantiles, Resources, RunTime
+from forewarn.job.units import UNLIMITED
+from forewarn.learn.table import Table
+from forewarn.learn.usage import Foreseen
+from forewarn.learn.usage.foreseen import Distributions
+from forewarn.learn.usage.judging import ENOUGH
+
+LEVELS = (0.1, 0.5, 0.9)
+
+
+def limit_of(part: Table, row: int) -> int | None:
+    """Seconds that a job asked for, None for no limit at all or one that is not known."""
+    limit = float(part.column("time_limit")[row])
+    return None if math.isnan(limit) or limit >= UNLIMITED else int(limit)
+
+
+def memory_of(part: Table, row: int) -> int | None:
+    """Bytes a node that a job asked for. None where it asked for none, or for all of a node."""
+    total, nodes = (float(part.column(name)[row]) for name in ("memory", "nodes"))
+    return None if not total > 0 else int(total / (nodes if nodes >= 1 else 1.0))
+
+
+def run_time(foreseen: Foreseen, row: int, limit: int | None) -> RunTime | None:
+    """How long one of the jobs will run, and the chance that it needs longer than a limit."""
+    if foreseen.run_time is None:
+        return None
+    over = None if limit is None else foreseen.over_limit(limit)
+    return RunTime(
+        seconds=_quantiles(foreseen.run_time, row),
+        limit=limit,
+        over_limit=None if over is None else float(over[row]),
+        rests_on=foreseen.rests_on["run_time"],
+    )
+
+
+def resources(
+    foreseen: Foreseen, row: int, memory_asked: int | None, *, enough: float = ENOUGH
+) -> Resources | None:
+    """What one of the jobs will use; the request of memory is enough with this chance."""
+    parts = ("memory", "cpu_efficiency", "io_rate")
+    if all(getattr(foreseen, name) is None for name in parts):
+        return None
+    units = float(foreseen.units_per_node[row])
+    request = foreseen.memory_quantile(enough)
+    over = None if memory_asked is None else foreseen.over_memory(memory_asked)
+    return Resources(
+        memory=foreseen.memory and _quantiles(foreseen.memory, row, units),
+        memory_request=None if request is None else float(request[row]),
+        memory_asked=memory_asked,
+        over_memory=None if over is None else float(over[row]),
+        cpu_efficiency=foreseen.cpu_efficiency and _quantiles(foreseen.cpu_efficiency, row),
+        io_rate=foreseen.io_rate and _quantiles(foreseen.io_rate, row),
+        rests_on=max(foreseen.rests_on.get(name, 0) for name in parts),
+    )
+
+
+def _quantiles(told: Distributions, row: int, times: float = 1.0) -> Quantiles:
+    low, median, high = (float(told.quantile(level)[row]) * times for level in LEVELS)
+    return Quantiles(low=low, median=median, high=high)
