@@ -1,56 +1,65 @@
-"""What a model foresees of a job's use, as it stands in an assessment."""
+"""What is said of a job's run time and resources, made from what was foreseen of it."""
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
 from forewarn.assess.assessment import Quantiles, Resources, RunTime
-from forewarn.assess.oddness.machine import limit
-from forewarn.assess.oddness.request import Request
-from forewarn.job.record import Job
-from forewarn.learn.usage.foreseen import Distributions, Floats, Foreseen
+from forewarn.job.units import UNLIMITED
+from forewarn.learn.table import Table
+from forewarn.learn.usage import Foreseen
+from forewarn.learn.usage.foreseen import Distributions
+from forewarn.learn.usage.judging import ENOUGH
 
-ENOUGH = 0.95  # the chance with which a request for memory is to be enough
+LEVELS = (0.1, 0.5, 0.9)
 
 
-def run_time(foreseen: Foreseen, row: int, job: Job) -> RunTime | None:
-    """How long it will run, and whether its limit is enough."""
-    seconds = _quantiles(foreseen.run_time, row)
-    if seconds is None:
+def limit_of(part: Table, row: int) -> int | None:
+    """Seconds that a job asked for, None for no limit at all or one that is not known."""
+    limit = float(part.column("time_limit")[row])
+    return None if math.isnan(limit) or limit >= UNLIMITED else int(limit)
+
+
+def memory_of(part: Table, row: int) -> int | None:
+    """Bytes a node that a job asked for. None where it asked for none, or for all of a node."""
+    total, nodes = (float(part.column(name)[row]) for name in ("memory", "nodes"))
+    return None if not total > 0 else int(total / (nodes if nodes >= 1 else 1.0))
+
+
+def run_time(foreseen: Foreseen, row: int, limit: int | None) -> RunTime | None:
+    """How long one of the jobs will run, and the chance that it needs longer than a limit."""
+    if foreseen.run_time is None:
         return None
-    asked = limit(job.time_limit)
-    over = foreseen.over_limit(float(asked)) if asked else None
+    over = None if limit is None else foreseen.over_limit(limit)
     return RunTime(
-        seconds=seconds, limit=asked, over_limit=_at(over, row), rests_on=foreseen.rests_on["run_time"]
+        seconds=_quantiles(foreseen.run_time, row),
+        limit=limit,
+        over_limit=None if over is None else float(over[row]),
+        rests_on=foreseen.rests_on["run_time"],
     )
 
 
-def resources(foreseen: Foreseen, row: int, job: Job) -> Resources | None:
-    """What it will use, and whether its memory is enough."""
-    memory = _quantiles(foreseen.memory, row, float(foreseen.units_per_node[row]))
-    efficiency = _quantiles(foreseen.cpu_efficiency, row)
-    io_rate = _quantiles(foreseen.io_rate, row)
-    if memory is None and efficiency is None and io_rate is None:
+def resources(
+    foreseen: Foreseen, row: int, memory_asked: int | None, *, enough: float = ENOUGH
+) -> Resources | None:
+    """What one of the jobs will use; the request of memory is enough with this chance."""
+    parts = ("memory", "cpu_efficiency", "io_rate")
+    if all(getattr(foreseen, name) is None for name in parts):
         return None
-    asked = Request.of(job).memory_a_node
-    over = foreseen.over_memory(float(asked)) if asked else None
+    units = float(foreseen.units_per_node[row])
+    request = foreseen.memory_quantile(enough)
+    over = None if memory_asked is None else foreseen.over_memory(memory_asked)
     return Resources(
-        memory=memory,
-        memory_request=_at(foreseen.memory_quantile(ENOUGH), row),
-        memory_asked=asked,
-        over_memory=_at(over, row),
-        cpu_efficiency=efficiency,
-        io_rate=io_rate,
-        rests_on=max(count for name, count in foreseen.rests_on.items() if name != "run_time"),
+        memory=foreseen.memory and _quantiles(foreseen.memory, row, units),
+        memory_request=None if request is None else float(request[row]),
+        memory_asked=memory_asked,
+        over_memory=None if over is None else float(over[row]),
+        cpu_efficiency=foreseen.cpu_efficiency and _quantiles(foreseen.cpu_efficiency, row),
+        io_rate=foreseen.io_rate and _quantiles(foreseen.io_rate, row),
+        rests_on=max(foreseen.rests_on.get(name, 0) for name in parts),
     )
 
 
-def _quantiles(told: Distributions | None, row: int, times: float = 1.0) -> Quantiles | None:
-    if told is None:
-        return None
-    low, median, high = (float(told.quantile(level)[row]) * times for level in (0.1, 0.5, 0.9))
-    return None if np.isnan(median) else Quantiles(low=low, median=median, high=high)
-
-
-def _at(values: Floats | None, row: int) -> float | None:
-    return None if values is None or np.isnan(values[row]) else float(values[row])
+def _quantiles(told: Distributions, row: int, times: float = 1.0) -> Quantiles:
+    low, median, high = (float(told.quantile(level)[row]) * times for level in LEVELS)
+    return Quantiles(low=low, median=median, high=high)

@@ -4,6 +4,7 @@ manifest.json        what it is, and the hash of every other file
 model.json           columns, encoders, members with their weights, calibration, thresholds, abstention
 members/0-xgboost/   native files of each member
 causes/              native files of the models of causes, where there are any
+usage/               native files of what foresees run time and resources, where the history tells of any
 profiles.json        the mixture of job profiles, where there is one
 report.json, .html   how good it was
 """
@@ -31,8 +32,9 @@ from forewarn.learn.manifest import MODEL, Facts, FileFacts, Manifest, file_fact
 from forewarn.learn.matrix import Matrix
 from forewarn.learn.profiles import Profiles
 from forewarn.learn.thresholds import Threshold
+from forewarn.learn.usage import Usage
 
-PROFILES, CAUSES, MEMBERS = "profiles.json", "causes", "members"
+PROFILES, CAUSES, USAGE, MEMBERS = "profiles.json", "causes", "usage", "members"
 # Writes the report into the folder, told the hashes of the model's files, before the bundle is sealed.
 WriteReport = Callable[[Path, Mapping[str, FileFacts]], None]
 
@@ -51,6 +53,7 @@ class Bundle:
     jobs: int  # learnt from
     causes: Causes | None = None
     profiles: Profiles | None = None
+    usage: Usage | None = None
 
     @property
     def chosen(self) -> Threshold:
@@ -79,6 +82,9 @@ class Bundle:
             if self.causes:
                 (partial / CAUSES).mkdir()
                 self.causes.save(partial / CAUSES)
+            if self.usage:
+                (partial / USAGE).mkdir()
+                self.usage.save(partial / USAGE)
             if self.profiles:
                 (partial / PROFILES).write_text(json_text(self.profiles.to_json()), encoding="utf-8")
             (partial / MODEL).write_text(json_text(self._model()), encoding="utf-8")
@@ -110,7 +116,9 @@ class Bundle:
             profiles = None
             if PROFILES in manifest.files:
                 profiles = Profiles.from_json(json.loads((folder / PROFILES).read_text(encoding="utf-8")))
-            has_causes = any(name.startswith(f"{CAUSES}/") for name in manifest.files)
+            has_causes, has_usage = (
+                any(name.startswith(f"{part}/") for name in manifest.files) for part in (CAUSES, USAGE)
+            )
             return cls(
                 facts=manifest.facts,
                 assembly=Assembly.from_json(value["assembly"], profiles),
@@ -122,6 +130,7 @@ class Bundle:
                 jobs=value["jobs"],
                 causes=Causes.load(folder / CAUSES) if has_causes else None,
                 profiles=profiles,
+                usage=Usage.load(folder / USAGE) if has_usage else None,
             )
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise BundleError(

@@ -28,6 +28,8 @@ from forewarn.learn.report.words import fit_to_serve
 from forewarn.learn.split import gap, known_at, settled
 from forewarn.learn.table import Table
 from forewarn.learn.thresholds import threshold_for_f1
+from forewarn.learn.usage import Usage
+from forewarn.learn.usage.judging import judge
 
 BLOCKS = ("train", "search", "calibrate", "test")
 _NO_SEARCH = ("threads", "ray_address", "trials", "threshold")  # settings that make no other search
@@ -76,8 +78,17 @@ def train(
             seed=settings.seed,
             threads=settings.threads,
         )
+    with watch("run time and resources"):
+        usage = Usage.fit(
+            table,
+            fitted.parts.cuts,
+            fitted.assembly.features,
+            seed=settings.seed,
+            threads=settings.threads,
+        )
     with watch("judging"):
         report = _report(table, fitted, causes, settings, now, list(absence))
+        report["usage"] = judge(usage, table, fitted.parts.cuts) if usage else None
     bundle = Bundle(
         facts=Facts(
             cluster=table.cluster,
@@ -101,6 +112,7 @@ def train(
         jobs=len(fitted.learnt),
         causes=causes,
         profiles=fitted.profiles,
+        usage=usage,
     )
     return Trained(bundle, report, fitted.recipes)
 

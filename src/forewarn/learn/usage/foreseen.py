@@ -1,4 +1,4 @@
-"""What is foreseen of some jobs: for each number a distribution, from which quantiles and chances are read."""
+"""What is foreseen of some jobs: for each number a distribution, to read quantiles and chances from."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Quantity:
     name: str
     logarithmic: bool
     anchors: tuple[str, ...]  # columns in the same unit, from which a bin's distance is a column too
-    least: float = 0.0  # values below are none
+    bins: int = 48
 
     def scaled(self, value: Floats) -> Floats:
         """On the scale of the bins."""
@@ -67,11 +67,9 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
                     *(f"{e}_{what}" for e in HISTORIES for what in ("run_time", "last_run_time")),
                 ),
             ),
-            Quantity(
-                "memory", True, ("unit_memory", "similar_memory", *(f"{e}_memory" for e in HISTORIES)), 1.0
-            ),
-            Quantity("cpu_efficiency", False, ()),
-            Quantity("io_rate", True, ()),
+            Quantity("memory", True, ("unit_memory", "similar_memory", *(f"{e}_memory" for e in HISTORIES))),
+            Quantity("cpu_efficiency", False, (), 24),
+            Quantity("io_rate", True, (), 24),
         )
     }
 )

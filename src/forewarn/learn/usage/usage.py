@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
@@ -164,23 +165,23 @@ def _fit(
     def example(which: str, columns: tuple[str, ...]) -> Example:
         some = {name: known[name][rows[which]] for name in (*columns, *own)}
         count = len(rows[which])
-        return hazard.Example(
+        made: Example = hazard.Example(
             _stacked(some, columns, count),
             _anchored(some, own, quantity, count),
             quantity.scaled(target.value[rows[which]]),
             target.exact[rows[which]],
         )
+        return made
 
     picked = hazard.best_columns(example("train", names), seed=seed, threads=threads)
     columns = tuple(names[place] for place in picked)
-    first, rounds = hazard.Hazard.fit(
-        example("train", columns), example("search", columns), seed=seed, threads=threads
-    )
+    fit = partial(hazard.Hazard.fit, bins=quantity.bins, seed=seed, threads=threads)
+    first, rounds = fit(example("train", columns), example("search", columns))
     later = example("calibrate", columns)
     unheld = Distributions(quantity, first.borders, first.below(later.values, later.anchors), Levels.plain())
     value = target.value[rows["calibrate"]]
     levels = Levels.fit(unheld.said(value), later.exact)
-    last, _ = hazard.Hazard.fit(example("learnt", columns), None, seed=seed, threads=threads, rounds=rounds)
+    last, _ = fit(example("learnt", columns), None, rounds=rounds)
     return Part(quantity, columns, own, last, levels, len(rows["learnt"]))
 
 
