@@ -13,9 +13,9 @@ from forewarn.assess.node_health.suspicion import BELIEVED, Suspicion, suspicion
 from forewarn.store.base import Store
 
 SUSPECTED = 0.1  # share of false alarms among those that are only suspect
-FEWEST_FAILURES = 3  # for sick
+FEWEST_FAILURES = {"system": 4, "broke": 5, "lost": 3}  # below which a node is suspect at most
 FEWEST_CAMPAIGNS = 2  # of one user, name and day, that failures must come from
-# Users, below which a node is suspect at most: one user's jobs may fail for days, and always on one node.
+# The same of users: one user's jobs may fail for days, and always on one node.
 FEWEST_USERS = {"system": 2, "broke": 3, "lost": 1}
 TIMES = 2.0  # as many failures as expected, at the least
 _WAYS = {
@@ -64,7 +64,8 @@ def _of_jobs(found: Suspicion) -> Sequence[Evidence]:
     enough = found.campaigns >= FEWEST_CAMPAIGNS and found.failed >= TIMES * found.expected
     if found.q > SUSPECTED or found.well_again or not enough or found.last_failure is None:
         return ()
-    sick = found.q <= BELIEVED and found.failed >= FEWEST_FAILURES and found.users >= FEWEST_USERS[found.way]
+    plenty = found.failed >= FEWEST_FAILURES[found.way] and found.users >= FEWEST_USERS[found.way]
+    sick = plenty and found.q <= BELIEVED
     users = "one user" if found.users == 1 else f"{found.users} users"
     span = f"{found.span:g} days" if found.span != 1 else "day"
     by = "as on other nodes" if found.way == "lost" else "by how the same work fared elsewhere"

@@ -25,7 +25,7 @@ _LATELY = (0.125, 0.25, *SPANS[:-1])  # days over which a node may have shown th
 LOOKS = 2 * len(SPANS) + 1
 _WORTH_A_LOOK = 1.5  # score below which nobody computes how rare it is
 WELL_AGAIN = -4.0  # score of its latest jobs from which a node counts as well: odds of 50 to 1
-BELIEVED = 0.01  # share of false alarms among the nodes named sick
+BELIEVED = 0.001  # share of false alarms among the nodes named sick
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +138,7 @@ def _counts(runs: pl.DataFrame, way: str) -> dict[str, tuple[int, int, int, int,
     return {node: tuple(rest) for node, *rest in counted.iter_rows()}
 
 
-def _lately(
-    runs: pl.DataFrame, expected: pl.DataFrame, way: str, now: int
-) -> dict[float, dict[str, float]]:
+def _lately(runs: pl.DataFrame, expected: pl.DataFrame, way: str, now: int) -> dict[float, dict[str, float]]:
     """By days, each node's score of its latest jobs: far below 0 where a sick node's would hardly be."""
     return {
         days: dict(
