@@ -22,7 +22,8 @@ TREES, SAMPLE = 100, 256
 FEWEST = 50  # jobs below which nothing is usual yet
 RANKED = 20_000  # jobs at most whose scores the ranks are made of
 REASONS = 3
-_TELLING = 0.15  # of what sets a job apart, the least that a column must bring to be named
+_TELLING = 0.25  # of what the most telling column brings, the least that another must to be named
+_AT_AN_END = 0.9  # share of jobs on one side of a value, below which the value alone is nothing unusual
 # Shares of earlier jobs at which scores and values are kept: dense where it gets rare.
 _SHARES = np.unique(np.concatenate([np.linspace(0, 1, 101), np.geomspace(1e-4, 0.02, 60)]))
 _BOTH_ENDS = np.unique(np.concatenate([_SHARES, 1 - _SHARES]))
@@ -95,13 +96,23 @@ class Forest:
         changed[np.arange(len(own)), np.arange(len(own))] = self.typical
         lengths = self._lengths(changed)
         gains = lengths[:-1] - lengths[-1]
-        enough = _TELLING * max(float(gains.clip(0).sum()), 1e-9)
+        enough = _TELLING * float(gains.max(initial=0.0))
         said: list[str] = []
         for place in np.argsort(-gains, kind="stable"):
-            if gains[place] >= enough and np.isfinite(raw[place]) and len(said) < REASONS:
-                below = float(np.interp(raw[place], self.values[place], _BOTH_ENDS))
-                said.append(in_words(self.names[place], float(raw[place]), below))
-        return tuple(said)
+            if gains[place] <= 0 or gains[place] < enough or not np.isfinite(raw[place]):
+                continue
+            below, above = self._below_and_above(int(place), float(raw[place]))
+            if max(below, above) >= _AT_AN_END:
+                said.append(in_words(self.names[place], float(raw[place]), below, above))
+        return tuple(said[:REASONS])
+
+    def _below_and_above(self, place: int, value: float) -> tuple[float, float]:
+        """Shares of earlier jobs with a smaller and with a larger value; many may have the same."""
+        known = self.values[place]
+        first, last = np.searchsorted(known, value, "left"), np.searchsorted(known, value, "right")
+        below = _BOTH_ENDS[first - 1] if first else 0.0
+        above = 1 - _BOTH_ENDS[last] if last < len(known) else 0.0
+        return float(below), float(above)
 
     def _filled(self, table: Table) -> Floats:
         raw = columns_of(table, self.names)
@@ -187,7 +198,9 @@ _PADDING = -2
 def _grown(values: Floats, seed: int) -> tuple[Integers, Floats, Integers, Integers]:
     from sklearn.ensemble import IsolationForest
 
-    model = IsolationForest(TREES, max_samples=min(SAMPLE, len(values)), random_state=seed, n_jobs=1)
+    model = IsolationForest(
+        n_estimators=TREES, max_samples=min(SAMPLE, len(values)), random_state=seed, n_jobs=1
+    )
     model.fit(values)
     trees = []
     for estimator in model.estimators_:

@@ -43,21 +43,31 @@ def _time(seconds: float) -> str:
 
 def _times(what: str, than: str) -> Callable[[float], str]:
     def say(ratio: float) -> str:
-        if ratio >= 1:
-            return f"{what} {ratio:,.3g} times {than}"
-        return f"{what} 1/{1 / ratio:,.3g} of {than}"
+        times = max(ratio, 1 / ratio)
+        told = f"{times:,.0f}" if times >= 10 else f"{times:.1f}".removesuffix(".0")
+        return f"{what} {told} times {than}" if ratio >= 1 else f"{what} 1/{told} of {than}"
 
     return say
 
 
+def _in_partition(jobs: float) -> str:
+    if jobs < 1:
+        return "this user's first job in the partition"
+    return f"{jobs:,.0f} earlier {'job' if jobs == 1 else 'jobs'} of this user in the partition"
+
+
+def _counted(what: str) -> Callable[[float], str]:
+    return lambda n: f"{n:,.4g} {what if n == 1 else what + 's'}"
+
+
 COLUMNS: Mapping[str, Column] = MappingProxyType(
     {
-        "cpus": Column("cpus", lambda n: f"{n:,.0f} CPUs"),
-        "nodes": Column("nodes", lambda n: f"{n:,.0f} nodes"),
-        "tasks": Column("tasks", lambda n: f"{n:,.0f} tasks"),
-        "gpus": Column("gpus", lambda n: f"{n:,.0f} GPUs"),
-        "memory": Column("memory", lambda n: f"{_bytes(n)} of memory in all"),
-        "memory_per_cpu": Column("memory_per_cpu", lambda n: f"{_bytes(n)} of memory a CPU"),
+        "cpus": Column("cpus", _counted("CPU")),
+        "nodes": Column("nodes", _counted("node")),
+        "tasks": Column("tasks", _counted("task")),
+        "gpus": Column("gpus", _counted("GPU")),
+        "memory": Column("memory", lambda n: f"{_bytes(n)} memory in all"),
+        "memory_per_cpu": Column("memory_per_cpu", lambda n: f"{_bytes(n)} memory a CPU"),
         "cpus_per_node": Column("cpus_per_node", lambda n: f"{n:,.3g} CPUs a node"),
         "time_limit": Column("time_limit", _time),
         "limit_change": Column(
@@ -83,7 +93,7 @@ COLUMNS: Mapping[str, Column] = MappingProxyType(
         ),
         "partition": Column(
             "user_partition_ended",
-            lambda n: f"{n:,.0f} earlier jobs of this user in the partition",
+            _in_partition,
             private=True,
         ),
     }
@@ -99,21 +109,23 @@ def columns_of(table: Table, names: Sequence[str], rows: NDArray[np.int64] | Non
         if column.feature in table.names:
             values = table.column(column.feature).astype(np.float64)
             values = values if rows is None else values[rows]
+            if name.startswith("memory") and not column.ratio:
+                values = np.where(values > 0, values, np.nan)  # 0 is Slurm's --mem=0: all, however much
             made[:, place] = values if column.ratio else np.log2(1 + np.maximum(values, 0))
     return made
 
 
-def in_words(name: str, value: float, below: float) -> str:
+def in_words(name: str, value: float, below: float, above: float) -> str:
     """A value with how many of the earlier jobs have a smaller, or a larger one.
 
-    >>> in_words("cpus", 10.0, 0.998)
+    >>> in_words("cpus", 10.0, 0.998, 0.0)
     '1,023 CPUs: more than 99.8 % of jobs'
     """
     column = COLUMNS[name]
-    said = column.says(2**value if column.ratio else 2**value - 1)
-    if below >= 0.5:
+    said = column.says(2**value if column.ratio else round(2**value - 1, 3))
+    if below >= above:
         return f"{said}: more than {_share(below)} of jobs"
-    return f"{said}: less than {_share(1 - below)} of jobs"
+    return f"{said}: less than {_share(above)} of jobs"
 
 
 def _share(part: float) -> str:

@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "train": "Make a model from history: searched, calibrated, judged, registered.",
         "evaluate": "Judge registered models on jobs that none of them has learnt from.",
         "predict": "Say of jobs that wait or run in Slurm how likely they fail, and of what.",
+        "health": "Say which nodes are sick or suspect, by Slurm's words and by how jobs fared there.",
         "models": "List, promote, carry and roll back trained models.",
         "bench": "Measure on one log how well failure can be predicted, beside simple rules.",
         "config": "Show what is configured, and where each value came from.",
@@ -124,7 +125,8 @@ def _explained(error: ForewarnError | OSError) -> tuple[str, int]:
     if isinstance(error, ForewarnError):
         return str(error), error.exit_code
     place = f"{error.filename}: " if error.filename else ""
-    return f"{place}{error.strerror or error}", ForewarnError.exit_code
+    # A check (`checks.py`) has set one of its own.
+    return f"{place}{error.strerror or error}", getattr(error, "exit_code", ForewarnError.exit_code)
 
 
 def _report(message: str, code: int) -> int:
