@@ -80,7 +80,7 @@ def chance(n: NDArray[np.int64], f: NDArray[np.int64], a: Floats, b: Floats) -> 
 
 
 def _rates(runs: pl.DataFrame, failed: str) -> pl.DataFrame:
-    """For each cell and node: its jobs there, those of the cell elsewhere, and the wider rate without both."""
+    """For each cell and node: its jobs there, the cell's elsewhere, and the wider rate without both."""
     y = pl.col(failed).cast(pl.Float64)
     here = runs.group_by("user", "work", "cell", "node").agg(n=pl.len(), f=y.sum())
     cells = runs.group_by("user", "work", "cell").agg(

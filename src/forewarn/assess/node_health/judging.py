@@ -13,8 +13,10 @@ from forewarn.assess.node_health.suspicion import BELIEVED, Suspicion, suspicion
 from forewarn.store.base import Store
 
 SUSPECTED = 0.1  # share of false alarms among those that are only suspect
-FEWEST_FAILURES = 3  # for sick
+FEWEST_FAILURES = {"system": 4, "broke": 5, "lost": 3}  # below which a node is suspect at most
 FEWEST_CAMPAIGNS = 2  # of one user, name and day, that failures must come from
+# The same of users: one user's jobs may fail for days, and always on one node.
+FEWEST_USERS = {"system": 2, "broke": 3, "lost": 1}
 TIMES = 2.0  # as many failures as expected, at the least
 _WAYS = {
     "system": "failed as with a lost file system, network or memory",
@@ -62,12 +64,14 @@ def _of_jobs(found: Suspicion) -> Sequence[Evidence]:
     enough = found.campaigns >= FEWEST_CAMPAIGNS and found.failed >= TIMES * found.expected
     if found.q > SUSPECTED or found.well_again or not enough or found.last_failure is None:
         return ()
-    sick = found.q <= BELIEVED and found.failed >= FEWEST_FAILURES
+    plenty = found.failed >= FEWEST_FAILURES[found.way] and found.users >= FEWEST_USERS[found.way]
+    sick = plenty and found.q <= BELIEVED
     users = "one user" if found.users == 1 else f"{found.users} users"
     span = f"{found.span:g} days" if found.span != 1 else "day"
+    by = "as on other nodes" if found.way == "lost" else "by how the same work fared elsewhere"
     what = (
-        f"{found.failed:,} of {found.jobs:,} jobs {_WAYS[found.way]} in the last {span}, {found.expected:.1f} "
-        f"expected {'as on other nodes' if found.way == 'lost' else 'by how the same work fared elsewhere'}; "
+        f"{found.failed:,} of {found.jobs:,} jobs {_WAYS[found.way]} in the last {span}, "
+        f"{found.expected:.1f} expected {by}; "
         f"of {users} in {found.campaigns} campaigns; q = {found.q:.2g}"
     )
     until = found.last_failure + EVIDENCE_DAYS * DAY

@@ -15,6 +15,7 @@ EVIDENCE_DAYS = 14  # how long a job speaks of the node that it ran on
 HISTORY_DAYS = 28  # how long it speaks of its user
 WIDEST = 16  # nodes of a job beyond which its failure says nothing of one of them
 BURST_SECONDS = 600  # failures so near to each other may have one cause
+_ONE_MOMENT = 300  # seconds between system failures of one node that are one piece of evidence
 BURSTS = ((60, 2), (BURST_SECONDS, 3))  # seconds before and after, nodes: from then on it is no node's
 _COLUMNS = (
     *("job_id", "submit", "user", "name", "nodes", "start", "end", "suspended", "time_limit"),
@@ -101,7 +102,7 @@ def without_bursts(runs: pl.DataFrame) -> pl.DataFrame:
         usual = alone / days / DAY * 2 * seconds  # nodes struck in such a while, one by one
         shared.append(near.filter(pl.col("at_once") >= nodes + 4 * usual).select("end"))
     struck = struck.with_columns(shared=pl.col("end").is_in(pl.concat(shared)["end"].implode()))
-    again = (pl.col("end") - pl.col("end").shift() <= BURST_SECONDS).over("node").fill_null(False)
+    again = (pl.col("end") - pl.col("end").shift() <= _ONE_MOMENT).over("node").fill_null(False)
     struck = struck.with_columns(again=again)
     return (
         runs.join(struck.filter("shared"), on=["job", "node"], how="anti")

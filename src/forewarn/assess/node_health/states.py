@@ -22,8 +22,8 @@ ASLEEP = frozenset(
 )
 # Reasons that Slurm or a health check sets by itself when something is wrong, and those of planned work.
 FAULT = re.compile(
-    r"not responding|unexpectedly reboot|low \w*(memory|cpu|core|socket|disk|tmp)|low real|gres/\S+ count|kill task"
-    r"|(pro|epi)log (error|fail)|batch job complete|nhc|health ?check|ecc|mce|xid|hardware|dimm|error|fail|bad",
+    r"not responding|unexpectedly reboot|low \w*(memory|cpu|core|socket|disk|tmp)|gres/\S+ count"
+    r"|kill task|batch job complete|health ?check|hardware|dimm|error|fail|bad|\b(nhc|ecc|mce|xid)\b",
     re.IGNORECASE,
 )
 PLANNED = re.compile(

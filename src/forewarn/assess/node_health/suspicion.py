@@ -25,7 +25,7 @@ _LATELY = (0.125, 0.25, *SPANS[:-1])  # days over which a node may have shown th
 LOOKS = 2 * len(SPANS) + 1
 _WORTH_A_LOOK = 1.5  # score below which nobody computes how rare it is
 WELL_AGAIN = -4.0  # score of its latest jobs from which a node counts as well: odds of 50 to 1
-BELIEVED = 0.01  # share of false alarms among the nodes named sick
+BELIEVED = 0.001  # share of false alarms among the nodes named sick
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +55,8 @@ def suspicions(
     what ran before `repaired` nothing of jobs that lost the node.
     """
     found = _examined(runs, now, since, repaired)
-    named = {node for node, s in found.items() if s.q <= BELIEVED}
-    # A failure on several nodes of which one is sick is that one's.
+    named = [node for node, s in found.items() if s.q <= BELIEVED]
+    # What became of a job on several nodes of which one is sick is that one's doing.
     jobs = runs.filter(pl.col("node").is_in(named) & (pl.col("share") < 1)).select("job").unique()
     if jobs.height:
         theirs = runs.join(jobs, on="job", how="semi").filter(~pl.col("node").is_in(named))
@@ -88,7 +88,7 @@ def _failing(runs: pl.DataFrame, way: str, now: int, since: Mapping[str, int]) -
         return
     first = runs.filter(~pl.col("again"))
     expected = expect(first, way).table
-    well = _well_again(_after(runs, since, now - EVIDENCE_DAYS * DAY), expected, way, now)
+    lately = _lately(_after(runs, since, now - EVIDENCE_DAYS * DAY), expected, way, now)
     for days in SPANS:
         begin = int(now - days * DAY)
         spanned = _after(runs, since, begin)
@@ -97,8 +97,8 @@ def _failing(runs: pl.DataFrame, way: str, now: int, since: Mapping[str, int]) -
             seen = float(cells["score"].sum())
             if seen < _WORTH_A_LOOK:
                 continue
-            chances = cells["alpha"] / (cells["alpha"] + cells["beta"])
-            usual = float((cells["n"] * chances).sum() / cells["n"].sum())
+            n, alpha, beta = (cells[name].to_numpy() for name in ("n", "alpha", "beta"))
+            usual = float(np.average(alpha / (alpha + beta), weights=n))
             jobs, failed, users, campaigns, last = counts[str(node)]
             yield Suspicion(
                 node=str(node),
@@ -111,14 +111,18 @@ def _failing(runs: pl.DataFrame, way: str, now: int, since: Mapping[str, int]) -
                 users=users,
                 campaigns=campaigns,
                 last_failure=last,
-                well_again=str(node) in well,
+                # Longer than half the span would reach back to before it fell ill.
+                well_again=any(lately[d].get(str(node), 0.0) <= WELL_AGAIN for d in _LATELY if d <= days / 2),
             )
 
 
 def _after(runs: pl.DataFrame, since: Mapping[str, int], begin: int) -> pl.DataFrame:
     """Runs that ended after a moment and began after what their node's own past ends with."""
-    own = pl.col("node").replace_strict(since, default=0, return_dtype=pl.Int64) if since else pl.lit(0)
-    return runs.filter((pl.col("start") >= own) & (pl.col("end") > begin))
+    return runs.filter((pl.col("start") >= _own_begin(since)) & (pl.col("end") > begin))
+
+
+def _own_begin(moments: Mapping[str, int]) -> pl.Expr:
+    return pl.col("node").replace_strict(moments, default=0, return_dtype=pl.Int64) if moments else pl.lit(0)
 
 
 def _counts(runs: pl.DataFrame, way: str) -> dict[str, tuple[int, int, int, int, int]]:
@@ -131,19 +135,19 @@ def _counts(runs: pl.DataFrame, way: str) -> dict[str, tuple[int, int, int, int,
         cells=pl.col("cell").filter(failed).n_unique(),
         last=pl.col("end").filter(failed).max(),
     )
-    return {node: tuple(rest) for node, *rest in counted.iter_rows()}  # type: ignore[misc]
+    return {node: tuple(rest) for node, *rest in counted.iter_rows()}
 
 
-def _well_again(runs: pl.DataFrame, expected: pl.DataFrame, way: str, now: int) -> set[str]:
-    """Nodes whose latest jobs, of some hours or days, did what a sick node's would hardly have done."""
+def _lately(runs: pl.DataFrame, expected: pl.DataFrame, way: str, now: int) -> dict[float, dict[str, float]]:
+    """By days, each node's score of its latest jobs: far below 0 where a sick node's would hardly be."""
     return {
-        node
+        days: dict(
+            _scored(runs.filter(pl.col("end") > now - days * DAY), expected, way)
+            .group_by("node")
+            .agg(pl.col("score").sum())
+            .iter_rows()
+        )
         for days in _LATELY
-        for node, score in _scored(runs.filter(pl.col("end") > now - days * DAY), expected, way)
-        .group_by("node")
-        .agg(pl.col("score").sum())
-        .iter_rows()
-        if score <= WELL_AGAIN
     }
 
 
@@ -165,9 +169,7 @@ def _scored(runs: pl.DataFrame, expected: pl.DataFrame, way: str) -> pl.DataFram
 def _losing(runs: pl.DataFrame, repaired: Mapping[str, int]) -> Iterator[Suspicion]:
     """Nodes under which jobs were lost more often than under the others; all lost at once are one loss."""
     losses = runs.filter("lost").sort("node", "end")
-    begin = (
-        pl.col("node").replace_strict(repaired, default=0, return_dtype=pl.Int64) if repaired else pl.lit(0)
-    )
+    begin = _own_begin(repaired)
     apart = (pl.col("end").diff() > BURST_SECONDS) | (pl.col("node") != pl.col("node").shift())
     events = (
         losses.with_columns(event=apart.fill_null(True).cum_sum())
@@ -200,7 +202,7 @@ def _since_well(runs: pl.DataFrame, node: str, losses: pl.DataFrame) -> bool:
     here = runs.filter(pl.col("node") == node)
     before = here.filter(pl.col("end") <= losses["end"].max())
     since = here.filter(pl.col("start") >= losses["end"].max())
-    well = since.group_by("cell").agg(n=pl.len().clip(0, MOST))["n"].sum()
+    well = int(since.group_by("cell").agg(n=pl.len().clip(0, MOST))["n"].sum())
     lost = min(0.9, losses.height / max(1, before.filter(pl.col("end") >= losses["end"].min()).height))
     return bool(well * log(1 - lost) <= WELL_AGAIN)
 

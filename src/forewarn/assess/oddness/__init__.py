@@ -8,15 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from forewarn.assess.assessment import Oddity
+import numpy as np
+
+from forewarn.assess.assessment import Oddity, Oddness
 from forewarn.assess.oddness.habits import beyond_usual
 from forewarn.assess.oddness.machine import Place, named_partitions, places
 from forewarn.assess.oddness.request import Request
 from forewarn.assess.oddness.rules import LAST_RULES, RULES, Rule
 from forewarn.assess.oddness.usual import Usual
 from forewarn.job.record import Job, Node, Partition
+from forewarn.learn.oddness import Forest
+from forewarn.learn.table import Table
 
-__all__ = ["Request", "Usual", "oddities", "places"]
+__all__ = ["Request", "Usual", "oddities", "oddness", "places"]
+UNUSUAL = 0.95  # rarer than so many of the earlier jobs, from which the reasons are worth telling
 
 
 def oddities(
@@ -34,6 +39,26 @@ def oddities(
     if usual:
         found += beyond_usual(request, usual)
     return tuple(sorted(found, key=lambda oddity: not oddity.impossible))
+
+
+def oddness(
+    job: Job,
+    nodes: Sequence[Node],
+    partitions: Sequence[Partition],
+    usual: Usual | None = None,
+    *,
+    forest: Forest | None = None,
+    table: Table | None = None,
+    row: int = 0,
+) -> Oddness:
+    """The rules and the forest together; the forest looks at one row of a table, where there are both."""
+    found = oddities(job, nodes, partitions, usual)
+    if forest is None or table is None:
+        return Oddness(oddities=found)
+    one = table.rows(np.array([row]))
+    rare = float(forest.rarer_than(one)[0])
+    because = forest.because(one, 0) if rare >= UNUSUAL else ()
+    return Oddness(oddities=found, rarer_than=rare, because=because)
 
 
 def _broken(rules: Sequence[Rule], request: Request, where: Sequence[Place]) -> Iterator[Oddity]:

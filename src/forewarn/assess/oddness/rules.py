@@ -127,9 +127,7 @@ def tasks_cannot_fill(request: Request, place: Place) -> str | None:  # noqa: AR
     if request.nodes is None or request.tasks is None or request.tasks >= request.nodes:
         return None
     tasks, nodes = count_in_words(request.tasks, "task"), count_in_words(request.nodes, "node")
-    return (
-        f"asks for {nodes} and has {tasks}: {request.nodes - request.tasks:,} of the nodes get nothing to do"
-    )
+    return f"asks for {nodes} and has {tasks}: {request.nodes - request.tasks:,} would have nothing to do"
 
 
 def no_such_feature(request: Request, place: Place) -> str | None:
@@ -148,7 +146,7 @@ def no_node_fits(request: Request, place: Place) -> str | None:
     if not place.nodes or any(map(request.fits, place.nodes)):
         return None
     return (
-        f"what it asks for on one node (memory, CPUs, GPUs, features) no single node of {place.in_words} has"
+        f"asks for more on one node (memory, CPUs, GPUs, features) than any of {place.in_words} has at once"
     )
 
 

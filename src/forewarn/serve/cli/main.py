@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "check": "Check a batch script before it is submitted: will it fail, why, and what to change.",
         "predict": "Say of jobs that wait or run in Slurm how likely they fail, and of what.",
         "advise": "Say what to change of a job that waits, with what that does.",
+        "health": "Say which nodes are sick or suspect, by Slurm's words and by how jobs fared there.",
         "models": "List, promote, carry and roll back trained models.",
         "bench": "Measure on one log how well failure can be predicted, beside simple rules.",
         "config": "Show what is configured, and where each value came from.",
@@ -139,7 +140,8 @@ def _explained(error: ForewarnError | OSError) -> tuple[str, int]:
     if isinstance(error, ForewarnError):
         return str(error), error.exit_code
     place = f"{error.filename}: " if error.filename else ""
-    return f"{place}{error.strerror or error}", ForewarnError.exit_code
+    # A check (`checks.py`) has set one of its own.
+    return f"{place}{error.strerror or error}", getattr(error, "exit_code", ForewarnError.exit_code)
 
 
 def _report(message: str, code: int) -> int:
