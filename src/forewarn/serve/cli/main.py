@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "train": "Make a model from history: searched, calibrated, judged, registered.",
         "evaluate": "Judge registered models on jobs that none of them has learnt from.",
         "predict": "Say of jobs that wait or run in Slurm how likely they fail, and of what.",
+        "explain": "Say why a job failed, or why it waits, with the evidence and what to do.",
         "models": "List, promote, carry and roll back trained models.",
         "bench": "Measure on one log how well failure can be predicted, beside simple rules.",
         "config": "Show what is configured, and where each value came from.",
