@@ -28,10 +28,23 @@ NOW = 1_700_000_000
 
 def job(number: object = 7, **fields: Any) -> Job:
     usual: dict[str, Any] = {
-        "cluster": "c", "job_id": str(number), "submit": NOW, "user": "ann", "name": "fit", "nodes": "n1",
-        "start": NOW + 60, "end": NOW + 660, "time_limit": 3600, "state": "FAILED", "outcome": "failed",
-        "exit_code": 1, "exit_signal": 0, "memory_asked": 4 * GIB, "memory_per": "node", "nodes_given": 1,
-    }  # fmt: skip
+        "cluster": "c",
+        "job_id": str(number),
+        "submit": NOW,
+        "user": "ann",
+        "name": "fit",
+        "nodes": "n1",
+        "start": NOW + 60,
+        "end": NOW + 660,
+        "time_limit": 3600,
+        "state": "FAILED",
+        "outcome": "failed",
+        "exit_code": 1,
+        "exit_signal": 0,
+        "memory_asked": 4 * GIB,
+        "memory_per": "node",
+        "nodes_given": 1,
+    }
     return Job(**(usual | fields))
 
 
@@ -62,27 +75,56 @@ def keep(store: Store, *records: Job | Node, seen_at: int | None = None) -> None
 @pytest.mark.parametrize(
     ("fields", "family", "confidence"),
     [
-        ({"state": "OUT_OF_MEMORY", "outcome": "out_of_memory", "exit_code": 0, "exit_signal": 125}, "out_of_memory", Confidence.CERTAIN),
-        ({"state": "TIMEOUT", "outcome": "timeout", "exit_code": 0, "end": NOW + 3690}, "time_limit", Confidence.CERTAIN),
+        (
+            {"state": "OUT_OF_MEMORY", "outcome": "out_of_memory", "exit_code": 0, "exit_signal": 125},
+            "out_of_memory",
+            Confidence.CERTAIN,
+        ),
+        (
+            {"state": "TIMEOUT", "outcome": "timeout", "exit_code": 0, "end": NOW + 3690},
+            "time_limit",
+            Confidence.CERTAIN,
+        ),
         ({"state": "NODE_FAIL", "outcome": "node_fail"}, "node_failure", Confidence.CERTAIN),
         ({"state": "PREEMPTED", "outcome": "preempted"}, "preempted", Confidence.CERTAIN),
         ({"state": "DEADLINE", "outcome": "deadline", "start": None}, "deadline", Confidence.CERTAIN),
-        ({"state": "CANCELLED", "outcome": "cancelled", "cancelled_by": "ann"}, "cancelled", Confidence.CERTAIN),
-        ({"state": "CANCELLED", "outcome": "cancelled", "end": NOW + 60 + 3600}, "time_limit", Confidence.VERY_LIKELY),
-        ({"state": "CANCELLED", "outcome": "cancelled", "start": None, "reason": "DependencyNeverSatisfied"}, "dependency", Confidence.CERTAIN),
+        (
+            {"state": "CANCELLED", "outcome": "cancelled", "cancelled_by": "ann"},
+            "cancelled",
+            Confidence.CERTAIN,
+        ),
+        (
+            {"state": "CANCELLED", "outcome": "cancelled", "end": NOW + 60 + 3600},
+            "time_limit",
+            Confidence.VERY_LIKELY,
+        ),
+        (
+            {
+                "state": "CANCELLED",
+                "outcome": "cancelled",
+                "start": None,
+                "reason": "DependencyNeverSatisfied",
+            },
+            "dependency",
+            Confidence.CERTAIN,
+        ),
         ({"exit_code": 139}, "crash", Confidence.VERY_LIKELY),
         ({"exit_code": 0, "exit_signal": 11}, "crash", Confidence.VERY_LIKELY),
         ({"exit_code": 127}, "command_missing", Confidence.LIKELY),
         ({"exit_code": 126}, "not_executable", Confidence.LIKELY),
         ({"exit_code": 107}, "file_system", Confidence.LIKELY),
-        ({"exit_code": 0, "exit_signal": 53, "reason": "RaisedSignal:53(Real-time_signal_19)"}, "launch", Confidence.CERTAIN),
+        (
+            {"exit_code": 0, "exit_signal": 53, "reason": "RaisedSignal:53(Real-time_signal_19)"},
+            "launch",
+            Confidence.CERTAIN,
+        ),
         ({"exit_code": 137, "max_memory": 4 * GIB}, "out_of_memory", Confidence.VERY_LIKELY),
         ({"exit_code": 137}, "out_of_memory", Confidence.LIKELY),
         ({"exit_code": 1}, None, Confidence.UNKNOWN),
         ({"exit_code": 2}, "usage", Confidence.POSSIBLE),
         ({"exit_code": None, "exit_signal": None}, None, Confidence.UNKNOWN),
     ],
-)  # fmt: skip
+)
 def test_the_record_alone(fields: dict[str, Any], family: str | None, confidence: Confidence) -> None:
     said = explain(job(**fields))
     assert (said.family, said.confidence) == (family, confidence), said.cause
@@ -139,8 +181,8 @@ def with_log(tmp_path: Path, text: str, **fields: Any) -> PostMortem:
 
 
 def test_the_log_says_what_it_was(tmp_path: Path) -> None:
-    text = "hello\nModuleNotFoundError: No module named 'torch'\nsrun: error: n1: task 0: Exited with exit code 1\n"
-    said = with_log(tmp_path, text)
+    after = "srun: error: n1: task 0: Exited with exit code 1\n"
+    said = with_log(tmp_path, f"hello\nModuleNotFoundError: No module named 'torch'\n{after}")
     assert (said.family, said.confidence) == ("python_package", Confidence.VERY_LIKELY)
     assert "Python does not find the package torch" in said.cause
     assert [(line.line, line.follow_up) for line in said.log] == [(2, False), (3, True)]
@@ -195,7 +237,11 @@ def test_output_and_error_in_one_file_are_read_once(tmp_path: Path) -> None:
     [
         ({}, None, ["/w/slurm-7.out"]),
         ({"job_id": "5_3", "array_job_id": 5, "array_task_id": 3, "raw_id": 9}, None, ["/w/slurm-5_3.out"]),
-        ({}, "#!/bin/bash\n#SBATCH -o out/%x-%j.log -e /e/%u.%N.err\nsrun x\n", ["/e/ann.n1.err", "/w/out/fit-7.log"]),
+        (
+            {},
+            "#!/bin/bash\n#SBATCH -o out/%x-%j.log -e /e/%u.%N.err\nsrun x\n",
+            ["/e/ann.n1.err", "/w/out/fit-7.log"],
+        ),
         ({}, "#!/bin/bash\n#SBATCH --output=a.log\nsrun -o b.log x\n#SBATCH -o late\n", ["/w/a.log"]),
         ({"submit_line": "sbatch --output c.log job.sh"}, "#!/bin/bash\n#SBATCH -o a.log\n", ["/w/c.log"]),
         ({"submit_line": "sbatch -oc%%d.log job.sh"}, None, ["/w/c%d.log"]),
@@ -203,7 +249,7 @@ def test_output_and_error_in_one_file_are_read_once(tmp_path: Path) -> None:
         ({"work_dir": None}, None, []),
         ({"submit_line": "sbatch -o 'broken job.sh"}, None, ["/w/'broken"]),
     ],
-)  # fmt: skip
+)
 def test_where_the_output_is(fields: dict[str, Any], script: str | None, expected: list[str]) -> None:
     assert [str(path) for path in log_paths(job(**({"work_dir": "/w"} | fields)), script=script)] == expected
 
@@ -324,11 +370,15 @@ def test_every_reason_has_words(reason: str) -> None:
         ("MaxJobsPerAccount", "a limit lets an account have only so many jobs at once", False),
         ("QOSMinGRES", "wants more GPUs", True),
         ("ReqNodeNotAvail, UnavailableNodes:n[1-3]", "(n[1-3])", False),
-        ("Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions", "are down", False),
+        (
+            "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
+            "are down",
+            False,
+        ),
         ("SomethingNew_in_Slurm", "Slurm says: SomethingNew in Slurm", False),
         ("", "gives no reason", False),
     ],
-)  # fmt: skip
+)
 def test_reasons(reason: str, words: str, never: bool) -> None:
     said = in_words(reason)
     assert words in said.words

@@ -58,7 +58,7 @@ def worth(line: LogLine) -> float:
 
 
 def _candidates(part: Part, pattern: Pattern, seen: dict[int, str]) -> Iterator[tuple[int, str]]:
-    """Where lines begin that have a hint of the pattern, and what stands there; `seen` spares doing it twice."""
+    """Where lines begin that have a hint of the pattern, and what stands there; `seen` keeps that."""
     of_pattern: set[int] = set()
     for hint in pattern.hints:
         for place in _places(part.text, hint.encode()):

@@ -54,7 +54,7 @@ def verdict(job: Job, evidence: Sequence[Evidence], log: Sequence[LogLine]) -> V
     if job.outcome == Outcome.COMPLETED:
         return _completed(log)
     if not found or max(found.values()) < WEAK:
-        return _unknown(job, evidence, found)
+        return _unknown(evidence, found)
     # Where two are as strong, what was told first is the cause, and what came later followed from it.
     order = [fact.family for fact in evidence]
     family = max(found, key=lambda name: (round(found[name], 3), -order.index(name)))
@@ -83,7 +83,7 @@ def _detail(family: str, evidence: Sequence[Evidence], log: Sequence[LogLine]) -
     return max(said, key=lambda fact: fact.worth).what if said else None
 
 
-def _unknown(job: Job, evidence: Sequence[Evidence], found: dict[str, float]) -> Verdict:
+def _unknown(evidence: Sequence[Evidence], found: dict[str, float]) -> Verdict:
     """What is known all the same: how it ended, and how soon."""
     said = [fact.what for fact in evidence if fact.source == "exit code"]
     soon = [fact.what for fact in evidence if "failed within" in fact.what]

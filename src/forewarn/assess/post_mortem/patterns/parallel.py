@@ -175,7 +175,7 @@ PATTERNS = (
     Pattern(
         "gpu-xid",
         "gpu_hardware",
-        r"NVRM: Xid \([^)]*\): (?P<what>\d+)|GPU has fallen off the bus|GPU is lost|unable to determine the device handle for GPU",
+        r"NVRM: Xid \([^)]*\): (?P<what>\d+)|GPU has fallen off the bus|GPU is lost|[Uu]nable to determine the device handle for GPU",
         ("NVRM: Xid", "fallen off the bus", "GPU is lost", "device handle for GPU"),
         "a GPU reports a fault of its hardware",
         SURE,
