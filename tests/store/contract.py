@@ -332,6 +332,13 @@ class StoreContract:
             with pytest.raises(UsageError):
                 store.scan(kind, view="submit")
 
+    def test_nodes_that_were_seen_at_the_same_moment(self, store: Store) -> None:
+        seen = {"cluster": "c", "source": "live", "reconstructed": False, "seen_at": 20, "state": "IDLE"}
+        assert write(store, {**seen, "name": "n1"}, kind="node").new == 1
+        assert write(store, {**seen, "name": "n2"}, kind="node").new == 1
+        assert write(store, {**seen, "name": "n1"}, kind="node").same == 1
+        assert store.count("node") == 2
+
     def test_usage_samples(self, store: Store) -> None:
         samples = [{**row(), "at": at, "seen_at": at, "memory": at * 2} for at in (110, 120, 110)]
         assert write(store, *samples, kind="usage").new == 2

@@ -19,10 +19,11 @@ def with_numbers(job: Job, family: str | None) -> Iterator[str]:
         had = memory_of_a_node(job)
         if had:
             more = max(had * _MEMORY_STEPS[1], (job.max_memory or 0) * _MEMORY_STEPS[0])
-            yield f"It had {memory(had)} on a node; try `#SBATCH --mem={_rounded(more)}`, and see what it then uses."
+            line = f"#SBATCH --mem={_rounded(more)}"
+            yield f"It had {memory(had)} on a node; try `{line}`, and see what it then uses."
     if family == "time_limit" and job.time_limit and job.time_limit < UNLIMITED:
-        longer = format_duration(2 * job.time_limit)
-        yield f"Its limit was {format_duration(job.time_limit)}; `#SBATCH --time={longer}` would be twice that."
+        line = f"#SBATCH --time={format_duration(2 * job.time_limit)}"
+        yield f"Its limit was {format_duration(job.time_limit)}; `{line}` would be twice that."
     if family in ("node_failure", "gpu_hardware", "network") and job.nodes:
         yield f"If it happens there again: `#SBATCH --exclude={job.nodes}`."
 

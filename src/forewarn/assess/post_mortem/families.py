@@ -65,8 +65,8 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         ),
         "conda": _user(
             "could not activate its conda environment",
-            'Put `source "$(conda info --base)/etc/profile.d/conda.sh"` before `conda activate` in the script, and '
-            "check the environment's name with `conda env list`.",
+            'Put `source "$(conda info --base)/etc/profile.d/conda.sh"` before `conda activate` in the '
+            "script, and check the environment's name with `conda env list`.",
         ),
         "file_missing": _user(
             "needs a file or folder that is not there",

@@ -26,7 +26,7 @@ class Confidence(StrEnum):
         >>> Confidence.of(0.8), Confidence.of(0.0)
         (<Confidence.VERY_LIKELY: 'very likely'>, <Confidence.UNKNOWN: 'not known'>)
         """
-        steps = ((0.97, cls.CERTAIN), (0.75, cls.VERY_LIKELY), (0.45, cls.LIKELY), (0.15, cls.POSSIBLE))
+        steps = ((0.97, cls.CERTAIN), (0.75, cls.VERY_LIKELY), (0.4, cls.LIKELY), (0.15, cls.POSSIBLE))
         return next((word for least, word in steps if score >= least), cls.UNKNOWN)
 
 

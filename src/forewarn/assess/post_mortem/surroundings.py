@@ -106,10 +106,11 @@ def _same_nodes(job: Job, others: pl.DataFrame) -> Iterator[Evidence]:
         return
     users = failed.filter(pl.col("user") != job.user)["user"].n_unique() if job.user else 0
     share = failed.height / there.height
+    ended = count(there.height, "other job")
     yield Evidence(
         source="node",
-        what=f"within {duration(NEAR)} of its end {failed.height} of {count(there.height, 'other job')} on the same "
-        f"nodes failed, of {count(users, 'other user')}",
+        what=f"within {duration(NEAR)} of its end {failed.height} of {ended} on the same nodes failed"
+        + (f", of {count(users, 'other user')}" if users else ""),
         family="node_failure" if users >= 2 and share >= 0.6 else None,
         worth=0.45 if users >= 2 and share >= 0.6 else 0.0,
     )
@@ -126,10 +127,10 @@ def _burst(job: Job, others: pl.DataFrame) -> Iterator[Evidence]:
     usual = failed.height * 2 * BURST / (_DAY + NEAR)
     if users < BURST_USERS or now.height < max(BURST_JOBS, BURST_TIMES * usual):
         return
+    many = f"{count(now.height, 'job')} of {count(users, 'other user')}"
     yield Evidence(
         source="cluster",
-        what=f"within a minute of its end {count(now.height, 'job')} of {count(users, 'other user')} failed too; "
-        f"usual is {usual:.1f}",
+        what=f"within a minute of its end {many} failed too; usual is {usual:.1f}",
         family="outage",
         worth=0.7,
     )

@@ -17,6 +17,9 @@ _EXACTER = {
     "mpi": ("network", "crash", "out_of_memory"),
 }
 
+WEAK = 0.3  # a score below which naming a cause would be guessing
+_OWN_WORDS = ("cancelled", "dependency", "launch")  # of which the record says more than the family
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -50,13 +53,8 @@ def verdict(job: Job, evidence: Sequence[Evidence], log: Sequence[LogLine]) -> V
             found[rough] *= 0.5
     if job.outcome == Outcome.COMPLETED:
         return _completed(log)
-    if not found:
-        return Verdict(
-            None,
-            "Why it failed is not known: neither its record nor a log tells",
-            Confidence.UNKNOWN,
-            _SEARCH,
-        )
+    if not found or max(found.values()) < WEAK:
+        return _unknown(evidence, found)
     # Where two are as strong, what was told first is the cause, and what came later followed from it.
     order = [fact.family for fact in evidence]
     family = max(found, key=lambda name: (round(found[name], 3), -order.index(name)))
@@ -78,8 +76,20 @@ def _detail(family: str, evidence: Sequence[Evidence], log: Sequence[LogLine]) -
     for line in log:
         if line.family == family and not line.follow_up:
             return line.what
-    strongest = [fact for fact in evidence if fact.family == family and fact.source != "log"]
-    return max(strongest, key=lambda fact: fact.worth).what if strongest else None
+    # The scheduler's state is what the family's own words say already.
+    said = [fact for fact in evidence if fact.family == family and fact.source not in ("log", "record")]
+    if family in _OWN_WORDS:
+        said = [fact for fact in evidence if fact.family == family and fact.source != "log"]
+    return max(said, key=lambda fact: fact.worth).what if said else None
+
+
+def _unknown(evidence: Sequence[Evidence], found: dict[str, float]) -> Verdict:
+    """What is known all the same: how it ended, and how soon."""
+    said = [fact.what for fact in evidence if fact.source == "exit code"]
+    soon = [fact.what for fact in evidence if "failed within" in fact.what]
+    parts = ["What went wrong only its output can tell", *said[:1], *soon]
+    family = max(found, key=lambda name: found[name]) if found else None
+    return Verdict(family, "; ".join(parts), Confidence.POSSIBLE if found else Confidence.UNKNOWN, _SEARCH)
 
 
 def _completed(log: Sequence[LogLine]) -> Verdict:

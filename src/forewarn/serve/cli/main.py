@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "predict": "Say of jobs that wait or run in Slurm how likely they fail, and of what.",
         "advise": "Say what to change of a job that waits, with what that does.",
         "health": "Say which nodes are sick or suspect, by Slurm's words and by how jobs fared there.",
+        "explain": "Say why a job failed, or why it waits, with the evidence and what to do.",
         "models": "List, promote, carry and roll back trained models.",
         "bench": "Measure on one log how well failure can be predicted, beside simple rules.",
         "config": "Show what is configured, and where each value came from.",

@@ -192,7 +192,7 @@ PATTERNS = (
     Pattern(
         "bad-interpreter",
         "command_missing",
-        r"(?P<what>\S+): bad interpreter: (?!.*\^M)(?:No such file|Permission)",
+        r"^(?!.*\^M).*?(?P<what>\S+): bad interpreter: (?:No such file|Permission)",
         ("bad interpreter",),
         "the interpreter that the script {what} names is not there",
         SURE,

@@ -72,7 +72,7 @@ PATTERNS = (
     Pattern(
         "malloc-failed",
         "out_of_memory",
-        r"(?i:\b(?:malloc|calloc|realloc|memory allocation)\b.{0,40}\b(?:failed|failure|error)\b|failed to allocate (?:memory|\d+))",
+        r"(?i:\b(?:malloc|calloc|realloc|memory allocation)\b(?!\) or).{0,40}\b(?:failed|failure|error)\b|failed to allocate (?:memory|\d+))",
         ("alloc", "Alloc", "ALLOC"),
         "a program got no more memory",
         STRONG,
@@ -195,6 +195,6 @@ PATTERNS = (
         r"(?i:stack overflow|maximum recursion depth exceeded|StackOverflowError)",
         ("tack overflow", "recursion depth", "StackOverflow"),
         "its stack is full: too deep a recursion",
-        FAIR,
+        STRONG,
     ),
 )

@@ -48,9 +48,9 @@ PATTERNS = (
         STRONG,
     ),
     Pattern(
-        "mpi-ini-failed",
+        "mpi-init-failed",
         "mpi",
-        r"(?:ompi_)?mpi_init(?::| )(?:failed|.{0,20}returned)|It looks like MPI_INIT failed",
+        r"mpi_init:? .{0,20}(?:failed|returned)|It looks like MPI_INIT failed",
         ("mpi_init", "MPI_INIT failed"),
         "MPI could not start",
         STRONG,
@@ -66,7 +66,7 @@ PATTERNS = (
     Pattern(
         "hcoll",
         "mpi",
-        r"(?i:\bhcoll\b.{0,80}(?:error|fail))|(?i:error.{0,60}\bhcoll\b)",
+        r"(?i:hcoll.{0,80}\b(?:error|fail\w*)\b|\berror\b.{0,60}hcoll)",
         ("hcoll", "HCOLL"),
         "the library for collective operations (hcoll) failed: `-mca coll_hcoll_enable 0` leaves it out",
         FAIR,
@@ -175,7 +175,7 @@ PATTERNS = (
     Pattern(
         "gpu-xid",
         "gpu_hardware",
-        r"NVRM: Xid \([^)]*\): (?P<what>\d+)|GPU has fallen off the bus|GPU is lost|unable to determine the device handle for GPU",
+        r"NVRM: Xid \([^)]*\): (?P<what>\d+)|GPU has fallen off the bus|GPU is lost|[Uu]nable to determine the device handle for GPU",
         ("NVRM: Xid", "fallen off the bus", "GPU is lost", "device handle for GPU"),
         "a GPU reports a fault of its hardware",
         SURE,

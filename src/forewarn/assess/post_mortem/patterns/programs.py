@@ -138,7 +138,7 @@ PATTERNS = (
     Pattern(
         "r-error",
         "program_error",
-        r"^Error in (?P<what>.{1,100}?) ?:(?: |$)|^Error: (?P<that>\S.{0,100})$",
+        r"^Error in (?!rule )(?P<what>.{1,100}?) ?:(?: |$)|^Error: (?P<that>\S.{0,100})$",
         ("Error in ", "Error: "),
         "the program ended with an error in {what}",
         FAIR,
