@@ -31,7 +31,7 @@ from forewarn.sources.commands.runner import Runner
 from lab.cluster import Lab
 from lab.jobs import wait_until
 from lab.versions import VERSIONS
-from tests.job.sbatch.corpus import REFUSED, SCRIPTS, script
+from tests.job.sbatch.corpus import REFUSED, SCRIPTS, idle, script
 from tests.lab.conftest import boot
 
 FIELDS = (
@@ -189,12 +189,13 @@ def test_what_sbatch_refuses(richer: Lab) -> None:
         (("-n 2", "-t 5"), {"SBATCH_TIMELIMIT": "7"}, ()),
         (("-n 2", "-t 5"), {"SBATCH_TIMELIMIT": "7"}, ("-t", "9")),
         (("-n 2",), {"SBATCH_PARTITION": "low", "SBATCH_ACCOUNT": "teaching"}, ("--partition=main",)),
-        (("--mem-per-cpu=100",), {}, ("--mem=500",)),
-        (("--mem=500",), {}, ("--mem-per-cpu=100",)),
+        (("--mem=400",), {"SBATCH_MEM_PER_NODE": "600"}, ()),
+        (("--mem=400",), {}, ("--mem=500",)),
+        ((), {"SBATCH_MEM_PER_CPU": "150"}, ("--mem=500",)),
         (("--mem=500",), {"SBATCH_MEM_PER_CPU": "150"}, ()),
         (("-J script",), {"SBATCH_JOB_NAME": "environment"}, ()),
         (("-N 2", "--ntasks-per-node=2"), {}, ("-n", "3")),
-        ((), {"SBATCH_GRES": "gpu:2", "SBATCH_CONSTRAINT": "ib"}, ("--cons=skylake",)),
+        ((), {"SBATCH_GRES": "gpu:2", "SBATCH_CONSTRAINT": "ib"}, ("--constr=skylake",)),
         (("-a 1-3",), {"SBATCH_ARRAY_INX": "1-5%2"}, ()),
     ],
 )
@@ -210,7 +211,9 @@ def test_who_goes_over_whom(
         monkeypatch.setenv(name, value)
     text = script(*lines)
     number = held(richer, "precedence", text, *command_line)
-    ours = read_script(text, command_line=command_line, environment=environment)
+    ours = read_script(
+        text, command_line=command_line, environment=environment, slurm=richer.settings.version
+    )
     job = ours.job("lab", "alice", 0, "/home/alice", script_name="precedence", partitions=partitions(richer))
     assert not unlike(job, seen(richer)[number], richer, "")
     richer.run("root", "scancel", str(number))
@@ -220,14 +223,19 @@ def test_components(richer: Lab) -> None:
     """Of a heterogeneous job each component has its own options."""
     text = script("-n 2", "--mem=50", "hetjob", "-n 3", "--mem=60")
     number = held(richer, "het", text)
-    jobs = seen(richer)
-    sizes = [jobs[n].tasks_asked for n in (number, number + 1) if n in jobs] or [
-        job.tasks_asked for job in jobs.values() if job.het_job_id == number
-    ]
-    ours = [options.value("ntasks") for options in read_script(text).components]
+    shown = richer.run("root", "scontrol", "-o", "show", "job", str(number)).splitlines()
     richer.run("root", "scancel", str(number))
-    assert ours == ["2", "3"]
-    assert sizes[0] == 2
+    tasks = [word.removeprefix("NumTasks=") for line in shown for word in line.split() if "NumTasks=" in word]
+    assert [options.value("ntasks") for options in read_script(text).components] == tasks == ["2", "3"]
+
+
+def test_memory_of_two_kinds(richer: Lab) -> None:
+    """The command line does not go over the script's other kind of memory: sbatch refuses both."""
+    text = idle("--mem=500")
+    path = place(richer, "kinds", text)
+    assert richer.try_run("alice", "sbatch", "--hold", "--mem-per-cpu=100", path).returncode != 0
+    found = findings(read_script(text, command_line=["--mem-per-cpu=100"]), Path("/tmp/x"), Here())
+    assert [finding.rule for finding in found if finding.severity == "error"] == ["conflict"]
 
 
 def test_sbatch_is_asked(richer: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,15 +144,16 @@ class _Reader:
         return max(1, whole // each) if whole and each else None
 
     def _memory(self) -> tuple[int | None, str | None]:
-        """The kind that was given last where it counts most: sbatch forgets the others of a lower origin."""
-        found = [
-            (self.options.given.index(given), option, per)
-            for option, per in (("mem", "node"), ("mem-per-cpu", "cpu"), ("mem-per-gpu", "gpu"))
-            if (given := self.options.get(option)) is not None
-        ]
-        if not found:
+        """The one kind that counts: what a variable says of another kind is forgotten.
+
+        Two kinds in script and command line are refused: the last is taken here, and a rule tells.
+        """
+        kinds = {"mem": "node", "mem-per-cpu": "cpu", "mem-per-gpu": "gpu"}
+        given = [one for one in self.options.given if one.option in kinds]
+        if not given:
             return None, None
-        _, option, per = max(found)
+        said = [one.option for one in given if one.origin != "environment"] or [given[-1].option]
+        option, per = said[-1], kinds[said[-1]]
         amount = self.value(option, values.memory)
         return (None, None) if amount is None else (amount, per)
 
