@@ -23,7 +23,7 @@ from forewarn.assess.oddness import oddities
 from forewarn.assess.oddness.usual import usual_of
 from forewarn.assess.routing import Spoken, speak
 from forewarn.assess.similar import similar_jobs
-from forewarn.assess.usage import resources, run_time
+from forewarn.assess.usage import limit_of, memory_of, resources, run_time
 from forewarn.assess.verdict import judged
 from forewarn.features.present import Phase, Present
 from forewarn.job.record import Job
@@ -121,8 +121,7 @@ class Assessor:
 
     def _foreseen(self, table: Table) -> Foreseen | None:
         bundle = self._bundle(table)
-        usage = getattr(bundle, "usage", None)
-        return usage.foresee(table) if usage else None
+        return bundle.usage.foresee(table) if bundle and bundle.usage else None
 
     def _nodes(self, job: Job) -> NodeFitness | None:
         machine = self.machine
@@ -144,8 +143,8 @@ class Assessor:
             phase=table.phase,
             state=job.state,
             route=said.route,
-            run_time=run_time(foreseen, row, job) if foreseen else None,
-            resources=resources(foreseen, row, job) if foreseen else None,
+            run_time=run_time(foreseen, row, limit_of(table, row)) if foreseen else None,
+            resources=resources(foreseen, row, memory_of(table, row)) if foreseen else None,
             failure=said.failure,
             profile=_profile(said, table, row),
             notes=_notes(said, table, job),

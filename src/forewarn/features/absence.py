@@ -27,6 +27,7 @@ REQUEST_FIELDS = (
     *("cpus_asked", "nodes_asked", "tasks_asked", "memory_asked", "time_limit", "gpus_asked"),
     *("priority", "user", "group", "account", "name", "work_dir", "submit_line", "application"),
     *("partition", "qos", "script_hash", "memory_per"),
+    *("script_language", "script_launcher", "script_modules"),
 )
 STAND_INS: Mapping[str, str] = MappingProxyType({"cpus_asked": "cpus_given", "nodes_asked": "nodes_given"})
 # What is given, and what was asked for it. A job that never started was given nothing.

@@ -36,6 +36,7 @@ NEW, FREQUENT = 10, 100  # earlier jobs below which a user is new, from which a 
 _ASKED = (
     *("cluster", "job_id", "submit", "user", "partition", "qos", "time_limit", "memory_asked", "memory_per"),
     *("cpus_asked", "nodes_asked", "cpus_given", "nodes_given", "application", "name"),
+    *("script_language", "script_launcher", "script_modules"),
 )
 _BECAME = (
     *("cluster", "job_id", "submit", "start", "end", "suspended", "outcome", "exit_code", "exit_signal"),
@@ -49,9 +50,10 @@ class Table:
 
     `values` are all features of the phase, of which a feature set takes some. `about` is for splits, slices,
     profiles, causes and costs, never for a model, save the categories in `encoders.py`: job_id, submit,
-    start, end, run_time, wait, user, partition, qos, outcome, kind (user, system, limit), cpus, nodes,
-    memory (bytes of all the job), label (the program, or the name without run numbers), cpu_time, max_memory,
-    io_bytes (read and written), time_limit, node_hours, activity (new, infrequent, frequent).
+    start, end, run_time, wait, user, partition, qos, script_language, script_launcher, script_modules,
+    outcome, kind (user, system, limit), cpus, nodes, memory (bytes of all the job), label (the program, or
+    the name without run numbers), cpu_time, max_memory, io_bytes (read and written), time_limit, node_hours,
+    activity (new, infrequent, frequent).
     """
 
     cluster: str
@@ -184,6 +186,7 @@ def _described(asked: pl.DataFrame, became: pl.DataFrame) -> pl.DataFrame:
     ).fill_null(1)
     return asked.select(
         *("job_id", "submit", "user", "partition", "qos", "time_limit"),
+        *("script_language", "script_launcher", "script_modules"),
         cpus=cpus,
         nodes=nodes,
         memory=pl.col("memory_asked") * per,

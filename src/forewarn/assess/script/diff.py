@@ -22,8 +22,9 @@ def script_diff(script_text: str, changes: Sequence[Change], *, name: str = "job
     An option keeps how it is spelled (short, long, glued) and the comment behind it; one that was not there
     gets a line of its own behind the last #SBATCH.
 
-    >>> new, diff = script_diff("#!/bin/sh\n#SBATCH -t30 # half an hour\ntrue\n",
-    ...     [Change(option="time", before="30", after="01:00:00"), Change(option="mem", before=None, after="4G")])
+    >>> longer = Change(option="time", before="30", after="01:00:00")
+    >>> more = Change(option="mem", before=None, after="4G")
+    >>> new, diff = script_diff("#!/bin/sh\n#SBATCH -t30 # half an hour\ntrue\n", [longer, more])
     >>> print(new)
     #!/bin/sh
     #SBATCH -t01:00:00 # half an hour

@@ -111,11 +111,11 @@ def work_folder(subject: Subject) -> Iterator[Finding]:
 def _looked_at(subject: Subject, *kinds: Use) -> Iterator[tuple[FileUse, str]]:
     seen = set[tuple[Use, str]]()
     for use in subject.script.body.files:
-        if use.use in kinds and (place := subject.place(use.path)) is not None:
-            if "://" not in use.path and not place.startswith(("/dev/", "/proc/", "/sys/")):
-                if (use.use, place) not in seen:
-                    seen.add((use.use, place))
-                    yield use, place
+        place = subject.place(use.path) if use.use in kinds and "://" not in use.path else None
+        if place is None or place.startswith(("/dev/", "/proc/", "/sys/")) or (use.use, place) in seen:
+            continue
+        seen.add((use.use, place))
+        yield use, place
 
 
 RULES = (missing_files, permissions, unwritable, job_output, work_folder)

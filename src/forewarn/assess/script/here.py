@@ -22,7 +22,7 @@ _ROOTS = ("miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", "
 _ASKS = """
 import importlib.util, json, os, site, sys
 sys.path += [p for p in sys.argv[1].split(os.pathsep) if p]
-if site.ENABLE_USER_SITE is not None and sys.prefix == sys.base_prefix: sys.path.append(site.getusersitepackages())
+if sys.prefix == sys.base_prefix: sys.path.append(site.getusersitepackages())
 def lacks(name):
     try: return importlib.util.find_spec(name) is None
     except Exception: return False

@@ -26,14 +26,13 @@ def problems(subject: Subject) -> Iterator[Finding]:
 
 def memory_twice(subject: Subject) -> Iterator[Finding]:
     """Memory by node, by CPU and by GPU exclude each other."""
-    options = subject.script.options
-    for origin in ("script", "environment", "command line"):
-        given = {g.option: g for g in options.given if g.origin == origin and g.option in _MEMORY}
-        for first, second in combinations(given.values(), 2):
-            what = f"{first.spelled} and {second.spelled} exclude each other: sbatch refuses both together"
-            lines = [g.line for g in (first, second) if g.line]
-            line = max(lines, default=None)
-            yield Finding(rule="conflict", what=what, line=line, severity="error", fix="keep one of them")
+    found = [given for given in subject.script.options.given if given.option in _MEMORY]
+    # A variable gives way to what script or command line say; these two do not give way to each other.
+    said = [given for given in found if given.origin != "environment"] or found
+    for first, second in combinations({given.option: given for given in said}.values(), 2):
+        what = f"{first.spelled} and {second.spelled} exclude each other: sbatch refuses both together"
+        line = max((given.line for given in (first, second) if given.line), default=None)
+        yield Finding(rule="conflict", what=what, line=line, severity="error", fix="keep one of them")
 
 
 def opposites(subject: Subject) -> Iterator[Finding]:

@@ -11,13 +11,15 @@ from forewarn.assess.script.subject import Subject
 from forewarn.job.sbatch.shell import is_plain
 
 # The shell's own, and what Slurm puts there for jobs.
-_BUILT_IN_WORDS = """. : [ [[ alias bg bind break builtin caller case cd command compgen complete continue declare dirs
-    disown echo enable esac eval exec exit export false fc fg fi for getopts hash help history if in
-    jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly return select
-    set shift shopt source suspend test then time times trap true type typeset ulimit umask unalias
-    unset until wait while module ml srun sbatch scancel squeue scontrol sacct sattach sbcast salloc
-    sinfo mpirun mpiexec conda mamba micromamba deactivate activate spack setenv unsetenv limit
-    onintr foreach end endif switch breaksw"""
+_BUILT_IN_WORDS = """
+    . : [ [[ alias bg bind break builtin caller case cd command compgen complete continue declare dirs
+    disown echo enable esac eval exec exit export false fc fg fi for getopts hash help history if in jobs
+    kill let local logout mapfile popd printf pushd pwd read readarray readonly return select set shift
+    shopt source suspend test then time times trap true type typeset ulimit umask unalias unset until wait
+    while module ml srun sbatch scancel squeue scontrol sacct sattach sbcast salloc sinfo mpirun mpiexec
+    conda mamba micromamba deactivate activate spack setenv unsetenv limit onintr foreach end endif switch
+    breaksw
+"""
 _BUILT_IN = frozenset(_BUILT_IN_WORDS.split())
 _DEFINED = re.compile(
     r"^\s*(?:function\s+)?([\w.-]+)\s*\(\)|^\s*function\s+([\w.-]+)|^\s*alias\s+([\w.-]+)=", re.M

@@ -13,8 +13,10 @@ from forewarn.job.sbatch.calls import CONTAINERS, MPI_LAUNCHERS, Call
 from forewarn.job.sbatch.files import script_of
 
 # Python packages that make several processes of one program work together.
-_TOGETHER_WORDS = """mpi4py horovod torch lightning pytorch_lightning deepspeed accelerate tensorflow jax petsc4py h5py
-    dolfinx dolfin fenics firedrake dask_mpi lammps yt netCDF4 ray submitit idr_torch openmm gpaw"""
+_TOGETHER_WORDS = """
+    mpi4py horovod torch lightning pytorch_lightning deepspeed accelerate tensorflow jax petsc4py h5py
+    dolfinx dolfin fenics firedrake dask_mpi lammps yt netCDF4 ray submitit idr_torch openmm gpaw
+"""
 _TOGETHER = frozenset(_TOGETHER_WORDS.split())
 _SERIAL = frozenset({"Rscript", "R", "matlab", "octave", "perl", "ruby", "node", "java", "stata", "sas"})
 _READ = 1 << 20
@@ -53,7 +55,7 @@ def idle_tasks(subject: Subject) -> Iterator[Finding]:
     option = "ntasks" if "ntasks" in subject.script.options else "ntasks-per-node"
     if option not in subject.script.options:
         option = "nodes"
-    what = f"{request.tasks} tasks are asked for, but no srun or mpirun starts them: one will run, the rest idles"
+    what = f"{request.tasks} tasks are asked for, but no srun or mpirun starts them: one runs, the rest idle"
     fix = "start the program with srun; for one program with threads ask for --cpus-per-task"
     line = subject.script.options.line(option)
     yield Finding(rule="idle-tasks", what=what, line=line, fix=fix)
@@ -123,10 +125,12 @@ def _python_is_serial(subject: Subject, call: Call) -> str | None:
     return "which imports nothing that could share the work" if not local - _KNOWN_SERIAL else None
 
 
-_STANDARD_WORDS = """__future__ abc argparse array ast base64 collections concurrent configparser contextlib copy csv
+_STANDARD_WORDS = """
+    __future__ abc argparse array ast base64 collections concurrent configparser contextlib copy csv
     dataclasses datetime decimal enum functools glob gzip hashlib io itertools json logging math
-    multiprocessing os pathlib pickle platform random re shutil socket statistics string struct
-    subprocess sys tempfile threading time traceback typing uuid warnings zipfile"""
+    multiprocessing os pathlib pickle platform random re shutil socket statistics string struct subprocess
+    sys tempfile threading time traceback typing uuid warnings zipfile
+"""
 _STANDARD = frozenset(_STANDARD_WORDS.split())
 _KNOWN_SERIAL = frozenset(
     {"numpy", "scipy", "pandas", "matplotlib", "sklearn", "polars", "numba", "tqdm", "yaml"}

@@ -19,10 +19,10 @@ _AWAY = re.compile(
 
 def test_only(
     path: Path,
-    options: Sequence[str] = (),
+    options: Sequence[str] = (),  # noqa: PT028 - no test of pytest's, whatever its name
     *,
-    environment: Mapping[str, str] | None = None,
-    timeout: float = 10.0,
+    environment: Mapping[str, str] | None = None,  # noqa: PT028
+    timeout: float = 10.0,  # noqa: PT028
 ) -> Finding | None:
     """Ask sbatch; None where there is none, it does not answer in time, or Slurm is away.
 

@@ -9,12 +9,14 @@ from forewarn.assess.assessment import Finding
 from forewarn.assess.script.subject import Subject
 
 _PLACEHOLDER = re.compile(
-    r"<[A-Za-z][\w .-]*>|\bYOUR[_-]?\w+|\byour_\w+|\bx{3,}\b|\bX{3,}\b|\bCHANGE[_-]?ME\b|/path/to/|\bREPLACE_\w+"
-    r"|\bFIXME\b|\bTODO\b|\bdef-someuser\b|\bproject_x+\b"
+    r"<[A-Za-z][\w .-]*>|\bYOUR[_-]?\w+|\byour_\w+|\bx{3,}\b|\bX{3,}\b|\bCHANGE[_-]?ME\b|/path/to/"
+    r"|\bREPLACE_\w+|\bFIXME\b|\bTODO\b|\bdef-someuser\b|\bproject_x+\b"
 )
 # Of the options that name something; a job may well be called `xxx`, a comment may say TODO.
-_NAMING_WORDS = """account partition qos reservation output error input chdir mail-user nodelist exclude constraint
-    gres time mem nodes ntasks licenses container"""
+_NAMING_WORDS = """
+    account partition qos reservation output error input chdir mail-user nodelist exclude constraint gres
+    time mem nodes ntasks licenses container
+"""
 _NAMING = frozenset(_NAMING_WORDS.split())
 _IN_BODY = re.compile(
     r"/path/to/|\bYOUR_\w+|\bCHANGE[_-]?ME\b|\bREPLACE_\w+|<(?:your|project|path|user|input)[\w -]*>"

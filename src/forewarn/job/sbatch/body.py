@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from posixpath import basename, dirname
 from types import MappingProxyType
 
@@ -24,8 +25,10 @@ LANGUAGES: Mapping[str, str] = MappingProxyType(
     }
 )
 _LOADS = frozenset({"load", "add", "try-load", "switch", "swap"})
-_OTHER_VERBS_WORDS = """purge avail av list unload del rm spider show help use unuse save restore reset keyword whatis
-    is-loaded is-avail refresh update overview describe disable -t"""
+_OTHER_VERBS_WORDS = """
+    purge avail av list unload del rm spider show help use unuse save restore reset keyword whatis
+    is-loaded is-avail refresh update overview describe disable -t
+"""
 _OTHER_VERBS = frozenset(_OTHER_VERBS_WORDS.split())
 
 
@@ -145,9 +148,7 @@ def _environments(calls: tuple[Call, ...]) -> Iterator[Environment]:
         if name in ("conda", "mamba", "micromamba") and rest[:1] == ["activate"]:
             yield Environment("conda", "".join(rest[1:2]) or "base", call.line)
         elif name in ("conda", "mamba", "micromamba", "pixi") and rest[:1] == ["run"]:
-            said = [
-                v for o, v in zip(words, words[1:], strict=False) if o in ("-n", "--name", "-p", "--prefix")
-            ]
+            said = [v for o, v in pairwise(words) if o in ("-n", "--name", "-p", "--prefix")]
             yield Environment("conda", said[0] if said else "base", call.line)
         elif name == "uv" and rest[:1] == ["run"]:
             yield Environment("uv", ".venv", call.line)

@@ -22,9 +22,11 @@ _MPI = """-n -np -N -c --np --n --hostfile -hostfile --machinefile -machinefile 
     --bind-to -bind-to --rank-by -rank-by -host --host -H -rr -perhost -genvlist -envlist -wdir --wdir
     -output-filename --output-filename --cpus-per-proc -pernode-n -npernode --npernode -bootstrap -launcher"""
 _MPI_TWO = frozenset({"--mca", "-mca", "-genv", "-env", "--gmca", "-gmca", "--prtemca"})
-_CONTAINER = """-B --bind -H --home -W --workdir --pwd --cwd -S --scratch --env --env-file -o --overlay --network
-    --dns --hostname --security --app -v --volume -e --name -u --user -w --mount -p --publish --gpus --device
-    --memory -m --cpus --entrypoint --shm-size"""
+_CONTAINER = """
+    -B --bind -H --home -W --workdir --pwd --cwd -S --scratch --env --env-file -o --overlay --network
+    --dns --hostname --security --app -v --volume -e --name -u --user -w --mount -p --publish --gpus
+    --device --memory -m --cpus --entrypoint --shm-size
+"""
 _PARALLEL = (
     "-j --jobs -P --joblog --delay --timeout --retries -a --arg-file --colsep -N --results --tmpdir -S"
 )

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from forewarn.job.sbatch.problems import Problem
+from forewarn.job.sbatch.table import version_of
 from forewarn.job.sbatch.words import SPACE, Word, WordError, split_words
 
 MAGIC = "#SBATCH"
@@ -37,8 +38,8 @@ class Directives:
     problems: tuple[Problem, ...]
 
 
-def read_directives(script: str) -> Directives:
-    r"""Find them.
+def read_directives(script: str, slurm: str | None = None) -> Directives:
+    r"""Find them, as a version of Slurm does.
 
     >>> found = read_directives("#!/bin/sh\n#SBATCH -n 2 # two\n\n# a comment\ntrue\n#SBATCH -n 3\n")
     >>> [(d.line, [word.text for word in d.words]) for d in found.read], found.ignored, found.first_command
@@ -46,6 +47,7 @@ def read_directives(script: str) -> Directives:
     """
     read, ignored, lookalikes, problems = list[Directive](), list[int](), list[int](), list[Problem]()
     first_command, component = None, 0
+    old = slurm is not None and version_of(slurm) < (23, 2)
     for number, line in enumerate(script.split("\n"), 1):
         magic = next((magic for magic in (MAGIC, OLD_MAGIC) if line.startswith(magic)), None)
         if first_command is not None:
@@ -62,7 +64,7 @@ def read_directives(script: str) -> Directives:
             component += 1
             line = _DIVIDER.sub(lambda match: " " * len(match[0]), line, count=1)
         try:
-            read.append(Directive(number, tuple(split_words(line, len(magic))), component))
+            read.append(Directive(number, tuple(split_words(line, len(magic), old=old)), component))
         except WordError as error:
             problems.append(Problem("unreadable-line", f"sbatch refuses this line: {error}", number))
     return Directives(tuple(read), tuple(ignored), tuple(lookalikes), first_command, tuple(problems))

@@ -50,9 +50,11 @@ _READS_SCRIPT: Mapping[str, str] = MappingProxyType(
 _NO_SCRIPT = {"-c", "-m", "-e", "-E", "-", "--version", "-V", "-h", "--help"}
 _ENDINGS = (".py", ".R", ".r", ".jl", ".pl", ".rb", ".sh", ".js", ".m")
 # Options that name an input in program after program.
-_INPUT_OPTIONS_WORDS = """-i -in --in --input --input-file --input_file --infile --config --config-file --config_file
-    --configfile --conf --params-file --param-file --data --data-dir --dataset --reference --ref
-    --genome -params-file --checkpoint-in --restart-from --inp"""
+_INPUT_OPTIONS_WORDS = """
+    -i -in --in --input --input-file --input_file --infile --config --config-file --config_file
+    --configfile --conf --params-file --param-file --data --data-dir --dataset --reference --ref --genome
+    -params-file --checkpoint-in --restart-from --inp
+"""
 _INPUT_OPTIONS = frozenset(_INPUT_OPTIONS_WORDS.split())
 _READERS = frozenset({"cat", "head", "tail", "wc", "sort", "gunzip", "zcat", "md5sum", "sha256sum", "less"})
 _COPIES = frozenset({"cp", "mv", "rsync", "ln", "scp"})

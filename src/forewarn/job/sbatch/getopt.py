@@ -41,7 +41,7 @@ def read_options(
     words: Iterable[Placed], origin: str, slurm: str | None = None
 ) -> tuple[list[Given], list[Problem], list[Placed]]:
     """The options, what is wrong, and the words from the first on that is no option."""
-    reader = _Reader(list(words), origin, options_of(slurm))
+    reader = _Reader(list(words), origin, options_of(slurm), any_version=slurm is None)
     reader.read()
     return reader.given, reader.problems, reader.words[reader.place :]
 
@@ -49,8 +49,11 @@ def read_options(
 class _Reader:
     """The state of one reading."""
 
-    def __init__(self, words: list[Placed], origin: str, known: Mapping[str, Option]) -> None:
+    def __init__(
+        self, words: list[Placed], origin: str, known: Mapping[str, Option], *, any_version: bool
+    ) -> None:
         self.words, self.place, self.origin, self.known = words, 0, origin, known
+        self.any_version = any_version
         self.given: list[Given] = []
         self.problems: list[Problem] = []
 
@@ -89,6 +92,9 @@ class _Reader:
         if name in self.known:
             return self.known[name]
         found = [option for full, option in self.known.items() if full.startswith(name)]
+        if len(found) > 1 and self.any_version:
+            # Newer options make ambiguous what was not: nobody said that it is a newer sbatch.
+            found = [option for option in found if option.since is option.until is None] or found
         if found and all(o.means == found[0].means and o.argument == found[0].argument for o in found):
             return found[0]
         if found:

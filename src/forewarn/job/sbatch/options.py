@@ -23,10 +23,9 @@ class Options:
 
     def __getitem__(self, option: str) -> Given:
         """The one that counts."""
-        for given in reversed(self.given):
-            if given.option == option:
-                return given
-        raise KeyError(option)
+        if (given := self.get(option)) is None:
+            raise KeyError(option)
+        return given
 
     def __contains__(self, option: str) -> bool:
         return any(given.option == option for given in self.given)
@@ -36,7 +35,7 @@ class Options:
 
     def get(self, option: str) -> Given | None:
         """The one that counts, None where the option was not given."""
-        return self[option] if option in self else None
+        return next((given for given in reversed(self.given) if given.option == option), None)
 
     def value(self, option: str) -> str | None:
         """Its value."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TypeVar
 
 from forewarn.job.record import Job, Partition
@@ -66,14 +67,17 @@ class _Reader:
         if listed:
             low = max(low, listed) if nodes else listed
         nodes_set = nodes is not None or bool(listed)
-        tasks_set = tasks is not None
+        counted = None  # the tasks for which there are CPUs, where not all have any
         if tasks is None and per_node:
-            tasks, tasks_set = low * per_node, True
-        if tasks is None:
+            tasks = low * per_node
+        elif tasks is None and (by_gpus := self._tasks_by_gpus(low)):
+            tasks = by_gpus
+        elif tasks is None:
             tasks = max(low, 1) if nodes_set else 1
             if nodes_set or "extra-node-info" in self.options:
-                for part in self._layout():
-                    tasks, tasks_set = tasks * part, True
+                tasks *= prod(self._layout())
+            # Of a range of nodes sbatch does not know how many there will be, and asks for one CPU.
+            counted = 1 if high is not None and high > low else None
         elif nodes_set:
             if high is not None and tasks < high:
                 high = max(tasks, low)
@@ -85,8 +89,9 @@ class _Reader:
         if gpus is not None and (each := self.value("cpus-per-gpu", values.count)):
             cpus = max(gpus * each, tasks)
         else:
-            cpus = tasks * (per_task or 1)
-        cpus = max(low, 1) if "overcommit" in self.options else max(cpus, low)
+            cpus = (counted or tasks) * (per_task or 1)
+        if "overcommit" in self.options:
+            cpus = max(low, 1)
         memory, per = self._memory()
         return Request(
             min_nodes=low,
@@ -125,18 +130,30 @@ class _Reader:
         if (each := self.value("gpus-per-socket", values.gpu_count)) is not None:
             return each * nodes * (self.value("sockets-per-node", values.count) or 1)
         each = self.value("gres", lambda text: values.gres_count(text, "gpu"))
-        return None if each is None else each * nodes
+        if each is not None:
+            return each * nodes
+        share = self.value("ntasks-per-gpu", values.count)
+        return -(-tasks // share) if share and "ntasks" in self.options else None
+
+    def _tasks_by_gpus(self, nodes: int) -> int | None:
+        """Tasks that nobody counted, where GPUs are: so many for each, or one for so many."""
+        if each := self.value("ntasks-per-gpu", values.count):
+            gpus = self._gpus(nodes, 1)
+            return gpus * each if gpus else None
+        whole, each = self.value("gpus", values.gpu_count), self.value("gpus-per-task", values.gpu_count)
+        return max(1, whole // each) if whole and each else None
 
     def _memory(self) -> tuple[int | None, str | None]:
-        """The kind that was given last where it counts most: sbatch forgets the others of a lower origin."""
-        found = [
-            (self.options.given.index(given), option, per)
-            for option, per in (("mem", "node"), ("mem-per-cpu", "cpu"), ("mem-per-gpu", "gpu"))
-            if (given := self.options.get(option)) is not None
-        ]
-        if not found:
+        """The one kind that counts: what a variable says of another kind is forgotten.
+
+        Two kinds in script and command line are refused: the last is taken here, and a rule tells.
+        """
+        kinds = {"mem": "node", "mem-per-cpu": "cpu", "mem-per-gpu": "gpu"}
+        given = [one for one in self.options.given if one.option in kinds]
+        if not given:
             return None, None
-        _, option, per = max(found)
+        said = [one.option for one in given if one.origin != "environment"] or [given[-1].option]
+        option, per = said[-1], kinds[said[-1]]
         amount = self.value(option, values.memory)
         return (None, None) if amount is None else (amount, per)
 

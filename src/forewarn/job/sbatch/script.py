@@ -91,12 +91,13 @@ def read_script(
 
     `slurm` is the version that will read it, such as ``24.11``; None takes the options of all.
 
-    >>> script = read_script("#!/bin/sh\n#SBATCH -N2 --mem=4G # all of it\npython a.py\n", command_line=["-n", "8"])
+    >>> text = "#!/bin/sh\n#SBATCH -N2 --mem=4G # all of it\npython a.py\n"
+    >>> script = read_script(text, command_line=["-n", "8"])
     >>> job = script.job("c", "ann", 0)
     >>> job.nodes_asked, job.tasks_asked, job.memory_asked >> 30, job.memory_per, script.options.line("mem")
     (2, 8, 4, 'node', 2)
     """
-    directives = read_directives(text)
+    directives = read_directives(text, slurm)
     count = 1 + max((directive.component for directive in directives.read), default=0)
     components = tuple(
         collect_options(

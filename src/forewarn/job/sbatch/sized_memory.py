@@ -15,11 +15,13 @@ _AMOUNT = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*\.?\s*([kKmMgGtT]?)(?:i?[bB])?
 _UNITS = {"": 1, "k": K, "m": M, "g": G, "t": 1 << 40}
 _JAVA = re.compile(r"-Xmx(\d{1,15}[kKmMgGtT]?)|-XX:MaxHeapSize=(\d{1,15}[kKmMgGtT]?)", re.ASCII)
 
-# Options that many programs have for it. A number without a unit says too little: bytes here, gigabytes there.
-_ANYBODYS_WORDS = """--max-mem --max-memory --max_mem --max_memory --maxmem --memory --mem --mem-limit --mem_limit
+# Options that many programs have for it. A number without a unit says too little: bytes, or gigabytes?
+_ANYBODYS_WORDS = """
+    --max-mem --max-memory --max_mem --max_memory --maxmem --memory --mem --mem-limit --mem_limit
     --memory-limit --memory_limit --maxMem --max-mem-size --heap-size-hint --driver-memory
     --executor-memory --ram --max-ram --max_ram --memory-budget -mem --javamem --object-store-memory
-    --buffer-size"""
+    --buffer-size
+"""
 _ANYBODYS = frozenset(_ANYBODYS_WORDS.split())
 # Options of one program, with what a bare number counts.
 _OWN: Mapping[str, Mapping[str, int]] = MappingProxyType(

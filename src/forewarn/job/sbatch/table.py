@@ -35,9 +35,11 @@ class Option:
         """Whether a version has it; None is any of them."""
         if slurm is None:
             return True
-        version = _version(slurm)
+        version = version_of(slurm)
         since, until = self.since, self.until
-        return (since is None or version >= _version(since)) and (until is None or version <= _version(until))
+        return (since is None or version >= version_of(since)) and (
+            until is None or version <= version_of(until)
+        )
 
 
 _NONE = """contiguous help hold ignore-pbs no-requeue overcommit oversubscribe parsable quiet reboot
@@ -104,5 +106,10 @@ def options_of(slurm: str | None) -> Mapping[str, Option]:
     return MappingProxyType({name: option for name, option in OPTIONS.items() if option.known_to(slurm)})
 
 
-def _version(text: str) -> tuple[int, ...]:
+def version_of(text: str) -> tuple[int, ...]:
+    """Year and month of a version.
+
+    >>> version_of("24.11.5")
+    (24, 11)
+    """
     return tuple(int(part) for part in text.split(".")[:2] if part.isdecimal())

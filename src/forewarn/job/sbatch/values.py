@@ -157,7 +157,7 @@ def dependency(text: str) -> str:
             raise ValueError(f"not a dependency: {text!r}")
         divider = parts[1] if len(parts) > 1 else ","
         ids = match[2].split(":")[1:]
-        parts[place] = divider.join(f"{match[1]}:{job}" for job in ids) if ids else match[1]
+        parts[place] = divider.join(f"{match[1]}:{job}" for job in dict.fromkeys(ids)) if ids else match[1]
     return "".join(parts)
 
 

@@ -26,8 +26,8 @@ class WordError(ValueError):
     """sbatch ends with an error at this line."""
 
 
-def split_words(line: str, begin: int = 0) -> list[Word]:
-    r"""The words from a column on.
+def split_words(line: str, begin: int = 0, *, old: bool = False) -> list[Word]:
+    r"""The words from a column on; `old` sbatch (22.05) ends a word at a blank though it is escaped.
 
     >>> [word.text for word in split_words(r'''#SBATCH -J "a b"c\# --mem=4G#more --time=1''', 7)]
     ['-J', 'a bc#', '--mem=4G']
@@ -35,19 +35,19 @@ def split_words(line: str, begin: int = 0) -> list[Word]:
     line = line.partition("\0")[0]
     found: list[Word] = []
     place = begin
-    while (word := _next_word(line, place)) is not None:
+    while (word := _next_word(line, place, old)) is not None:
         found.append(word)
         place = word.end
     return found
 
 
-def _next_word(line: str, place: int) -> Word | None:
+def _next_word(line: str, place: int, old: bool) -> Word | None:
     while place < len(line) and line[place] in SPACE:
         place += 1
     if line[place : place + 1] == ":":
         raise WordError("a word that begins with a colon, which divides components on the command line only")
     begin, text, quote, escaped, plain = place, list[str](), "", False, True
-    while place < len(line) and (quote or line[place] not in SPACE):
+    while place < len(line) and (quote or (escaped and not old) or line[place] not in SPACE):
         sign = line[place]
         if escaped:
             escaped = False

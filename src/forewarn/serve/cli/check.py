@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from forewarn.errors import StoreError
+from forewarn.serve.cli.checks import Check
 from forewarn.serve.cli.common import configured, home_option, json_option
 from forewarn.serve.cli.learning import cluster_option
 from forewarn.serve.cli.moments import parse_moment
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from forewarn.store.base import Store
 
 
-@click.command("check")
+@click.command("check", cls=Check)
 @click.argument("script", type=click.Path(path_type=Path), metavar="SCRIPT")
 @click.argument("options", nargs=-1, metavar="[-- SBATCH OPTION...]")
 @home_option

@@ -42,9 +42,6 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "doctor": "Look for what is wrong between Forewarn and Slurm, and say what to do.",
     }
 )
-# Checks, as monitoring runs them: 0 fine, 1 warning, 2 critical. Whatever keeps them from saying is 3.
-CHECKS = frozenset({"check", "health"})
-UNKNOWN = 3
 INTERRUPTED = 130  # as a shell reports SIGINT
 BROKEN_PIPE = 141  # as a shell reports SIGPIPE: the reader (head, less) had enough
 
@@ -124,17 +121,7 @@ def main() -> NoReturn:
         if os.environ.get("FOREWARN_DEBUG"):
             raise
         code = _report(*_explained(error))
-    except Exception as error:
-        # A traceback exits with 1, which of a check would be taken for a warning.
-        if not _is_check() or os.environ.get("FOREWARN_DEBUG"):
-            raise
-        code = _report(f"{type(error).__name__}: {error} (FOREWARN_DEBUG=1 shows where)", UNKNOWN)
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _is_check() -> bool:
-    """Whether a check was asked for: what keeps it from saying is then another code."""
-    return next((word for word in sys.argv[1:] if not word.startswith("-")), None) in CHECKS
 
 
 def _explained(error: ForewarnError | OSError) -> tuple[str, int]:
@@ -147,7 +134,7 @@ def _explained(error: ForewarnError | OSError) -> tuple[str, int]:
 
 def _report(message: str, code: int) -> int:
     click.echo(f"forewarn: error: {message}", err=True)
-    return UNKNOWN if _is_check() and code != INTERRUPTED else code
+    return code
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
