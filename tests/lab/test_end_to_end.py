@@ -2,73 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from forewarn.job.columns import KEYS
-from forewarn.job.outcomes import Outcome, outcome_of_state
-from forewarn.store.embedded import open_store
+from forewarn.job.outcomes import Outcome
 from lab.cluster import Lab
 from lab.endings import Ending
 from lab.jobs import submit, wait_ended, wait_running
 from lab.synthetic import FIRST_JOB, load_jobs
-
-EXECUTABLE = Path(sys.executable).parent / "forewarn"
-Told = tuple[str, int, str]  # job, submit, outcome
-
-
-@dataclass(frozen=True)
-class Site:
-    """Somebody who runs Forewarn beside a lab."""
-
-    lab: Lab
-    home: Path
-
-    @property
-    def environment(self) -> dict[str, str]:
-        others = {k: v for k, v in os.environ.items() if not k.startswith(("FOREWARN", "SLURM"))}
-        return others | {
-            "FOREWARN_HOME": str(self.home),
-            "FOREWARN_SLURMRESTD": self.lab.rest_url,
-            "FOREWARN_SLURM_USER": "root",
-            # 22.05's controller does not say it: without, slurmdbd is asked, which may be away.
-            "FOREWARN_CLUSTER": self.lab.settings.cluster,
-            "SLURM_JWT": self.lab.token("root", 3600),
-        }
-
-    def run(self, *args: object, code: int = 0) -> str:
-        done = subprocess.run(
-            [EXECUTABLE, *map(str, args)], env=self.environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == code, done.stderr
-        return done.stdout if code == 0 else done.stderr
-
-    def json(self, *args: object) -> Any:
-        return json.loads(self.run(*args, "--json"))
-
-    def has(self, jobs: Iterable[int]) -> Counter[Told]:
-        """What the store holds of some jobs, arrays and earlier runs with them."""
-        numbers = set(jobs)
-        with open_store(self.home, read_only=True) as store:
-            columns = [*KEYS["job"], "outcome"]
-            return Counter(
-                (job_id, submit, outcome or "")
-                for frame in store.scan(columns=columns)
-                for _, job_id, submit, outcome in frame.iter_rows()
-                if int(job_id.split("_")[0]) in numbers
-            )
+from tests.lab.kills import kill_again_and_again
+from tests.lab.site import Site, by_sacct
 
 
 @pytest.fixture
@@ -77,19 +21,6 @@ def site(lab: Lab, registry_template: Path, tmp_path: Path) -> Site:
     models.mkdir(parents=True)
     (models / registry_template.name).write_bytes(registry_template.read_bytes())
     return Site(lab, tmp_path / "home")
-
-
-def by_sacct(lab: Lab, jobs: Iterable[int]) -> Counter[Told]:
-    """What sacct says of some jobs, which all have ended or are held."""
-    ids = ",".join(map(str, jobs))
-    asked = ("sacct", "-a", "-X", "-D", "-n", "-P", "-o", "JobID,Submit,State", "-j", ids)
-    lines = lab.run("root", "env", "SLURM_TIME_FORMAT=%s", *asked).splitlines()
-    rows = [line.split("|") for line in lines]
-    return Counter((job, int(at), _outcome(state.split()[0])) for job, at, state in rows)
-
-
-def _outcome(state: str) -> str:
-    return "" if state == "PENDING" else str(outcome_of_state(state) or "")
 
 
 def test_every_ending_is_collected(site: Site, endings: dict[str, Ending]) -> None:
@@ -108,26 +39,6 @@ def test_every_ending_is_collected(site: Site, endings: dict[str, Ending]) -> No
 def test_killed_again_and_again(site: Site) -> None:
     jobs = kill_again_and_again(site, 8)
     assert site.has(jobs) == by_sacct(site.lab, jobs), "none is missing, none is there twice"
-
-
-def kill_again_and_again(site: Site, times: int) -> list[int]:
-    """Kill a collector at any moment, slurmrestd restarted in between; the jobs that there were meanwhile."""
-    luck = random.Random(7)
-    jobs = [submit(site.lab, "carol", "--array=0-3", script="exit $((SLURM_ARRAY_TASK_ID % 2))")]
-    command = [EXECUTABLE, "collect", "--since", "now-1hour", "--interval", "1"]
-    for turn in range(times):
-        jobs.append(submit(site.lab, "carol", script=f"exit {turn % 2}"))
-        running = subprocess.Popen(command, env=site.environment, stderr=subprocess.DEVNULL)
-        time.sleep(luck.uniform(0.5, 3))
-        if turn % 8 == 4:
-            site.lab.daemons.kill("slurmrestd")
-            time.sleep(0.5)
-            site.lab.daemons.start("slurmrestd")
-        running.send_signal(signal.SIGKILL)
-        running.wait()
-    wait_ended(site.lab, jobs)
-    site.run("collect", "--once")
-    return jobs
 
 
 def test_an_ending_while_slurmdbd_is_away(site: Site) -> None:
