@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ class Site:
     lab: Lab
     home: Path
 
-    @property
+    @cached_property
     def environment(self) -> dict[str, str]:
         others = {k: v for k, v in os.environ.items() if not k.startswith(("FOREWARN", "SLURM"))}
         return others | {

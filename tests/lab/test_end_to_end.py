@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from forewarn.job.outcomes import Outcome
+from forewarn.store.embedded import FILE
 from lab.cluster import Lab
 from lab.endings import Ending
-from lab.jobs import submit, wait_ended, wait_running
+from lab.jobs import submit, wait_ended, wait_running, wait_until
 from lab.synthetic import FIRST_JOB, load_jobs
 from tests.lab.kills import kill_again_and_again
-from tests.lab.site import Site, by_sacct
+from tests.lab.site import EXECUTABLE, Site, by_sacct
 
 
 @pytest.fixture
@@ -54,6 +56,38 @@ def test_an_ending_while_slurmdbd_is_away(site: Site) -> None:
     site.run("collect", "--once")
     assert site.has(jobs) == by_sacct(site.lab, jobs)
     site.lab.run("dave", "scancel", str(jobs[1]))
+
+
+def test_endings_while_mariadb_alone_is_away(site: Site) -> None:
+    """slurmdbd stays and takes what slurmctld tells it, but has nowhere to keep it."""
+    if site.lab.settings.version != "24.11":
+        pytest.skip("one version is enough: it is slurmdbd that has to bear it")
+    lab = site.lab
+    collector = subprocess.Popen(
+        [EXECUTABLE, "collect", "--since", "now-1hour", "--interval", "1"],
+        env=site.environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        wait_until(lambda: (site.home / FILE).exists(), 30, "it collects")
+        lab.daemons.kill("mariadb")
+        try:
+            jobs = [submit(lab, "erin", script=f"exit {code}") for code in (0, 4)]
+            held = submit(lab, "erin", "--hold", script="true")
+            wait_until(lambda: bool(site.has([held])), 60, "live jobs are seen all the same")
+        finally:
+            lab.daemons.start("mariadb")
+        wait_ended(lab, jobs)
+        jobs.append(held)
+        wait_until(lambda: site.has(jobs) == by_sacct(lab, jobs), 60, "what ended meanwhile is there")
+        assert collector.poll() is None, "it is the same collector all the time"
+    finally:
+        collector.terminate()
+        said = collector.communicate(timeout=20)[1]
+    lab.run("erin", "scancel", str(held))
+    assert "cannot read history" in said
+    assert "can read again" in said
 
 
 def test_from_history_to_a_prediction(site: Site) -> None:
