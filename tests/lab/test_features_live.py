@@ -88,7 +88,10 @@ def seen(lab: Lab, tmp_path: Path) -> Iterator[dict[str, Seen]]:
 
 def test_live_is_later(lab: Lab, seen: dict[str, Seen], tmp_path: Path) -> None:
     since = seen["REST"].since
-    wait_ended(lab, [submit(lab, "erin", script=f"exit {code}") for code in (1, 0)])
+    ended = [submit(lab, "erin", script=f"exit {code}") for code in (1, 0)]
+    wait_ended(lab, ended)
+    # What a job's steps used comes some moments after its end: from then on it counts.
+    wait_until(lambda: len(used(lab, ended)) == 2, 30, "accounting has what they used")
     for one in seen.values():
         one.look()
     with waiting(lab):
@@ -116,6 +119,13 @@ def test_live_is_later(lab: Lab, seen: dict[str, Seen], tmp_path: Path) -> None:
             read_history(store, seen[way].scheduler, since)
             for live in WAYS:
                 check(seen[live], store, {str(jobs[name]): CHANGED[name] for name in CHANGED})
+
+
+def used(lab: Lab, jobs: list[int]) -> list[str]:
+    """The memory of each job's batch step, as far as accounting has it."""
+    asked = ("-a", "-n", "-P", "-o", "JobID,MaxRSS", "-j", ",".join(map(str, jobs)))
+    rows = [line.split("|") for line in lab.run("root", "sacct", *asked).splitlines()]
+    return [memory for job, memory in rows if job.endswith(".batch") and memory]
 
 
 @contextmanager

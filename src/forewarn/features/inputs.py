@@ -93,12 +93,15 @@ class Inputs:
 def policed(frame: pl.DataFrame, facts: ClusterFacts) -> pl.DataFrame:
     """The frame with the cluster's field policies applied: see `absence.py` and `told.py`."""
     if _counts_per_node(facts) and {*_MEMORY} <= set(frame.columns):
-        counted = (pl.col("memory_per") == "cpu") & (pl.col("nodes_asked") > 0)
-        counted &= pl.col("cpus_asked").is_not_null() & pl.col("memory_asked").is_not_null()
+        per_cpu = (pl.col("memory_per") == "cpu") & (pl.col("nodes_asked") > 0)
+        per_cpu &= pl.col("cpus_asked").is_not_null()
         per_node = pl.col("memory_asked") * pl.col("cpus_asked") // pl.col("nodes_asked")
+        # Old versions do not say by what it is counted where that makes no difference.
+        unsaid = pl.col("memory_per").is_null()
+        known = pl.col("memory_asked").is_not_null()
         frame = frame.with_columns(
-            memory_asked=pl.when(counted).then(per_node).otherwise("memory_asked"),
-            memory_per=pl.when(counted).then(pl.lit("node")).otherwise("memory_per"),
+            memory_asked=pl.when(known & per_cpu).then(per_node).otherwise("memory_asked"),
+            memory_per=pl.when(known & (per_cpu | unsaid)).then(pl.lit("node")).otherwise("memory_per"),
         )
     for field, how in sorted(
         facts.fields.items()
@@ -193,10 +196,12 @@ def node_keys(nodes: str) -> NDArray[np.uint64]:
 
 def policed_job(job: Job, facts: ClusterFacts) -> Job:
     """`policed` for one job."""
-    if _counts_per_node(facts) and job.memory_per == "cpu" and job.nodes_asked:
-        memory, cpus = job.memory_asked, job.cpus_asked
-        if memory is not None and cpus is not None:
-            job = replace(job, memory_asked=memory * cpus // job.nodes_asked, memory_per="node")
+    if _counts_per_node(facts) and job.memory_asked is not None:
+        if job.memory_per is None:
+            job = replace(job, memory_per="node")
+        elif job.memory_per == "cpu" and job.cpus_asked is not None and job.nodes_asked:
+            per_node = job.memory_asked * job.cpus_asked // job.nodes_asked
+            job = replace(job, memory_asked=per_node, memory_per="node")
     filled: dict[str, Any] = {}
     for field, how in sorted(facts.fields.items()):
         if getattr(job, field) is None or "hide" in how:

@@ -50,13 +50,25 @@ def connect(
     from forewarn.sources.slurmrestd.address import Address
     from forewarn.sources.slurmrestd.asking import Asker
     from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
-    from forewarn.sources.slurmrestd.tokens import find_tokens
+    from forewarn.sources.slurmrestd.tokens import find_tokens, is_given
     from forewarn.sources.slurmrestd.transport import Transport
 
     assert config.slurmrestd is not None
     tokens = find_tokens(
         config.slurm_token, config.slurm_token_file, config.slurm_user, environ=environ, clock=clock
     )
-    transport = Transport(Address.read(config.slurmrestd), ca_file=config.slurm_ca_file, clock=clock)
-    asker = Asker(transport, tokens, user=config.slurm_user, clock=clock, patience=patience)
+    address = Address.read(config.slurmrestd)
+    transport = Transport(address, ca_file=config.slurm_ca_file, clock=clock)
+    # A slurmrestd with rest_auth/local knows by the socket who asks: no token is made before it wants one.
+    by_socket = address.socket is not None and not is_given(
+        config.slurm_token, config.slurm_token_file, environ
+    )
+    asker = Asker(
+        transport,
+        tokens,
+        user=config.slurm_user,
+        clock=clock,
+        patience=patience,
+        first_without=by_socket,
+    )
     return SlurmrestdScheduler(asker, cluster=config.cluster)
