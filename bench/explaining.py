@@ -1,9 +1,10 @@
-"""On the simulator: how often `explain` names the true cause of a failure from records alone, and what it costs.
+"""On the simulator: how often `explain` names the true cause of a failure from records alone; what it costs.
 
     python bench/explaining.py [--jobs 20000] [--asked 600]
 
-A simulated job has no output, so what only a log can tell (a mistake in a script or an input) cannot be named:
-there it is right to name nothing of the system's. The second table has the times.
+A simulated job has no output, so what only a log can tell (a mistake in a script or an input) cannot be
+named: there it is right to name nothing of the system's. "Whose" is whether it is said rightly that the
+failure is the user's, a limit's or the system's. The second table has the times.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ import numpy as np
 import polars as pl
 
 from forewarn.assess.post_mortem import explain
+from forewarn.assess.post_mortem.families import FAMILIES
 from forewarn.assess.post_mortem.log_matching import matches
 from forewarn.assess.post_mortem.log_reading import HEAD, TAIL, read_log
 from forewarn.assess.similar import similar_jobs
 from forewarn.job.columns import to_records
+from forewarn.job.outcomes import Kind
 from forewarn.job.record import Job
 from forewarn.operate.ingest import ingest, review
 from forewarn.sources.base import open_source
@@ -41,11 +44,14 @@ RIGHT = {
     "script": {None, "usage", "command_missing", "not_executable", "crash", "program_error", "file_missing"},
     "input": {None, "usage", "command_missing", "not_executable", "crash", "program_error", "file_missing"},
 }
+WHOSE = {"memory": Kind.LIMIT, "time": Kind.LIMIT} | dict.fromkeys(
+    ("node", "file_system", "preempted"), Kind.SYSTEM
+)
 
 
 def main(jobs: int, asked: int) -> None:
-    print("| scenario | true cause | jobs | right | nothing named | wrong |")
-    print("|---|---|---|---|---|---|")
+    print("| scenario | true cause | jobs | right | nothing named | wrong | whose |")
+    print("|---|---|---|---|---|---|---|")
     for scenario in SCENARIOS:
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch)
@@ -71,10 +77,12 @@ def judge(scenario: str, store: Store, truth: pl.DataFrame, asked: int) -> list[
         said = explain(job, store)
         seconds.append(time.perf_counter() - began)
         right = said.family in RIGHT[cause]
+        whose = FAMILIES[said.family].kind if said.family else said.kind
+        counts[cause, "whose"] += whose == WHOSE.get(cause, Kind.USER)
         counts[cause, "right" if right else "none" if said.family is None else "wrong"] += 1
     for cause in sorted({cause for cause, _ in counts}):
-        total = sum(number for (of, _), number in counts.items() if of == cause)
-        shares = (f"{counts[cause, how] / total:.0%}" for how in ("right", "none", "wrong"))
+        total = sum(counts[cause, how] for how in ("right", "none", "wrong"))
+        shares = (f"{counts[cause, how] / total:.0%}" for how in ("right", "none", "wrong", "whose"))
         print(f"| {scenario} | {cause} | {total} | {' | '.join(shares)} |")
     return seconds
 

@@ -285,7 +285,31 @@ def test_a_node_that_went_down_on_another_day(store: Store) -> None:
     assert explain(job(), store).family is None
 
 
-def others(count: int, users: int, *, at: int, outcome: str = "failed", nodes: str = "n9") -> list[Job]:
+def test_a_sick_node_and_a_lost_file_system(store: Store) -> None:
+    lost = others(2, 2, at=NOW - 7000, nodes="n[1-2]", exit_code=5) + others(
+        3, 3, at=NOW + 5000, exit_code=107
+    )
+    keep(store, *lost)
+    assert explain(job(exit_code=107), store).family == "file_system", "as many elsewhere"
+    keep(store, *others(3, 3, at=NOW - 3000, nodes="n1", exit_code=107))
+    said = explain(job(exit_code=107), store)
+    assert said.family == "node_failure"
+    assert any(
+        "5 other jobs on the same nodes failed by the system, elsewhere 3" in f.what for f in said.evidence
+    )
+    assert explain(job(exit_code=1), store).family is None, "that is its own"
+
+
+def others(
+    count: int,
+    users: int,
+    *,
+    at: int,
+    outcome: str = "failed",
+    nodes: str = "n9",
+    exit_code: int = 1,
+    ran: int = 500,
+) -> list[Job]:
     return [
         job(
             1000 + at % 997 * 50 + n,
@@ -293,7 +317,9 @@ def others(count: int, users: int, *, at: int, outcome: str = "failed", nodes: s
             end=at,
             outcome=outcome,
             nodes=nodes,
-            submit=NOW - n,
+            exit_code=exit_code,
+            submit=NOW - n - 20_000,
+            start=at - ran - n,
         )
         for n in range(count)
     ]
@@ -313,6 +339,8 @@ def test_an_outage_is_nobody_s_fault(store: Store) -> None:
         others(12, 1, at=NOW + 655),  # one user's array
         others(12, 5, at=NOW + 655, outcome="completed"),
         others(12, 5, at=NOW + 655 - 3000),
+        others(12, 5, at=NOW + 655, exit_code=107),  # of another kind than this one
+        others(12, 5, at=NOW + 655, ran=5),  # all began a moment before: of mistakes of their own
         [one for minute in range(0, 80000, 300) for one in others(6, 5, at=NOW + 655 - minute)],  # as always
     ],
 )
