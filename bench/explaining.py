@@ -1,6 +1,6 @@
 """On the simulator: how often `explain` names the true cause of a failure from records alone; what it costs.
 
-    python bench/explaining.py [--jobs 20000] [--asked 600]
+    python bench/explaining.py [--jobs 20000] [--asked 600] [--seed 9]
 
 A simulated job has no output, so what only a log can tell (a mistake in a script or an input) cannot be
 named: there it is right to name nothing of the system's. "Whose" is whether it is said rightly that the
@@ -49,13 +49,13 @@ WHOSE = {"memory": Kind.LIMIT, "time": Kind.LIMIT} | dict.fromkeys(
 )
 
 
-def main(jobs: int, asked: int) -> None:
+def main(jobs: int, asked: int, seed: int) -> None:
     print("| scenario | true cause | jobs | right | nothing named | wrong | whose |")
     print("|---|---|---|---|---|---|---|")
     for scenario in SCENARIOS:
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch)
-            written = simulate(scenario, jobs, 9, folder / "jobs.parquet", "parquet")
+            written = simulate(scenario, jobs, seed, folder / "jobs.parquet", "parquet")
             store = open_store(folder / "home")
             cluster = ingest(store, open_source(f"parquet:{folder / 'jobs.parquet'}")).clusters[0]
             review(store, [cluster])
@@ -120,4 +120,5 @@ if __name__ == "__main__":
     )
     parser.add_argument("--jobs", type=int, default=20_000)
     parser.add_argument("--asked", type=int, default=600)
+    parser.add_argument("--seed", type=int, default=9)
     main(**vars(parser.parse_args()))

@@ -149,6 +149,8 @@ def test_a_completed_job_did_not_fail() -> None:
 def test_advice_has_the_job_s_own_numbers() -> None:
     said = explain(ended("OUT_OF_MEMORY", "out_of_memory", exit_signal=125, max_memory=4 * GIB))
     assert "`#SBATCH --mem=8G`" in said.what_to_do[0]
+    by_cpu = ended("OUT_OF_MEMORY", "out_of_memory", memory_per="cpu", memory_asked=GIB, cpus_given=4)
+    assert "`#SBATCH --mem-per-cpu=2G`" in explain(by_cpu).what_to_do[0]
     said = explain(ended("TIMEOUT", "timeout", end=NOW + 60 + 3600))
     assert "`#SBATCH --time=02:00:00`" in said.what_to_do[0]
     assert "`#SBATCH --exclude=n1`" in explain(ended("NODE_FAIL", "node_fail")).what_to_do[0]
