@@ -110,6 +110,11 @@ def keep(store: Store, *records: Job | Node, seen_at: int | None = None) -> None
         ),
         ({"exit_code": 139}, "crash", Confidence.VERY_LIKELY),
         ({"exit_code": 0, "exit_signal": 11}, "crash", Confidence.VERY_LIKELY),
+        (
+            {"exit_code": 0, "exit_signal": 11, "reason": "JobLaunchFailure"},
+            "crash",
+            Confidence.VERY_LIKELY,
+        ),
         ({"exit_code": 127}, "command_missing", Confidence.LIKELY),
         ({"exit_code": 126}, "not_executable", Confidence.LIKELY),
         ({"exit_code": 107}, "file_system", Confidence.LIKELY),
@@ -220,6 +225,7 @@ def test_where_it_looked_is_told(tmp_path: Path) -> None:
     said = explain(job(work_dir=str(tmp_path)))
     assert [(file.path, file.read) for file in said.logs] == [(str(tmp_path / "slurm-7.out"), False)]
     assert said.logs[0].why_not == "no such file or directory"
+    assert said.logs[0].guessed
 
 
 def test_a_log_that_is_named_must_be_there(tmp_path: Path) -> None:

@@ -117,8 +117,10 @@ def test_the_output_is_found_and_read(explainer: Explainer, endings: dict[str, E
     """As the user sees it: a path of the lab is not one of this machine, so it is named by hand."""
     killed = endings["out_of_memory"]
     (log,) = explainer(killed.job_id).logs
-    assert log.path == f"/home/alice/out_of_memory.{killed.job_id}_4294967294.out"
-    with_log = explainer(killed.job_id, Path(f"{explainer.lab.state}{log.path}"))
+    path = f"/home/alice/out_of_memory.{killed.job_id}_4294967294.out"
+    # What the controller has forgotten, accounting does not tell in 22.05.
+    assert log.path == path or (log.guessed and explainer.lab.settings.version == "22.05")
+    with_log = explainer(killed.job_id, Path(f"{explainer.lab.state}{path}"))
     assert (with_log.family, with_log.confidence) == ("out_of_memory", "certain")
     # Some versions write why into the output, of others it has only the shell's word.
     assert with_log.log[0].pattern in ("slurm-oom-kill", "shell-killed"), with_log.log

@@ -122,7 +122,8 @@ def _print_log(console: Console, report: PostMortem) -> None:
         part = "" if file.whole else " (its beginning and its end)"
         console.print(Text(f"In {file.path}{part} no line matches a known error.", style="bright_black"))
     for file in unread:
-        console.print(Text(f"Not read: {file.path}: {file.why_not}.", style="bright_black"))
+        where = " (a guess: nothing tells where its output is)" if file.guessed else ""
+        console.print(Text(f"Not read: {file.path}: {file.why_not}{where}.", style="bright_black"))
 
 
 def _where(line: LogLine) -> str:
