@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from forewarn.assess.post_mortem import Confidence, PostMortem, explain
 from forewarn.assess.post_mortem.finding import find_job
@@ -15,6 +17,7 @@ from forewarn.assess.post_mortem.pending_reasons import in_words
 from forewarn.assess.post_mortem.pending_table import REASONS
 from forewarn.errors import UnreachableError, UsageError
 from forewarn.job.columns import to_frame
+from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job, Node, Observation
 from forewarn.sources.live import JobDetails, StepRecord
 from forewarn.store.base import Store
@@ -177,6 +180,31 @@ def test_steps_tell_more_than_the_script() -> None:
     said = explain(job(), details=JobDetails(steps=steps))
     assert (said.family, said.confidence) == ("out_of_memory", Confidence.VERY_LIKELY)
     assert any("step 0 (solver) is OUT_OF_MEMORY" in fact.what for fact in said.evidence)
+
+
+_TEXT = st.none() | st.sampled_from(["", "n[1-3]", "n1", "broken[", "Dependency", "TimeLimit", "x" * 500])
+_NUMBER = st.none() | st.sampled_from([0, 1, 2, 9, 53, 125, 127, 139, 255, 3600, 0xFFFFFFFF, 1 << 50])
+
+_TEXTS = ("state", "reason", "name", "submit_line", "work_dir", "memory_per", "nodes")
+_NUMBERS = (
+    *("exit_code", "exit_signal", "derived_exit_code", "time_limit", "memory_asked", "max_memory"),
+    *("cpus_given", "cpu_time", "nodes_given", "suspended", "array_task_id", "raw_id"),
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {"outcome": st.sampled_from([None, *map(str, Outcome)])},
+        optional=dict.fromkeys(_TEXTS, _TEXT)
+        | {"start": st.none() | st.just(NOW), "end": st.none() | st.integers(NOW, NOW + 10**6)}
+        | dict.fromkeys(_NUMBERS, _NUMBER),
+    )
+)
+def test_any_record_has_an_answer(fields: dict[str, Any]) -> None:
+    said = explain(job(**fields), now=NOW + 5000)
+    assert said.cause
+    assert said.phase in ("pending", "running", "ended")
+    said.to_json()
 
 
 # --- the log --------------------------------------------------------------------------------------------

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 import polars as pl
 
 from forewarn.assess.explanation.amounts import count, duration
+from forewarn.assess.post_mortem.node_lists import names
 from forewarn.assess.post_mortem.report import Evidence
 from forewarn.job.outcomes import SYSTEM_EXIT_CODES, SYSTEM_SIGNALS, Kind, Outcome, kind_of
 from forewarn.job.record import Job
-from forewarn.job.units import compress_nodes, expand_nodes
+from forewarn.job.units import compress_nodes
 from forewarn.store.base import Store
 
 _DAY = 86_400
@@ -54,10 +55,10 @@ def _node_events(store: Store, job: Job) -> Iterator[Evidence]:
     """States, reasons and boots of its nodes while it ran and shortly after."""
     assert job.start is not None
     assert job.end is not None
-    names = expand_nodes(job.nodes) if job.nodes else []
-    if not names:
+    mine = names(job.nodes)
+    if not mine:
         return
-    seen = store.observations("node", {"cluster": job.cluster}).filter(pl.col("name").is_in(names))
+    seen = store.observations("node", {"cluster": job.cluster}).filter(pl.col("name").is_in(mine))
     late = job.end + LATER
     while_it_ran = pl.col("seen_at").is_between(job.start, late)
     told: dict[tuple[str, str], list[str]] = {}
@@ -107,12 +108,12 @@ def _ends_near(store: Store, job: Job) -> pl.DataFrame:
 def _same_nodes(job: Job, others: pl.DataFrame) -> Iterator[Evidence]:
     """How jobs fared that ended on the same nodes at the same time."""
     assert job.end is not None
-    mine = set(expand_nodes(job.nodes)) if job.nodes else set()
+    mine = set(names(job.nodes))
     near = others.filter(
         pl.col("end").is_between(job.end - NEAR, job.end + NEAR) & pl.col("nodes").is_not_null()
     )
     there = near.filter(
-        pl.Series([bool(mine & set(expand_nodes(nodes))) for nodes in near["nodes"]], dtype=pl.Boolean)
+        pl.Series([bool(mine & set(names(nodes))) for nodes in near["nodes"]], dtype=pl.Boolean)
     )
     failed = there.filter(pl.col("outcome").is_in(_OF_NODES) & _HAD_RUN)
     if not failed.height:
@@ -137,10 +138,10 @@ def _sick_nodes(job: Job, others: pl.DataFrame) -> Iterator[Evidence]:
     assert job.end is not None
     if not _is_system(job) or not job.nodes:
         return
-    mine = set(expand_nodes(job.nodes))
+    mine = set(names(job.nodes))
     near = pl.col("end").is_between(job.end - SICK, job.end + SICK) & pl.col("nodes").is_not_null()
     failed = others.filter(near & _BY_SYSTEM)
-    here = sum(bool(mine & set(expand_nodes(nodes))) for nodes in failed["nodes"])
+    here = sum(bool(mine & set(names(nodes))) for nodes in failed["nodes"])
     if here >= SICK_JOBS and here >= SICK_SHARE * failed.height:
         many = count(here, "other job")
         yield Evidence(
