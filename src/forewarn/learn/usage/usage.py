@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.errors import BundleError, MissingExtraError
+from forewarn.learn.matrix import Rows
 from forewarn.learn.split import settled
 from forewarn.learn.table import Table
 from forewarn.learn.usage.foreseen import Distributions, Foreseen
+from forewarn.learn.usage.history import HISTORY, history, remembers
 from forewarn.learn.usage.levels import Levels
 from forewarn.learn.usage.quantities import (
     MADE_FROM,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from forewarn.learn.usage.hazard import Example, Hazard
 
 FACTS = "usage.json"
+MOST_JOBS = 40_000  # the latest are learnt from: what is older tells less, and costs as much
 FEWEST = 200  # exact values below which nothing is learnt of a quantity
 Cuts = tuple[int, int, int]
 
@@ -46,6 +49,11 @@ class Part:
     hazard: Hazard
     levels: Levels
     jobs: int  # learnt from
+
+    @property
+    def remembers(self) -> bool:
+        """Whether it leans on what the user's earlier jobs used."""
+        return not set(HISTORY).isdisjoint((*self.columns, *self.anchors))
 
     def foresee(self, known: Mapping[str, NDArray[Any]], rows: int) -> Distributions:
         """The distributions of jobs of which these columns are known."""
@@ -73,17 +81,35 @@ class Usage:
         known = columns_of(table, features)
         parts = {}
         for name, target in targets(table).items():
-            made = _fit(QUANTITIES[name], target, table, known, cuts, seed, threads)
+            quantity, rows = QUANTITIES[name], _latest(blocks(table, target, cuts))
+            own = known
+            if any(feature.startswith("user_") for feature in features) and remembers(quantity, table):
+                own = known | history(table, target, np.unique(np.concatenate(list(rows.values()))))
+            made = _fit(quantity, target, own, rows, seed, threads)
             if made is not None:
                 parts[name] = made
         return cls(parts) if parts else None
 
-    def foresee(self, part: Table) -> Foreseen:
-        """What is foreseen of some jobs, as of the moment of the table's phase."""
-        names = {name for p in self.parts.values() for name in (*p.columns, *p.anchors)}
+    def foresee(self, table: Table, rows: Rows | None = None) -> Foreseen:
+        """What is foreseen of some jobs of a table (all, if none are named), as of their moment.
+
+        Most of what is needed is in their own rows. What CPU efficiency and I/O rate lean on, the same
+        user's earlier jobs, is taken from the other rows; without those they are told less sharply.
+        """
+        which = np.arange(len(table.values)) if rows is None else np.asarray(rows)
+        part = table.rows(which)
         derived = anchors(part)
-        known = {name: derived[name] if name in derived else part.column(name) for name in names}
-        said = {name: p.foresee(known, len(part.values)) for name, p in self.parts.items()}
+        told = targets(table) if any(p.remembers for p in self.parts.values()) else {}
+        said = {}
+        for name, p in self.parts.items():
+            own = history(table, told[name], which) if p.remembers else {}
+            remembered = {column: values[which] for column, values in own.items()}
+            known = {
+                column: derived[column] if column in derived else part.column(column)
+                for column in (*p.columns, *p.anchors)
+                if column not in remembered
+            }
+            said[name] = p.foresee(known | remembered, len(which))
         return Foreseen(
             **{name: said.get(name) for name in QUANTITIES},
             units_per_node=units_per_node(part),
@@ -145,22 +171,25 @@ def blocks(table: Table, target: Target, cuts: Cuts) -> dict[str, NDArray[np.int
     }
 
 
+def _latest(rows: Mapping[str, NDArray[np.int64]]) -> dict[str, NDArray[np.int64]]:
+    """Of each block what is learnt from."""
+    return {name: some[-MOST_JOBS:] for name, some in rows.items() if name != "test"}
+
+
 def _fit(
     quantity: Quantity,
     target: Target,
-    table: Table,
     known: Mapping[str, NDArray[Any]],
-    cuts: Cuts,
+    rows: Mapping[str, NDArray[np.int64]],
     seed: int,
     threads: int,
 ) -> Part | None:
-    rows = blocks(table, target, cuts)
     train = rows["train"]
     if target.exact[train].sum() < FEWEST or len(np.unique(target.value[train])) < 2:
         return None
     hazard = _hazard()
     names = tuple(known)
-    own = tuple(name for name in quantity.anchors if name in known and _says(known[name][train]))
+    own = tuple(name for name in (*quantity.anchors, *HISTORY) if name in known and _says(known[name][train]))
 
     def example(which: str, columns: tuple[str, ...]) -> Example:
         some = {name: known[name][rows[which]] for name in (*columns, *own)}
