@@ -32,6 +32,7 @@ OUTLIVED = 4  # bins for each job that it outlived, drawn from all of them: each
 ROUNDS, PATIENCE = 250, 10
 COLUMNS = 40  # that are looked at, the best by a quick model
 _SURE = 1e-3  # no bin's hazard is nearer to 0 or 1 than that, before anything is known of the job
+_TAIL = (0.99, 0.995, 0.999, 1.0)  # so that one endless job does not stretch the last bin
 _BATCH = 4000  # jobs told at a time: each is as many rows as there are bins
 _PARAMS: Mapping[str, Any] = {
     "objective": "binary:logistic",
@@ -171,8 +172,8 @@ def best_columns(known: Example, *, seed: int, threads: int) -> list[int]:
 
 def _borders(ended: Floats, bins: int) -> Floats:
     """Bins with about as many endings each. Limits that end many jobs become borders: nothing is blurred."""
-    inner = np.quantile(ended, np.linspace(0, 1, bins + 1)[1:], method="inverted_cdf")
-    borders = np.unique(inner)
+    levels = np.concatenate([np.linspace(0, 1, bins + 1)[1:-1], _TAIL])
+    borders = np.unique(np.quantile(ended, levels, method="inverted_cdf"))
     lowest = min(float(ended.min()), borders[0])
     return np.concatenate([[lowest - max(1e-6, 1e-3 * (borders[-1] - lowest))], borders])
 
