@@ -21,7 +21,7 @@ from forewarn.learn.table import Table
 from forewarn.learn.usage import Usage
 from forewarn.learn.usage.baselines import codes, last_two, medians, most_similar
 from forewarn.learn.usage.judging import judge
-from forewarn.learn.usage.levels import below
+from forewarn.learn.usage.levels import Levels, below
 from forewarn.learn.usage.quantities import targets, unit_memory
 from forewarn.learn.usage.usage import FACTS, blocks
 from tests.learn.bundles import tiny_bundle
@@ -139,6 +139,30 @@ def test_chances_to_go_beyond_a_limit_come_true_and_fall_with_it(
     median = foreseen.run_time.quantile(0.5)
     assert np.median(foreseen.run_time.over(median)) == pytest.approx(0.5, abs=0.02)
     assert np.isnan(foreseen.run_time.over(np.nan)).all()
+
+
+def test_beyond_a_limit_that_is_kept_half_of_what_is_left_ends_with_every_doubling(
+    usage: Usage, world: tuple[Table, np.ndarray]
+) -> None:
+    table, _ = world
+    assert usage.parts["run_time"].limited
+    said = usage.foresee(table, np.arange(500)).run_time
+    limit = table.column("time_limit")[:500].astype(np.float64)
+    assert said is not None
+    plain = replace(said, levels=Levels.plain())
+    room = limit * 4 < 2 ** said.borders[-1]
+    for times in (2.0, 4.0):
+        assert (plain.over(limit * times)[room] <= plain.over(limit)[room] / times + 0.03).all()
+    over = replace(
+        table,
+        about=table.about.with_columns(
+            run_time=pl.when(pl.int_range(pl.len()) % 5 == 0)
+            .then(pl.col("time_limit") * 2)
+            .otherwise("run_time"),
+            outcome=pl.lit("completed"),
+        ),
+    )
+    assert not fitted(over).parts["run_time"].limited
 
 
 def test_quantiles_never_cross_and_everything_is_foreseen_on_a_simulated_cluster(

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 FACTS = "usage.json"
 MOST_JOBS = 40_000  # the latest are learnt from: what is older tells less, and costs as much
+LIMIT = "time_limit"
+GRACE, SELDOM = 1.05, 0.03  # a limit is kept if only so few completed jobs ran longer than so many times it
 FEWEST = 200  # exact values below which nothing is learnt of a quantity
 Cuts = tuple[int, int, int]
 
@@ -49,6 +51,7 @@ class Part:
     hazard: Hazard
     levels: Levels
     jobs: int  # learnt from
+    limited: bool = False  # run time, on a cluster that stops jobs at their limit
 
     @property
     def remembers(self) -> bool:
@@ -60,7 +63,8 @@ class Part:
         below = self.hazard.below(
             _stacked(known, self.columns, rows), _anchored(known, self.anchors, self.quantity, rows)
         )
-        return Distributions(self.quantity, self.hazard.borders, below, self.levels)
+        made = Distributions(self.quantity, self.hazard.borders, below, self.levels)
+        return made.halving_beyond(np.asarray(known[LIMIT], np.float64)) if self.limited else made
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ class Usage:
             remembered = {column: values[which] for column, values in own.items()}
             known = {
                 column: derived[column] if column in derived else part.column(column)
-                for column in (*p.columns, *p.anchors)
+                for column in (*p.columns, *p.anchors, LIMIT)
                 if column not in remembered
             }
             said[name] = p.foresee(known | remembered, len(which))
@@ -124,6 +128,7 @@ class Usage:
                 "anchors": list(part.anchors),
                 "levels": part.levels.to_json(),
                 "jobs": part.jobs,
+                "limited": part.limited,
                 "hazard": part.hazard.save(folder / f"{name}.ubj"),
             }
             for name, part in self.parts.items()
@@ -140,7 +145,9 @@ class Usage:
                 columns, own = tuple(value["columns"]), tuple(value["anchors"])
                 hazard = _hazard().Hazard.load(folder, value["hazard"], len(columns) + 1 + len(own))
                 levels = Levels.from_json(value["levels"])
-                parts[name] = Part(QUANTITIES[name], columns, own, hazard, levels, int(value["jobs"]))
+                parts[name] = Part(
+                    QUANTITIES[name], columns, own, hazard, levels, int(value["jobs"]), bool(value["limited"])
+                )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise BundleError(f"{folder / FACTS} cannot be read: {error!r}; train again") from error
         return cls(parts)
@@ -211,7 +218,14 @@ def _fit(
     value = target.value[rows["calibrate"]]
     levels = Levels.fit(unheld.said(value), later.exact)
     last, _ = fit(example("learnt", columns), None, rounds=rounds)
-    return Part(quantity, columns, own, last, levels, len(rows["learnt"]))
+    limited = quantity.name == "run_time" and LIMIT in known and _keeps_limits(target, known[LIMIT], train)
+    return Part(quantity, columns, own, last, levels, len(rows["learnt"]), limited)
+
+
+def _keeps_limits(target: Target, limit: NDArray[Any], rows: NDArray[np.int64]) -> bool:
+    """Whether jobs are stopped at their limit. On LANL-CM5 a third of the completed ones ran over it."""
+    ended = rows[target.exact[rows] & np.isfinite(limit[rows])]
+    return bool((target.value[ended] > GRACE * limit[ended]).mean() < SELDOM) if len(ended) else False
 
 
 def _says(column: NDArray[Any]) -> bool:
