@@ -95,12 +95,20 @@ class Daemons:
 
     def memory_bytes(self, name: str) -> int | None:
         """What a daemon has resident now."""
+        return self._status(name, "VmRSS")
+
+    def peak_memory_bytes(self, name: str) -> int | None:
+        """The most that a daemon had resident since it was started."""
+        return self._status(name, "VmHWM")
+
+    def _status(self, name: str, field: str) -> int | None:
+        """An amount of memory in /proc/PID/status, in bytes."""
         pid = self.pid(name)
         entry = self._inside.inner_process(pid) if pid is not None else None
         if entry is None:
             return None
         for line in (entry / "status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
+            if line.startswith(f"{field}:"):
                 return int(line.split()[1]) * 1024
         return None
 

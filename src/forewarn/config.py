@@ -151,6 +151,15 @@ class Config:
             "https://mlflow.example.org",
         ),
     )
+    model: Path | None = field(
+        default=None,
+        metadata=_is(
+            _path,
+            "bundle that `forewarn models export` wrote, by which a person's own jobs are judged where no "
+            "service is",
+            "/opt/forewarn/alps.tar.gz",
+        ),
+    )
     scheduler: str = field(
         default="auto",
         metadata=_is(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from forewarn.errors import StoreError
 from forewarn.features.batch import events_of, inputs_of, ordered, read_inputs, walk
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import START, SUBMIT, new_state
-from forewarn.features.online import OnlineFeatures, features_now
+from forewarn.features.online import OnlineFeatures
+from forewarn.features.present import Present, bring_up_to_date, is_current
+from forewarn.features.saved import job_key
 from forewarn.job.columns import SCHEMAS, to_records
 from forewarn.job.outcomes import POLICIES, Policy
 from forewarn.job.record import Job
@@ -139,8 +142,64 @@ def test_a_reader_fetches_only_its_own_rows_and_gets_the_writers_features(made_u
         asked = Job(
             **{f: getattr(job, f) for f in job.__slots__} | {"submit": moment, "job_id": job.job_id + "9"}
         )
-        seen = features_now(made_up, "c", asked, at=moment)
+        seen = Present(made_up, "c", moment, policy).features(asked, "submit")
         np.testing.assert_array_equal(OnlineFeatures.load(made_up, "c", policy).submit(asked), seen)
+
+
+def test_a_reader_asks_about_a_job_in_flight_as_if_it_started_now(made_up: Store) -> None:
+    policy = POLICIES["wasted"]
+    jobs = list(to_records(pl.concat(made_up.scan(cluster="c")).tail(20), Job))
+    moment = max(j.submit for j in jobs) + 10**5
+    online = OnlineFeatures.from_history(made_up, "c", policy)
+    waiting = [replace(job, submit=moment, job_id=f"{job.job_id}9", start=None, end=None) for job in jobs]
+    for job in waiting:
+        online.submit(job)
+    with made_up.writing() as writer:
+        online.save(writer)
+    present = Present(made_up, "c", moment + 60, policy)
+    assert present.is_in_flight(waiting[0])
+    assert not present.is_in_flight(jobs[0])
+    for job in waiting:
+        started = replace(job, start=moment + 60, nodes="n[1-3]")
+        seen = present.features(started, "start")
+        np.testing.assert_array_equal(OnlineFeatures.load(made_up, "c", policy).start(started), seen)
+    # Submitted this very moment, it is not among those that it competes with.
+    alone = Present(made_up, "c", moment, policy).features(waiting[0], "submit")
+    last = online_without(made_up, waiting[1:], policy).submit(waiting[0])
+    differ = {L.FEATURES[n].name for n in np.flatnonzero(~np.isclose(alone, last, equal_nan=True))}
+    # The jobs after it were submitted while it was in flight.
+    assert all(name.endswith(("_risk", "burst_position")) for name in differ)
+    newest = Present(made_up, "c", moment, policy).features(waiting[-1], "submit")
+    last = online_without(made_up, waiting[:-1], policy).submit(waiting[-1])
+    np.testing.assert_allclose(newest, last, rtol=1e-9)
+    with pytest.raises(StoreError, match="not in flight"):
+        present.features(jobs[0], "start")
+
+
+def online_without(store: Store, jobs: list[Job], policy: Policy) -> OnlineFeatures:
+    """The state of a history after which only these jobs were submitted."""
+    online = OnlineFeatures.from_history(store, "c", policy)
+    for job in jobs:
+        online.submit(job)
+    return online
+
+
+def test_the_saved_state_is_brought_up_to_date_when_something_was_written(made_up: Store) -> None:
+    policy = POLICIES["wasted"]
+    assert not is_current(made_up, "c", policy)
+    bring_up_to_date(made_up, "c", policy)
+    assert is_current(made_up, "c", policy)
+    before = OnlineFeatures.load(made_up, "c", policy)
+    frame = pl.concat(made_up.scan(cluster="c", columns=[*SCHEMAS["job"]])).tail(1)
+    new = frame.with_columns(job_id=pl.lit("77777"), submit=pl.lit(before.at + 5), start=None, end=None)
+    with made_up.writing() as writer:
+        writer.observe("job", new.with_columns(outcome=None, seen_at=pl.lit(before.at + 5)))
+    assert not is_current(made_up, "c", policy)
+    bring_up_to_date(made_up, "c", policy)
+    after = OnlineFeatures.load(made_up, "c", policy)
+    assert is_current(made_up, "c", policy)
+    assert after.at == before.at + 5
+    assert after.places.keys() - before.places.keys() == {job_key("77777", after.at)}
 
 
 def test_how_a_scan_is_cut_into_frames_does_not_matter() -> None:

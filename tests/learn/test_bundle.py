@@ -130,6 +130,7 @@ def test_it_is_native_files_and_json_and_saves_the_same_again(
         "members",
         "causes",
         "profiles.json",
+        "oddness.json",
         "report.json",
         "report.html",
     }

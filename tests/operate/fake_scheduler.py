@@ -11,7 +11,7 @@ import polars as pl
 from forewarn.errors import ControllerDownError, DatabaseDownError, SchedulerError, UnreachableError
 from forewarn.job.columns import complete
 from forewarn.sources.base import Batch
-from forewarn.sources.live import Diagnosis, Load, Piece, Submission
+from forewarn.sources.live import Diagnosis, JobDetails, Load, Piece, Submission
 from tests.sources.fake_slurmrestd import FakeTime
 
 Row = dict[str, Any]
@@ -81,6 +81,10 @@ class FakeScheduler:
     def job(self, job_id: str) -> Iterator[Batch]:
         for batch in self.live_jobs():
             yield Batch("job", batch.frame.filter(pl.col("job_id") == job_id))
+
+    def details(self, job_id: str) -> JobDetails:
+        self._ask(f"details {job_id}", "slurmctld")
+        return JobDetails()
 
     def nodes(self) -> Iterator[Batch]:
         self._ask("nodes", "slurmctld")

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forewarn.errors import RefusedError, RegistryError
+from forewarn.assess.assessment import Assessment, Verdict
+from forewarn.errors import RefusedError
 from forewarn.learn.abstention import RUNGS, Abstention, Rung
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.registry import Registry
+from forewarn.learn.serving import Serving
 from forewarn.learn.table import read_table
 from forewarn.operate.collect import Collector
-from forewarn.operate.predict import Prediction, Wanted, predict
+from forewarn.operate.predict import Wanted, predict
 from forewarn.store.base import Store
 from forewarn.store.embedded import open_store
 from tests.learn.bundles import FACTS, tiny_bundle
@@ -69,8 +71,9 @@ def train(registry_home: Path, tmp_path: Path) -> Train:
     return trained
 
 
-def ask(store: Store, slurm: FakeScheduler, home: Path, *ids: str, **which: Any) -> list[Prediction]:
-    return predict(store, slurm, Registry(home), Wanted(job_ids=ids, **which))
+def ask(store: Store, slurm: FakeScheduler, home: Path, *ids: str, **which: Any) -> list[Assessment]:
+    now = int(slurm.time.now)
+    return predict(store, slurm, Serving(home / "models"), Wanted(job_ids=ids, **which), at=now)
 
 
 def test_at_the_phase_of_each_job(
@@ -79,29 +82,53 @@ def test_at_the_phase_of_each_job(
     train()
     train("start")
     waits, runs, ended = ask(store, slurm, registry_home, "500", "502", "504")
-    assert (waits.phase, waits.model, waits.version) == ("submit", "alps.submit.generic", 1)
-    assert (runs.phase, runs.model, runs.note) == ("start", "alps.start.generic", None)
-    assert (ended.probability, ended.why_not) == (None, "it has ended")
     for said in (waits, runs):
-        assert said.probability is not None
-        assert said.threshold is not None
-        assert said.warns == (said.probability >= said.threshold)
-        assert said.learnt_from == 500
+        # What waits is asked about as if it started now: all that was learnt since its submit counts.
+        assert (said.phase, said.route.model, said.route.version) == ("start", "alps.start.generic", 1)
+        assert said.failure
+        assert said.failure.warns == (said.failure.probability >= said.failure.threshold)
+        assert said.failure.rests_on == 500
+    assert (ended.failure, ended.verdict) == (None, Verdict.CANNOT_SAY)
+    assert "forewarn explain" in ended.summary
 
 
 def test_the_features_are_those_of_a_training(
     store: Store, slurm: FakeScheduler, registry_home: Path, train: Train
 ) -> None:
+    """A job that was submitted this moment, after all others, is judged as a training would see it."""
     train()
-    (said,) = ask(store, slurm, registry_home, "501")
+    slurm.time.now += 10
+    slurm.live.append(alps(600, NOW + 10, user="bob", cpus_asked=4))
+    (said,) = ask(store, slurm, registry_home, "600")
     slurm.live = []
-    slurm.ended.append(alps(501, NOW - 90, user="bob", cpus_asked=4, start=NOW + 5, end=NOW + 60))
+    slurm.ended.append(alps(600, NOW + 10, user="bob", cpus_asked=4, start=NOW + 15, end=NOW + 60))
     slurm.time.now += 120
     list(Collector(store, slurm, clock=slurm.time.clock).once())
     table = read_table(store, "alps", "submit", POPULATIONS[FACTS["population"]])
-    row = np.flatnonzero(table.about["job_id"].to_numpy() == "501")
+    row = np.flatnonzero(table.about["job_id"].to_numpy() == "600")
     bundle = tiny_bundle()
-    assert said.probability == bundle.probability(bundle.assembly.matrix(table, row))[0]
+    assert said.failure
+    then = bundle.probability(bundle.assembly.matrix(table, row))[0]
+    assert said.failure.probability == pytest.approx(then, abs=1e-9)
+
+
+def test_what_became_known_since_its_submit_counts(
+    store: Store, slurm: FakeScheduler, registry_home: Path, train: Train
+) -> None:
+    train("start")
+    (before,) = ask(store, slurm, registry_home, "501")
+    slurm.live = [row for row in slurm.live if row["job_id"] == "501"]
+    failed = {"outcome": "failed", "state": "FAILED", "user": "bob", "cpus_asked": 4}
+    slurm.ended += [alps(700 + n, NOW - 80, start=NOW - 70, end=NOW + 10 + n) | failed for n in range(5)]
+    slurm.time.now += 60
+    list(Collector(store, slurm, clock=slurm.time.clock).once())
+    (after,) = ask(store, slurm, registry_home, "501")
+    assert before.failure
+    assert after.failure
+    assert after.failure.probability > before.failure.probability
+    kept = store.predictions(cluster="alps")
+    assert kept["job_id"].to_list() == ["501", "501"]
+    assert kept["probability"].to_list() == [before.failure.probability, after.failure.probability]
 
 
 def test_a_running_job_without_a_model_for_start(
@@ -109,8 +136,8 @@ def test_a_running_job_without_a_model_for_start(
 ) -> None:
     train(feature_set="restricted")
     (said,) = ask(store, slurm, registry_home, "502")
-    assert (said.phase, said.model) == ("submit", "alps.submit.restricted")
-    assert said.note == "there is no model for start: it is the one for submit"
+    assert (said.phase, said.route.model) == ("submit", "alps.submit.restricted")
+    assert said.notes == ("it runs, and there is no model for start: this is the one for submit",)
 
 
 @pytest.mark.parametrize(
@@ -136,13 +163,45 @@ def test_which_jobs(
     assert [said.job_id for said in ask(store, slurm, registry_home, **which)] == ids
 
 
+def nobody_below(rung: int) -> Abstention:
+    return Abstention(tuple(Rung(n >= rung, 0, None, None, None, None) for n in range(len(RUNGS))))
+
+
 def test_too_little_evidence(store: Store, slurm: FakeScheduler, registry_home: Path, train: Train) -> None:
-    train(abstention=Abstention(tuple(Rung(n > 0, 0, None, None, None, None) for n in range(len(RUNGS)))))
+    train(abstention=nobody_below(1))
     known, stranger = ask(store, slurm, registry_home, "500", "503_[1-4]")
-    assert known.why_not is None
-    assert stranger.why_not is not None
-    assert stranger.why_not.startswith("not enough evidence: no earlier job of this user has ended")
-    assert not stranger.warns
+    assert known.failure
+    assert (stranger.failure, stranger.verdict, stranger.route.model) == (None, Verdict.CANNOT_SAY, None)
+    (why,) = stranger.route.passed
+    assert why.startswith("generic: not enough evidence: no earlier job of this user has ended")
+    assert stranger.summary == why
+
+
+def test_a_stranger_is_passed_on_to_the_model_that_needs_no_history(
+    store: Store, slurm: FakeScheduler, registry_home: Path, train: Train
+) -> None:
+    train(abstention=nobody_below(1))
+    train(feature_set="restricted")
+    known, stranger = ask(store, slurm, registry_home, "500", "503_[1-4]")
+    assert (known.route.feature_set, known.route.passed) == ("generic", ())
+    assert (stranger.job_id, stranger.route.feature_set) == ("503_[1-4]", "restricted")
+    assert "no earlier job of this user" in stranger.route.passed[0]
+    assert stranger.failure
+
+
+def test_without_a_model_the_online_regression_speaks(
+    store: Store, slurm: FakeScheduler, registry_home: Path
+) -> None:
+    bad, good, stranger = ask(store, slurm, registry_home, "500", "501", "503_[1-4]")
+    assert bad.failure
+    assert good.failure
+    assert bad.route.model == good.route.model == "online"
+    assert "`forewarn train` makes one" in bad.route.passed[0]
+    assert bad.failure.probability > 0.7, "each of ann's jobs has failed"
+    assert good.failure.probability < 0.3, "none of bob's has"
+    assert bad.failure.base_rate == pytest.approx(0.5, abs=0.05)
+    assert (stranger.failure, stranger.verdict) == (None, Verdict.CANNOT_SAY)
+    assert "of this user have ended" in stranger.summary
 
 
 def test_a_job_that_was_never_collected(
@@ -151,13 +210,8 @@ def test_a_job_that_was_never_collected(
     train()
     slurm.live.append(alps(600, NOW, cpus_asked=4))
     (said,) = ask(store, slurm, registry_home, "600")
-    assert said.probability is not None
+    assert said.failure
     assert store.observations("job", {"job_id": "600"}).height == 1
-
-
-def test_no_model(store: Store, slurm: FakeScheduler, registry_home: Path) -> None:
-    with pytest.raises(RegistryError, match="forewarn train"):
-        ask(store, slurm, registry_home, "500")
 
 
 def test_no_such_job(store: Store, slurm: FakeScheduler, registry_home: Path) -> None:

@@ -85,6 +85,17 @@ class StoreContract:
         assert store.count() == 500
         assert whole(store).drop("known_at").equals(jobs.select(*record_schema("job")).sort("submit"))
 
+    def test_a_revision_grows_with_what_is_new_and_else_stays(self, store: Store) -> None:
+        assert store.revision() == store.revision(cluster="c") == 0
+        write(store, row("1"))
+        first = store.revision(cluster="c")
+        assert first > 0
+        write(store, row("1"))
+        assert store.revision(cluster="c") == first
+        assert (store.revision(cluster="other"), store.revision("node", cluster="c")) == (0, 0)
+        write(store, row("2"))
+        assert store.revision(cluster="c") > first
+
     def test_half_of_a_batch_may_be_there(self, store: Store) -> None:
         with store.writing() as writer:
             writer.observe("job", many(100), file="a")
@@ -214,6 +225,20 @@ class StoreContract:
             assert found["state"].to_list() == ["RUNNING", None, None], view
         assert whole(store, view="start", columns=["time_limit"])["time_limit"].to_list() == [120, 7, 1]
 
+    def test_what_was_given_at_start_is_what_was_first_seen_of_it(self, store: Store) -> None:
+        write(
+            store,
+            row(seen_at=100, cpus_asked=4),
+            row(seen_at=300, start=250, nodes="n1", cpus_given=8),  # seen after the start, true since then
+            row(seen_at=400, start=250, nodes="n1", cpus_given=6),  # it gave some back
+            row("2", seen_at=100, cpus_asked=4),
+            row("2", seen_at=300, cpus_asked=5),
+        )
+        given = {"now": [6, None], "start": [8, None], "submit": [None, None]}
+        for view, cpus in given.items():
+            assert whole(store, view=view)["cpus_given"].to_list() == cpus, view
+        assert whole(store, view="start", columns=["nodes"])["nodes"].to_list() == ["n1", None]
+
     def test_known_at(self) -> None:
         with self.fresh(known_delay=5) as store:
             write(
@@ -320,6 +345,16 @@ class StoreContract:
             assert store.observations(kind, {"name": "n2"})["seen_at"].to_list() == [15, 20]
             with pytest.raises(UsageError):
                 store.scan(kind, view="submit")
+            again = {**seen_live, "name": "n1", "seen_at": 30, "nodes": "x"}
+            other = {**seen_live, "name": "n3", "seen_at": 30, "state": "IDLE"}
+            assert write(store, again, other, kind=kind).new == 1, "two looks within one second"
+
+    def test_nodes_that_were_seen_at_the_same_moment(self, store: Store) -> None:
+        seen = {"cluster": "c", "source": "live", "reconstructed": False, "seen_at": 20, "state": "IDLE"}
+        assert write(store, {**seen, "name": "n1"}, kind="node").new == 1
+        assert write(store, {**seen, "name": "n2"}, kind="node").new == 1
+        assert write(store, {**seen, "name": "n1"}, kind="node").same == 1
+        assert store.count("node") == 2
 
     def test_usage_samples(self, store: Store) -> None:
         samples = [{**row(), "at": at, "seen_at": at, "memory": at * 2} for at in (110, 120, 110)]

@@ -131,6 +131,8 @@ class Reason:
     group: str  # which kind of evidence: history, request, cluster …
     weight: float  # what it brought to the log odds; positive is towards failure
     features: tuple[str, ...] = ()  # the columns behind it
+    risk_before: float | None = None  # probability of failure with the reasons before this one
+    risk_after: float | None = None  # and with it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,11 +193,12 @@ class Assessment:
     submit: int | None
     user: str | None
     name: str | None
+    partition: str | None
     made_at: int
     phase: str
     state: str | None = None  # the scheduler's word
-    verdict: Verdict
-    summary: str  # the verdict in one sentence
+    verdict: Verdict = Verdict.CANNOT_SAY
+    summary: str = ""  # the verdict in one sentence
     run_time: RunTime | None = None
     resources: Resources | None = None
     oddness: Oddness | None = None

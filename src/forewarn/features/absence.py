@@ -19,6 +19,7 @@ from typing import Any
 import polars as pl
 
 from forewarn.features import labels
+from forewarn.features.told import without_others
 from forewarn.job.outcomes import POLICIES
 from forewarn.store.base import ClusterFacts, Store
 
@@ -26,6 +27,7 @@ REQUEST_FIELDS = (
     *("cpus_asked", "nodes_asked", "tasks_asked", "memory_asked", "time_limit", "gpus_asked"),
     *("priority", "user", "group", "account", "name", "work_dir", "submit_line", "application"),
     *("partition", "qos", "script_hash", "memory_per"),
+    *("script_language", "script_launcher", "script_modules"),
 )
 STAND_INS: Mapping[str, str] = MappingProxyType({"cpus_asked": "cpus_given", "nodes_asked": "nodes_given"})
 # What is given, and what was asked for it. A job that never started was given nothing.
@@ -84,8 +86,10 @@ def absence_report(store: Store, cluster: str) -> list[Finding]:
 
 
 def with_policies(facts: ClusterFacts, findings: Iterable[Finding]) -> ClusterFacts:
-    """The cluster's facts with the policies that the findings ask for."""
-    return replace(facts, fields={f.field: dict(f.policy) for f in findings})
+    """The cluster's facts with the policies that the findings ask for, and with those of `told.py`."""
+    kept = dict(without_others(facts).fields)
+    found = {f.field: dict(f.policy) for f in findings if "hide" not in kept.get(f.field, {})}
+    return replace(facts, fields=kept | {name: kept.get(name, {}) | how for name, how in found.items()})
 
 
 class _Counts:

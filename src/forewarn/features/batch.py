@@ -69,14 +69,13 @@ def inputs_of(
     for frame in ordered(at_submit):
         frame = policed(frame, facts)
         ids.append(frame.select(_IDS))
-        columns.append((numbers_of(frame, facts.timezone), atoms_of(frame), *nodes_of(frame["nodes"])))
+        columns.append((numbers_of(frame, facts.timezone), atoms_of(frame)))
     if not ids:
         names = {*COLUMNS, *RESULT_COLUMNS}
         empty = pl.DataFrame(schema={name: JOB_SCHEMA.get(name, pl.Int64()) for name in names})
         return inputs_of([empty], None, [empty], facts, policy)
-    all_numbers, all_atoms, firsts, all_nodes = zip(*columns, strict=True)
+    all_numbers, all_atoms = zip(*columns, strict=True)
     del columns
-    bases = np.cumsum([0, *(len(nodes) for nodes in all_nodes[:-1])])
     numbers, atoms = np.concatenate(all_numbers), np.concatenate(all_atoms)
     numbers_at_start, atoms_at_start = numbers, atoms
     if at_start is not None:
@@ -85,20 +84,26 @@ def inputs_of(
             for frame in (policed(frame, facts) for frame in ordered(at_start))
         ]
         numbers_at_start, atoms_at_start = (np.concatenate(parts) for parts in zip(*seen, strict=True))
+    # Nodes too are of the end: at submit there are none, and no event before the start asks for them.
     ends = [
-        (frame["start"].fill_null(-1), frame["known_at"].fill_null(-1), results_of(frame, policy))
+        (
+            *(frame["start"].fill_null(-1), frame["known_at"].fill_null(-1), results_of(frame, policy)),
+            *nodes_of(frame["nodes"]),
+        )
         for frame in ordered(at_end)
     ]
-    start, known, results = (np.concatenate(parts) for parts in zip(*ends, strict=True))
+    starts, knowns, all_results, firsts, all_nodes = zip(*ends, strict=True)
+    del ends
+    bases = np.cumsum([0, *(len(nodes) for nodes in all_nodes[:-1])])
     return Inputs(
         ids=pl.concat(ids),
-        start=start,
-        known=known,
+        start=np.concatenate(starts),
+        known=np.concatenate(knowns),
         numbers=numbers,
         atoms=atoms,
         numbers_at_start=numbers_at_start,
         atoms_at_start=atoms_at_start,
-        results=results,
+        results=np.concatenate(all_results),
         node_first=np.concatenate(
             [[0], *(first[1:] + base for first, base in zip(firsts, bases, strict=True))]
         ),

@@ -27,6 +27,7 @@ from forewarn.store.base import ClusterFacts
 
 MAX_NODES = 64  # of a larger job only so many nodes take part in the history of nodes
 _PER = {"node": 1, "cpu": 2, "gpu": 3}
+_MEMORY = ("memory_asked", "memory_per", "cpus_asked", "nodes_asked")
 
 # The kernel's numbers that are plain fields of the record; the other four are made below.
 _PLAIN = MappingProxyType(
@@ -64,12 +65,12 @@ _LABELS: Mapping[int, tuple[str | None, str]] = MappingProxyType(
 # All that the features read of a record, for what was asked and for what became of it.
 COLUMNS = (
     *("cluster", "job_id", "submit", "start"),
-    *(*_PLAIN.values(), *_PLAIN_ATOMS.values(), "memory_per", "dependency", "defaulted", "nodes"),
+    *(*_PLAIN.values(), *_PLAIN_ATOMS.values(), "memory_per", "dependency", "defaulted"),
     *("name", "application", "work_dir", "script_hash", "submit_line"),
 )
 RESULT_COLUMNS = (
     *("cluster", "job_id", "submit", "start", "end", "suspended", "outcome", "known_at", "time_limit"),
-    "max_memory",
+    *("max_memory", "nodes"),
 )
 
 
@@ -90,18 +91,36 @@ class Inputs:
 
 
 def policed(frame: pl.DataFrame, facts: ClusterFacts) -> pl.DataFrame:
-    """The frame with the cluster's field policies applied: see `absence.py`."""
+    """The frame with the cluster's field policies applied: see `absence.py` and `told.py`."""
+    if _counts_per_node(facts) and {*_MEMORY} <= set(frame.columns):
+        per_cpu = (pl.col("memory_per") == "cpu") & (pl.col("nodes_asked") > 0)
+        per_cpu &= pl.col("cpus_asked").is_not_null()
+        per_node = pl.col("memory_asked") * pl.col("cpus_asked") // pl.col("nodes_asked")
+        # Old versions do not say by what it is counted where that makes no difference.
+        unsaid = pl.col("memory_per").is_null()
+        known = pl.col("memory_asked").is_not_null()
+        frame = frame.with_columns(
+            memory_asked=pl.when(known & per_cpu).then(per_node).otherwise("memory_asked"),
+            memory_per=pl.when(known & (per_cpu | unsaid)).then(pl.lit("node")).otherwise("memory_per"),
+        )
     for field, how in sorted(
         facts.fields.items()
     ):  # what was given may lean on what was asked, filled before
         if field in frame.columns:
             value = pl.col(field)
+            if "hide" in how:
+                value = pl.lit(None, frame.schema[field]).alias(field)
             if "stand_in" in how:
                 value = value.fill_null(pl.col(how["stand_in"]))
             if "fill" in how:
                 value = value.fill_null(how["fill"])
             frame = frame.with_columns(value)
     return frame
+
+
+def _counts_per_node(facts: ClusterFacts) -> bool:
+    how: Mapping[str, Any] = facts.fields.get("memory_asked", {})
+    return how.get("per") == "node"
 
 
 def numbers_of(frame: pl.DataFrame, zone: str, moment: str = "submit") -> NDArray[np.float64]:
@@ -177,9 +196,15 @@ def node_keys(nodes: str) -> NDArray[np.uint64]:
 
 def policed_job(job: Job, facts: ClusterFacts) -> Job:
     """`policed` for one job."""
+    if _counts_per_node(facts) and job.memory_asked is not None:
+        if job.memory_per is None:
+            job = replace(job, memory_per="node")
+        elif job.memory_per == "cpu" and job.cpus_asked is not None and job.nodes_asked:
+            per_node = job.memory_asked * job.cpus_asked // job.nodes_asked
+            job = replace(job, memory_asked=per_node, memory_per="node")
     filled: dict[str, Any] = {}
     for field, how in sorted(facts.fields.items()):
-        if getattr(job, field) is None:
+        if getattr(job, field) is None or "hide" in how:
             asked = how.get("stand_in")
             value = filled.get(asked, getattr(job, asked)) if asked else None
             filled[field] = how.get("fill") if value is None else value

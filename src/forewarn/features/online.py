@@ -1,8 +1,8 @@
 """The kernel one event at a time: what the collector and the stream do as jobs come and go.
 
 `OnlineFeatures` is the one writer of a cluster's online state: it keeps the state in memory, walks each
-event with the same compiled `run` as the batch, and saves what changed into the store. `features_now` is
-for everybody else: it fetches from the store only the rows that one job's keys name.
+event with the same compiled `run` as the batch, and saves what changed into the store. `present.py` is for
+everybody else.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from forewarn.features import saved
 from forewarn.features.batch import events_of, read_inputs, walk
 from forewarn.features.inputs import job_atoms, job_numbers, job_result, node_keys, policed_job
 from forewarn.features.kernel import layout as L  # noqa: N812
-from forewarn.features.kernel.entities import entity_keys
 from forewarn.features.kernel.run import run
 from forewarn.features.kernel.state import KNOWN, NEVER, START, SUBMIT, new_state, with_room
+from forewarn.features.saved import Mark
 from forewarn.job.outcomes import Policy
 from forewarn.job.record import Job
 from forewarn.store.base import ClusterFacts, Store, Writer
@@ -39,6 +39,7 @@ class OnlineFeatures:
         self.policy = policy
         self.facts = facts or ClusterFacts()
         self.state = new_state()
+        self.at = 0  # when the last event was
         self.places: dict[int, int] = {}  # job to its place among those in flight
         self._landed: set[int] = set()  # jobs no longer in flight since the last save
         self._fresh: set[int] = set()  # jobs in flight that were touched since the last save
@@ -54,8 +55,10 @@ class OnlineFeatures:
         made = cls(cluster, policy, facts)
         inputs = read_inputs(store, cluster, policy, phase="submit")
         places = np.full(inputs.numbers.shape[0], -1, np.int64)
-        for state, _, _ in walk(made.state, inputs, events_of(inputs), places=places):
+        events = events_of(inputs)
+        for state, _, _ in walk(made.state, inputs, events, places=places):
             made.state = state
+        made.at = int(events.times[-1]) if len(events.times) else 0
         flying = np.flatnonzero(places >= 0)
         for job_id, submit, place in zip(
             inputs.ids["job_id"].gather(flying),
@@ -74,6 +77,7 @@ class OnlineFeatures:
         saved.check_meta(store, cluster, policy)
         made = cls(cluster, policy, store.clusters().get(cluster, ClusterFacts()))
         made.state, made.places = saved.load_all(store, cluster)
+        made.at = mark.at if (mark := saved.read_mark(store, cluster)) else 0
         made._anew = False
         return made
 
@@ -92,8 +96,11 @@ class OnlineFeatures:
         self._in_flight(job)
         self._walk(KNOWN, known_at, job, emitted=NEVER)
 
-    def save(self, writer: Writer) -> None:
-        """Save what changed since the last time; the first time, in the place of all that was saved."""
+    def save(self, writer: Writer, revision: int = 0) -> None:
+        """Save what changed since the last time; the first time, in the place of all that was saved.
+
+        `revision` is that of the store's jobs, up to which all are known to it.
+        """
         if self._anew:
             saved.clear(writer, self.cluster)
             self._anew = False
@@ -106,6 +113,7 @@ class OnlineFeatures:
             landed=self._landed,
             learned=self._learned,
         )
+        saved.save_mark(writer, self.cluster, Mark(revision, self.at))
         self._fresh, self._landed, self._learned = set(), set(), set()
 
     def _in_flight(self, job: Job) -> None:
@@ -124,6 +132,7 @@ class OnlineFeatures:
         self.state = with_room(
             self.state, rows=L.N_ENTITIES + len(nodes), rings=kind == KNOWN, flights=kind == SUBMIT
         )
+        self.at = max(self.at, moment)
         self._place[0] = place = self.places.pop(key, -1)
         slots = self.state.flight_slot[place]
         out = np.empty((1, L.N_FEATURES))
@@ -152,32 +161,3 @@ class OnlineFeatures:
             self._fresh.add(key)
         row: Row = out[0]
         return row
-
-
-def features_now(store: Store, cluster: str, job: Job, *, at: int, facts: ClusterFacts | None = None) -> Row:
-    """A job's features at submit as of a moment, from the saved state: only its own rows are read."""
-    facts = facts or store.clusters().get(cluster, ClusterFacts())
-    job = policed_job(job, facts)
-    numbers, atoms = job_numbers(job, facts.timezone, at), job_atoms(job)
-    keys = np.zeros(L.N_ENTITIES, np.uint64)
-    entity_keys(numbers, atoms, keys)
-    state = saved.load_some(store, cluster, keys, numbers, at)
-    out = np.empty((1, L.N_FEATURES))
-    run(
-        with_room(state, rows=L.N_ENTITIES, rings=0, flights=1),
-        np.array([at]),
-        np.array([SUBMIT], np.int8),
-        np.zeros(1, np.int64),
-        numbers[None],
-        atoms[None],
-        numbers[None],
-        atoms[None],
-        _NO_RESULT[None],
-        np.zeros(2, np.int64),
-        _NO_NODES,
-        np.zeros(1, np.int64),
-        SUBMIT,
-        out,
-    )
-    row: Row = out[0]
-    return row

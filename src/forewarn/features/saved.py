@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,9 @@ from forewarn.store.base import Store, Writer
 
 ENTITY, RING, WEIGHT, FLIGHT, CLUSTER, META = "entity", "ring", "weight", "flight", "cluster", "meta"
 _SPACES = (ENTITY, RING, WEIGHT, FLIGHT, CLUSTER, META)
+_MARK = 1  # beside META's row 0, which says what the state depends on
 _RING_SHAPE = (L.RING_JOBS, L.N_RING)
+_NOBODY = np.zeros(0, np.uint64)
 _KEY_BYTES, _SLOT_BYTES = 8 * L.N_ENTITIES, 4 * L.N_KEYS
 
 
@@ -57,6 +60,25 @@ def check_meta(store: Store, cluster: str, policy: Policy) -> None:
             f"no online state of cluster {cluster!r} for policy {policy.name!r} and this version: "
             "it has to be made from history"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far the saved state has come."""
+
+    revision: int  # of the store's jobs, all of which it knows
+    at: int  # Unix seconds: what became known until then
+
+
+def read_mark(store: Store, cluster: str) -> Mark | None:
+    """How far the saved state has come; None where there is none."""
+    found = store.get_state(cluster, META, [_MARK]).get(_MARK)
+    return Mark(**json.loads(found)) if found else None
+
+
+def save_mark(writer: Writer, cluster: str, mark: Mark) -> None:
+    """Say how far it has come, in the same write as the state itself."""
+    writer.put_state(cluster, META, [(_MARK, json.dumps(asdict(mark)).encode())])
 
 
 def save_changes(
@@ -113,34 +135,49 @@ def load_all(store: Store, cluster: str) -> tuple[State, dict[int, int]]:
     _put_entities(state, entities, rings)
     for slot, values in store.all_state(cluster, WEIGHT):
         state.weight[slot] = np.frombuffer(values)
-    _put_cluster(state, store, cluster)
+    state.cluster[:] = cluster_state(store, cluster)
     places: dict[int, int] = {}
     for key, values in flights.items():
         state.used[FREE_FLIGHTS] -= 1
         place = int(state.flight_free[state.used[FREE_FLIGHTS]])
         places[key] = place
-        rest = _KEY_BYTES + _SLOT_BYTES
-        state.flight_key[place] = np.frombuffer(values[:_KEY_BYTES], np.uint64)
+        _put_flight(state, place, values)
         rows_of(state, state.flight_key[place], state.flight_row[place])
-        state.flight_slot[place] = np.frombuffer(values[_KEY_BYTES:rest], np.int32)
-        state.flight[place] = np.frombuffer(values[rest:])
     return state, places
 
 
-def load_some(store: Store, cluster: str, keys: Hashes, numbers: Floats, at: int) -> State:
-    """A state that holds what one job's features need: its entities, its ring, its weights."""
-    wanted = [_signed(int(key)) for key in keys if key]
+def load_entities(store: Store, cluster: str, keys: Hashes, nodes: Hashes, flight: bytes | None) -> State:
+    """A state that holds some entities, the user's ring, some nodes, and one job in flight, at place 0."""
+    # What a job in flight asked for at its submit may have changed since, and its entities with it.
+    then = np.frombuffer(flight[:_KEY_BYTES], np.uint64) if flight else _NOBODY
+    wanted = list({_signed(int(key)) for key in (*keys, *nodes, *then) if key})
     entities = store.get_state(cluster, ENTITY, wanted)
     rings = store.get_state(cluster, RING, [_signed(int(keys[L.E_USER]))])
-    state = with_room(new_state(), rows=len(wanted), rings=1, flights=0)
+    state = with_room(new_state(), rows=len(wanted) + L.N_ENTITIES, rings=1, flights=1)
     _put_entities(state, entities, rings)
-    _put_cluster(state, store, cluster)
+    state.cluster[:] = cluster_state(store, cluster)
+    if flight is not None:
+        state.used[FREE_FLIGHTS] = 0
+        _put_flight(state, 0, flight)
+    return state
+
+
+def load_weights(store: Store, cluster: str, state: State, keys: Hashes, numbers: Floats, at: int) -> None:
+    """Put the regression's weights into a state that one job's features at a moment need."""
     rows, slots = np.zeros(L.N_ENTITIES, np.int64), np.zeros(L.N_KEYS, np.int32)
     rows_of(state, keys, rows)
     regression_slots(state, float(at), numbers, keys, rows, slots)
-    for slot, values in store.get_state(cluster, WEIGHT, [int(s) for s in slots]).items():
+    wanted = {
+        int(slot) for slot in (*slots, *state.flight_slot[0])
+    }  # at a start some are those of the submit
+    for slot, values in store.get_state(cluster, WEIGHT, sorted(wanted)).items():
         state.weight[slot] = np.frombuffer(values)
-    return state
+
+
+def flight_of(store: Store, cluster: str, job_id: str, submit: int) -> bytes | None:
+    """A job in flight as it was saved."""
+    key = job_key(job_id, submit)
+    return store.get_state(cluster, FLIGHT, [key]).get(key)
 
 
 def _put_entities(state: State, entities: Mapping[int, bytes], rings: Mapping[int, bytes]) -> None:
@@ -153,6 +190,14 @@ def _put_entities(state: State, entities: Mapping[int, bytes], rings: Mapping[in
             state.entity[row, L.S_RING] = state.used[USED_RINGS]
 
 
-def _put_cluster(state: State, store: Store, cluster: str) -> None:
-    for values in store.get_state(cluster, CLUSTER, [0]).values():
-        state.cluster[:] = np.frombuffer(values)
+def _put_flight(state: State, place: int, values: bytes) -> None:
+    rest = _KEY_BYTES + _SLOT_BYTES
+    state.flight_key[place] = np.frombuffer(values[:_KEY_BYTES], np.uint64)
+    state.flight_slot[place] = np.frombuffer(values[_KEY_BYTES:rest], np.int32)
+    state.flight[place] = np.frombuffer(values[rest:])
+
+
+def cluster_state(store: Store, cluster: str) -> Floats:
+    """The cluster's own row; all 0 where none was saved."""
+    found = store.get_state(cluster, CLUSTER, [0]).get(0)
+    return np.frombuffer(found) if found else np.zeros(len(L.CLUSTER))

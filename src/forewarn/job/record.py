@@ -37,6 +37,8 @@ class Job:
     script_hash: str | None = None
     script_language: str | None = None
     script_modules: str | None = None  # comma separated
+    script_launcher: str | None = None  # srun, mpirun, srun+apptainer; none: it starts programs itself
+    script_environment: str | None = None  # conda:torch, venv:env
     array_job_id: int | None = None
     array_task_id: int | None = None
     array_tasks: str | None = None  # of an array not yet split into tasks: 0-9%2

@@ -6,6 +6,7 @@ members/0-xgboost/   native files of each member
 causes/              native files of the models of causes, where there are any
 usage/               native files of what foresees run time and resources, where the history tells of any
 profiles.json        the mixture of job profiles, where there is one
+oddness.json         the isolation forest, where there is one
 report.json, .html   how good it was
 """
 
@@ -30,11 +31,13 @@ from forewarn.learn.ensemble import Ensemble, Member, Recipe
 from forewarn.learn.families import family
 from forewarn.learn.manifest import MODEL, Facts, FileFacts, Manifest, file_facts, files_in, json_text
 from forewarn.learn.matrix import Matrix
+from forewarn.learn.oddness import Forest
 from forewarn.learn.profiles import Profiles
 from forewarn.learn.thresholds import Threshold
 from forewarn.learn.usage import Usage
 
 PROFILES, CAUSES, USAGE, MEMBERS = "profiles.json", "causes", "usage", "members"
+ODDNESS = "oddness.json"
 # Writes the report into the folder, told the hashes of the model's files, before the bundle is sealed.
 WriteReport = Callable[[Path, Mapping[str, FileFacts]], None]
 
@@ -54,6 +57,7 @@ class Bundle:
     causes: Causes | None = None
     profiles: Profiles | None = None
     usage: Usage | None = None
+    oddness: Forest | None = None
 
     @property
     def chosen(self) -> Threshold:
@@ -87,6 +91,8 @@ class Bundle:
                 self.usage.save(partial / USAGE)
             if self.profiles:
                 (partial / PROFILES).write_text(json_text(self.profiles.to_json()), encoding="utf-8")
+            if self.oddness:
+                (partial / ODDNESS).write_text(json.dumps(self.oddness.to_json()), encoding="utf-8")
             (partial / MODEL).write_text(json_text(self._model()), encoding="utf-8")
             if write_report:
                 write_report(partial, {name: file_facts(path) for name, path in files_in(partial).items()})
@@ -131,12 +137,17 @@ class Bundle:
                 causes=Causes.load(folder / CAUSES) if has_causes else None,
                 profiles=profiles,
                 usage=Usage.load(folder / USAGE) if has_usage else None,
+                oddness=_forest(folder) if ODDNESS in manifest.files else None,
             )
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise BundleError(
                 f"{folder / MODEL}: is not what Forewarn writes ({type(error).__name__}: {error}). "
                 f"It was written by version {manifest.forewarn}: use that one, or train a new model"
             ) from error
+
+
+def _forest(folder: Path) -> Forest:
+    return Forest.from_json(json.loads((folder / ODDNESS).read_text(encoding="utf-8")))
 
 
 def _members(folder: Path, described: list[Mapping[str, Any]]) -> list[Member]:

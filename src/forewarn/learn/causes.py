@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from forewarn.errors import BundleError, MissingExtraError, NotEnoughError
 from forewarn.job.outcomes import Kind, Outcome
+from forewarn.learn.lean import lean_import
 from forewarn.learn.matrix import Matrix
 from forewarn.learn.metrics import Judged, defined
 
@@ -266,9 +267,8 @@ def _log_loss(given: Floats, codes: NDArray[np.int64], weights: Floats) -> float
 def _trees() -> ModuleType:
     """The part that needs XGBoost, loaded where there is something to boost."""
     try:
-        from forewarn.learn import causes_trees
+        return lean_import("forewarn.learn.causes_trees")
     except (ImportError, OSError) as error:
         raise MissingExtraError(
             f"causes need XGBoost, which cannot be loaded ({error}): pip install 'forewarn[train]'"
         ) from error
-    return causes_trees

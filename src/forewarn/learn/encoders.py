@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 # What a model may see as categories, by feature set. No identities: a user's, group's or account's past is
 # in the encoded features, which a newcomer simply lacks.
+# What the script is (`job/sbatch`) is there where history holds scripts or submit lines.
+_SCRIPT = ("script_language", "script_launcher", "script_modules")
 CATEGORIES: Mapping[str, tuple[str, ...]] = {
-    "generic": ("partition", "qos"),
-    "restricted": ("partition", "qos"),
+    "generic": ("partition", "qos", *_SCRIPT),
+    "restricted": ("partition", "qos", *_SCRIPT),
     "swf": ("partition",),
 }
 MOST = 32  # categories of a field; rarer ones are missing

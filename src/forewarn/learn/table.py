@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,7 +18,9 @@ from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import START, SUBMIT, new_state
 from forewarn.features.keys import normalised_column
 from forewarn.features.labels import ran_to_limit
+from forewarn.job.columns import to_frame
 from forewarn.job.outcomes import Kind, Outcome, kind_of
+from forewarn.job.record import Job, Observation
 from forewarn.learn.matrix import Rows
 from forewarn.learn.population import Population
 from forewarn.store.base import ClusterFacts, Store
@@ -34,6 +36,7 @@ NEW, FREQUENT = 10, 100  # earlier jobs below which a user is new, from which a 
 _ASKED = (
     *("cluster", "job_id", "submit", "user", "partition", "qos", "time_limit", "memory_asked", "memory_per"),
     *("cpus_asked", "nodes_asked", "cpus_given", "nodes_given", "application", "name"),
+    *("script_language", "script_launcher", "script_modules"),
 )
 _BECAME = (
     *("cluster", "job_id", "submit", "start", "end", "suspended", "outcome", "exit_code", "exit_signal"),
@@ -47,9 +50,10 @@ class Table:
 
     `values` are all features of the phase, of which a feature set takes some. `about` is for splits, slices,
     profiles, causes and costs, never for a model, save the categories in `encoders.py`: job_id, submit,
-    start, end, run_time, wait, user, partition, qos, outcome, kind (user, system, limit), cpus, nodes,
-    memory (bytes of all the job), label (the program, or the name without run numbers), cpu_time, max_memory,
-    io_bytes (read and written), time_limit, node_hours, activity (new, infrequent, frequent).
+    start, end, run_time, wait, user, partition, qos, script_language, script_launcher, script_modules,
+    outcome, kind (user, system, limit), cpus, nodes, memory (bytes of all the job), label (the program, or
+    the name without run numbers), cpu_time, max_memory, io_bytes (read and written), time_limit, node_hours,
+    activity (new, infrequent, frequent).
     """
 
     cluster: str
@@ -137,25 +141,52 @@ def read_table(
     return table if there.all() else replace(table.rows(there), all_submits=table.submit)
 
 
+def table_of_now(
+    cluster: str,
+    phase: str,
+    jobs: Sequence[Job],
+    rows: NDArray[np.float64],
+    at: int,
+    facts: ClusterFacts,
+) -> Table:
+    """The table of jobs that have not ended, of which the online state tells the features as of a moment."""
+    places = L.selected(phase, "generic")
+    names = tuple(L.FEATURES[place].name for place in places)
+    values = np.ascontiguousarray(rows[:, places], np.float32)
+    known = to_frame([Observation(seen_at=at, source="now", reconstructed=False, record=job) for job in jobs])
+    about = _described(policed(known, facts), known).with_columns(
+        _activity(values[:, names.index("user_ended")])
+    )
+    nothing = np.full(len(jobs), np.nan)
+    never, moment = np.full(len(jobs), -1), np.full(len(jobs), at)
+    return Table(cluster, phase, "", names, values, nothing, never, moment, about)
+
+
 def _about(store: Store, cluster: str) -> pl.DataFrame:
     facts = store.clusters().get(cluster, ClusterFacts())
     asked = [
         policed(f, facts) for f in ordered(store.scan("job", view="submit", cluster=cluster, columns=_ASKED))
     ]
-    became = list(ordered(store.scan("job", view="now", cluster=cluster, columns=_BECAME)))
+    became = ordered(store.scan("job", view="now", cluster=cluster, columns=_BECAME))
     if not asked:
         raise UsageError(
             f"no cluster {cluster!r} in the store; there are {', '.join(store.clusters()) or 'none'}"
         )
+    return _described(pl.concat(asked), pl.concat(became))
+
+
+def _described(asked: pl.DataFrame, became: pl.DataFrame) -> pl.DataFrame:
+    """Jobs as they asked, and in the same order as they became, in the columns of `Table.about`."""
     run_time = pl.col("end") - pl.col("start") - pl.col("suspended").fill_null(0)
     nodes = pl.col("nodes_asked").fill_null(1).clip(1)
-    then = pl.concat(became).with_columns(_kind(pl.concat(became)), run_time=run_time.clip(0))
+    then = became.with_columns(_kind(became), run_time=run_time.clip(0))
     cpus = pl.col("cpus_asked")  # what was given is not known at submit
     per = (
         pl.when(pl.col("memory_per") == "cpu").then(cpus).when(pl.col("memory_per") == "node").then(nodes)
     ).fill_null(1)
-    return pl.concat(asked).select(
+    return asked.select(
         *("job_id", "submit", "user", "partition", "qos", "time_limit"),
+        *("script_language", "script_launcher", "script_modules"),
         cpus=cpus,
         nodes=nodes,
         memory=pl.col("memory_asked") * per,

@@ -22,6 +22,7 @@ from forewarn.learn.ensemble import Recipe
 from forewarn.learn.evaluation import evaluate
 from forewarn.learn.fitting import Fitted, Settings, Watch, fit, unwatched
 from forewarn.learn.manifest import Facts, FileFacts, Manifest
+from forewarn.learn.oddness import Forest
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.report import write_report
 from forewarn.learn.report.words import fit_to_serve
@@ -86,6 +87,9 @@ def train(
             seed=settings.seed,
             threads=settings.threads,
         )
+    with watch("oddness"):
+        private = settings.feature_set != "restricted"
+        forest = Forest.fit(table, fitted.learnt, settings.seed, private=private)
     with watch("judging"):
         report = _report(table, fitted, causes, settings, now, list(absence))
         report["usage"] = judge(usage, table, fitted.parts.cuts) if usage else None
@@ -113,6 +117,7 @@ def train(
         causes=causes,
         profiles=fitted.profiles,
         usage=usage,
+        oddness=forest,
     )
     return Trained(bundle, report, fitted.recipes)
 

@@ -10,10 +10,14 @@ the store too, and read again once the controller says that it has nothing left.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Protocol
 
+import polars as pl
+
+from forewarn.assess.assessment import Assessment
 from forewarn.errors import SchedulerError, StoreBusyError, UnreachableError
 from forewarn.operate.ingest import review
 from forewarn.operate.sightings import Kept, keep
@@ -33,6 +37,20 @@ REVIEW = 3600  # seconds between looks for fields that give the outcome away, wh
 LONGEST_WAIT = 300  # seconds between rounds in which nothing answers
 
 
+# What the watch is told of a job that was seen; the rest is in the store.
+SEEN_OF_JOBS = (
+    *("job_id", "submit", "start", "outcome"),
+    *("raw_id", "array_job_id", "array_task_id", "array_tasks"),
+)
+
+
+class Watch(Protocol):
+    """Who assesses live jobs (`operate/watch.py`), which needs the learners."""
+
+    def after(self, seen: pl.DataFrame, at: int) -> Sequence[Assessment]:
+        """What is said after a round in which these jobs were seen."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Round:
     """What a round brought, and what it asked of Slurm."""
@@ -41,6 +59,8 @@ class Round:
     new_jobs: int = 0
     changed_jobs: int = 0
     nodes_and_partitions: int = 0
+    assessed: int = 0  # live jobs, as they came or something became known of them
+    warned: int = 0  # of these
     bad: int = 0  # records that could not be read
     behind: bool = False  # there is more history than one round takes
     lag: int | None = None  # seconds from the cursor to now
@@ -85,8 +105,10 @@ class Collector:
         timezone: str | None = None,
         most_jobs: int = MOST_JOBS,
         clock: Clock | None = None,
+        watch: Watch | None = None,
     ) -> None:
-        self._store, self._scheduler = store, scheduler
+        self._store, self._scheduler, self._watch = store, scheduler, watch
+        self._seen: list[pl.DataFrame] = []  # jobs of this round, for the watch
         self._since, self._timezone, self._most_jobs = since, timezone, most_jobs
         self._clock = clock or Clock()
         self._surroundings_at: float | None = None
@@ -144,10 +166,20 @@ class Collector:
             except (SchedulerError, StoreBusyError) as error:
                 done.troubles[name] = str(error)
                 errors.append(error)
+        self._look_at(done)
         load = self._scheduler.load
         done.requests, done.received = load.requests - asked.requests, load.received - asked.received
         done.seconds = self._clock.monotonic() - begun
         return done, errors
+
+    def _look_at(self, done: Round) -> None:
+        """Have the live jobs assessed of which this round tells something."""
+        seen, self._seen = self._seen, []
+        if self._watch is None or done.behind or not seen:
+            return
+        said = self._watch.after(pl.concat(seen), int(self._clock.now()))
+        done.assessed = len(said)
+        done.warned = sum(bool(assessment.failure and assessment.failure.warns) for assessment in said)
 
     def _is_due(self, last: float | None, every: float) -> bool:
         return last is None or self._clock.monotonic() - last >= every
@@ -171,7 +203,8 @@ class Collector:
         for piece in self._scheduler.history(start, now):
             whole_window = piece.reached > reached
             reached = max(reached, piece.reached)
-            self._keep(done, [piece.batch], cursors | {self._cursor: str(reached)} if whole_window else None)
+            moved = cursors | {self._cursor: str(reached)} if whole_window else None
+            self._keep(done, [_ended(piece.batch)], moved)
             done.notes += piece.notes
             done.lag = now - reached
             read += piece.batch.frame.height
@@ -228,6 +261,8 @@ class Collector:
 
     def _keep(self, done: Round, batches: Iterable[Batch], cursors: dict[str, str] | None = None) -> None:
         read = list(batches)
+        if self._watch is not None:
+            self._seen += [batch.frame.select(SEEN_OF_JOBS) for batch in read if batch.kind == "job"]
         kept = keep(self._store, read, timezone=self._timezone, cursors=cursors)
         done.add(kept)
         bad = [row for batch in read for row in batch.bad]
@@ -241,6 +276,14 @@ class Collector:
         if self._ended:
             review(self._store, [self._scheduler.cluster])
             self._ended, self._review_at = False, self._clock.monotonic()
+
+
+def _ended(batch: Batch) -> Batch:
+    """Only jobs that have ended: of the others the controller says more, and when it was so.
+
+    Accounting tells a limit that was changed since as if it had been asked for.
+    """
+    return Batch(batch.kind, batch.frame.filter(pl.col("outcome").is_not_null()), batch.bad)
 
 
 def read_history(

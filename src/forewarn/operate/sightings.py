@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from forewarn.features.told import with_slurm_policies
 from forewarn.job.arrays import split_arrays
 from forewarn.job.columns import KEYS, record_schema
 from forewarn.sources.base import Batch
@@ -49,8 +50,10 @@ def keep(
     with store.writing() as writer:
         for cluster in {name for _, frame in frames for name in frame["cluster"].unique()}:
             facts = known.get(cluster)
-            told = dataclasses.replace(
-                facts or ClusterFacts(), timezone=timezone or (facts.timezone if facts else "UTC")
+            told = with_slurm_policies(
+                dataclasses.replace(
+                    facts or ClusterFacts(), timezone=timezone or (facts.timezone if facts else "UTC")
+                )
             )
             if told != facts:
                 writer.describe_cluster(cluster, told)

@@ -35,8 +35,9 @@ def connect(
     environ: Mapping[str, str] = os.environ,
     clock: Clock | None = None,
     patience: Patience | None = None,
+    user: str | None = None,
 ) -> Scheduler:
-    """A scheduler that can be asked; nothing is asked yet."""
+    """A scheduler that can be asked; nothing is asked yet. With `user`, commands tell that user's only."""
     clock = clock or Clock()
     patience = patience or Patience(clock=clock)
     if how(config, environ) == "commands":
@@ -45,17 +46,29 @@ def connect(
 
         runner = Runner(environ=environ, patience=patience)
         zone = config.of_cluster(config.cluster).timezone
-        return CommandScheduler(runner, cluster=config.cluster, timezone=zone, clock=clock)
+        return CommandScheduler(runner, cluster=config.cluster, timezone=zone, clock=clock, user=user)
     from forewarn.sources.slurmrestd.address import Address
     from forewarn.sources.slurmrestd.asking import Asker
     from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
-    from forewarn.sources.slurmrestd.tokens import find_tokens
+    from forewarn.sources.slurmrestd.tokens import find_tokens, is_given
     from forewarn.sources.slurmrestd.transport import Transport
 
     assert config.slurmrestd is not None
     tokens = find_tokens(
         config.slurm_token, config.slurm_token_file, config.slurm_user, environ=environ, clock=clock
     )
-    transport = Transport(Address.read(config.slurmrestd), ca_file=config.slurm_ca_file, clock=clock)
-    asker = Asker(transport, tokens, user=config.slurm_user, clock=clock, patience=patience)
+    address = Address.read(config.slurmrestd)
+    transport = Transport(address, ca_file=config.slurm_ca_file, clock=clock)
+    # A slurmrestd with rest_auth/local knows by the socket who asks: no token is made before it wants one.
+    by_socket = address.socket is not None and not is_given(
+        config.slurm_token, config.slurm_token_file, environ
+    )
+    asker = Asker(
+        transport,
+        tokens,
+        user=config.slurm_user,
+        clock=clock,
+        patience=patience,
+        first_without=by_socket,
+    )
     return SlurmrestdScheduler(asker, cluster=config.cluster)

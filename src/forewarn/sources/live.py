@@ -64,6 +64,29 @@ class Diagnosis:
     calls: Mapping[str, tuple[int, float]] = field(default_factory=dict)  # RPC: how many, seconds in all
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """One step of a job, as accounting has it."""
+
+    name: str  # batch, extern, 0, 1 …
+    state: str | None = None
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    nodes: str | None = None
+    command: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDetails:
+    """What is not in a job's record, for who looks at one job: each part where it is to be had."""
+
+    outputs: tuple[str, ...] = ()  # standard error and output, perhaps with sbatch's patterns in them
+    script: str | None = None
+    start_estimate: int | None = None  # Slurm's own, of a job that waits
+    steps: tuple[StepRecord, ...] = ()
+    notes: tuple[str, ...] = ()  # what could not be asked, and why
+
+
 @dataclass(frozen=True, slots=True)
 class Load:
     """What was asked of a scheduler so far."""
@@ -100,6 +123,9 @@ class Scheduler(Protocol):
 
         From accounting where only that knows it; no row where nobody does.
         """
+
+    def details(self, job_id: str) -> JobDetails:
+        """What more there is to know of one job; what cannot be asked is left out, with a note."""
 
     def nodes(self) -> Iterator[Batch]:
         """All nodes."""

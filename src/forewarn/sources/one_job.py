@@ -1,8 +1,8 @@
-"""One job out of what a scheduler answers when it is asked for it, which may be a whole array."""
+"""One job, or one user's, out of what a scheduler answers, which may be a whole array, or everybody's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import polars as pl
 
@@ -33,3 +33,13 @@ def only_job(batches: Iterable[Batch], asked: JobId) -> list[Batch]:
         return kept
     waiting = (pl.col("array_job_id") == asked.number) & pl.col("array_tasks").is_not_null()
     return [Batch(batch.kind, batch.frame.filter(waiting), batch.bad) for batch in found]
+
+
+def only_users(batches: Iterable[Batch], user: str | None) -> Iterator[Batch]:
+    """The rows of one user's jobs; without a user, all."""
+    for batch in batches:
+        yield (
+            batch
+            if user is None
+            else Batch(batch.kind, batch.frame.filter(pl.col("user") == user), batch.bad)
+        )

@@ -116,6 +116,7 @@ class Store(ABC):
         - ``now``: each field's latest value that was seen, by (seen_at, order of writing);
         - ``submit``, ``start``: the same over observations with `seen_at` up to that moment of the job
           (start: submit for jobs that have not started); where there is none, its earliest observation.
+          What a job was given is, at start, what was first seen of it, since whoever looks looks later.
           Times, result and use (from `eligible` on in `Job`) are those of ``now`` in every view: they
           carry their own moments, and features ask for them by moment.
         """
@@ -130,6 +131,10 @@ class Store(ABC):
     @abstractmethod
     def count(self, kind: str = "job", *, cluster: str | None = None) -> int:
         """How many records (not observations) there are."""
+
+    @abstractmethod
+    def revision(self, kind: str = "job", *, cluster: str | None = None) -> int:
+        """A number that grows whenever observations of the kind are added, and else stays."""
 
     @abstractmethod
     def clusters(self) -> dict[str, ClusterFacts]:

@@ -170,6 +170,13 @@ class EmbeddedStore(Store):
         ((count,),) = self._all(query, (kind, cluster or ""))
         return int(count)
 
+    def revision(self, kind: str = "job", *, cluster: str | None = None) -> int:
+        """The number of the newest observation."""
+        check_kind(kind)
+        query = "SELECT coalesce(max(last_written), 0) FROM segment WHERE kind = ? AND ? IN (cluster, '')"
+        ((newest,),) = self._all(query, (kind, cluster or ""))
+        return int(newest)
+
     def clusters(self) -> dict[str, ClusterFacts]:
         """The clusters that have been described."""
         found = self._all("SELECT name, timezone, fields FROM cluster ORDER BY name")

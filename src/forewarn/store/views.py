@@ -21,6 +21,8 @@ _JOB_FIELDS = list(JOB_SCHEMA)
 # What is asked and given, and may change while a job waits: seen as of a moment. From `eligible` on
 # fields are times, result and use, which carry their own moment.
 AS_OF_MOMENT = frozenset(_JOB_FIELDS[: _JOB_FIELDS.index("eligible")]) - set(KEYS["job"])
+# What a job is given at its start: whoever looks later finds it, so what was first seen of it was so then.
+GIVEN = frozenset({"nodes", "nodes_given", "cpus_given", "memory_given", "gpus_given", "tres_given"})
 # What `known_at` is made of.
 KNOWN_FROM = ("seen_at", "reconstructed", "outcome", "end")
 Rows = NDArray[np.int64]
@@ -60,6 +62,10 @@ def jobs(
         moment = now.select(pl.col("submit") if view == "submit" else pl.coalesce("start", "submit"))
         seen = _seen_by(frame, moment.to_series().to_numpy(), runs)
         now = now.with_columns(_values(frame, [c for c in frame.columns if c in AS_OF_MOMENT], seen))
+        if view == "start":
+            given = _first_values(frame, [c for c in frame.columns if c in GIVEN], runs)
+            started = now.select(pl.col("start").is_not_null().alias("_started")).to_series()
+            now = now.with_columns(pl.when(started).then(column).otherwise(name) for name, column in given)
     if known_delay is None:
         return now
     return now.with_columns(_known_at(_first_live(frame, runs), known_delay))
@@ -102,6 +108,18 @@ def _values(frame: pl.DataFrame, names: Sequence[str], runs: Runs) -> pl.DataFra
             at = np.where(at < runs.first, runs.last, at)
         columns.append(column.gather(runs.place[at]))
     return pl.DataFrame(columns)
+
+
+def _first_values(frame: pl.DataFrame, names: Sequence[str], runs: Runs) -> list[tuple[str, pl.Series]]:
+    """For each run the earliest value of these fields that is not null."""
+    rows, after = np.arange(frame.height), frame.height
+    columns = []
+    for name in names:
+        filled = frame[name].is_not_null().to_numpy()[runs.place]
+        at = np.minimum.accumulate(np.where(filled, rows, after)[::-1])[::-1][runs.first]
+        at = np.where(at > runs.last, runs.first, at)
+        columns.append((name, frame[name].gather(runs.place[at])))
+    return columns
 
 
 def _seen_by(frame: pl.DataFrame, moment: Rows, runs: Runs) -> Runs:

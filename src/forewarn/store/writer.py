@@ -84,7 +84,7 @@ class EmbeddedWriter(Writer):
         same = {name: value for name, value in identity(kind).items() if name != "cluster"}
         needed = dict.fromkeys(root for value in same.values() for root in value.meta.root_names())
         time = TIME[kind]
-        rows = batch.select(**same).with_row_index("_row")
+        rows = batch.select(**(same | {time: pl.col(time)})).with_row_index("_row")
         known = np.zeros(batch.height, bool)
         pairs: list[Pairs] = []
         for segment in _overlapping(self._found(kind, cluster), kind, batch):

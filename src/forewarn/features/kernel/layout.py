@@ -84,6 +84,8 @@ RING = ("cpus", "limit", "memory", "name", "dir", "partition", "fails", "run_log
     N_CPUS, N_LIMIT, N_MEMORY, N_NAME, N_DIR, N_PARTITION, N_FAILS, N_RUN_LOG, N_MEM_LOG,
 ) = range(len(RING))  # fmt: skip
 
+# What a submit overwrites of an entity, kept with the job so that it can be thought away (`withdrawn`).
+BEFORE = (S_LAST_SUBMIT, S_NEWEST, S_STAGE, S_NEWEST_START, S_NEWEST_LIMIT)
 # What is kept of a job in flight beside its keys.
 FLIGHT = (
     *(
@@ -98,12 +100,15 @@ FLIGHT = (
         "dir",
         "partition",
     ),
-    *("online", "user_ended", "user_failed", "number", "risk"),
+    *("online", "user_ended", "user_failed", "number", "risk", "burst_before"),
+    *(f"{entity}_before_{place}" for entity in FULL for place in BEFORE),
 )
 (
     FL_SUBMIT, FL_START, FL_CPUS, FL_REQUEST, FL_LOG_CPUS, FL_LOG_LIMIT, FL_LOG_MEMORY, FL_NAME, FL_DIR,
-    FL_PARTITION, FL_ONLINE, FL_USER_ENDED, FL_USER_FAILED, FL_NUMBER, FL_RISK,
-) = range(len(FLIGHT))  # fmt: skip
+    FL_PARTITION, FL_ONLINE, FL_USER_ENDED, FL_USER_FAILED, FL_NUMBER, FL_RISK, FL_BURST, FL_BEFORE,
+) = range(len(FLIGHT) - len(BEFORE) * len(FULL) + 1)  # fmt: skip
+
+N_BEFORE, N_FULL = len(BEFORE), len(FULL)
 
 # Memories fade by the job, with these half-lives.
 D3, D8, D15, D100 = (0.5 ** (1 / jobs) for jobs in (3, 8, 15, 100))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from forewarn.compiled import inner
+from forewarn.compiled import entry, inner
 from forewarn.features.kernel import layout as L
-from forewarn.features.kernel.entities import row_of
+from forewarn.features.kernel.entities import row_of, rows_of
 from forewarn.features.kernel.numbers import mix, short, total_memory
 from forewarn.features.kernel.regression import bias, learn, logit
 from forewarn.features.kernel.state import FREE_FLIGHTS, USED_RINGS, Floats, Hashes, Ints, Slots, State
@@ -75,11 +75,15 @@ def submitted(st: State, t: float, x: Floats, a: Hashes, keys: Hashes, rows: Int
     f[L.FL_RISK] = 1.0 / (1.0 + np.exp(-f[L.FL_ONLINE]))
     st.cluster[L.C_SUBMITS] += 1.0
     f[L.FL_NUMBER] = st.cluster[L.C_SUBMITS]
-    f[L.FL_USER_ENDED] = f[L.FL_USER_FAILED] = np.nan
+    f[L.FL_USER_ENDED] = f[L.FL_USER_FAILED] = f[L.FL_BURST] = np.nan
+    for e in range(L.N_FULL):
+        for n in range(L.N_BEFORE):
+            f[L.FL_BEFORE + e * L.N_BEFORE + n] = st.entity[rows[e], L.BEFORE[n]]
     if rows[L.E_USER] > 0:
         user = st.entity[rows[L.E_USER]]
         f[L.FL_USER_ENDED], f[L.FL_USER_FAILED] = user[L.S_ENDED], user[L.S_FAILED]
         close = not np.isnan(user[L.S_LAST_SUBMIT]) and t - user[L.S_LAST_SUBMIT] <= 60.0
+        f[L.FL_BURST] = user[L.S_BURST]
         user[L.S_BURST] = user[L.S_BURST] + 1.0 if close else 0.0
     for e in range(L.N_ENTITIES):
         if rows[e] > 0:
@@ -94,6 +98,46 @@ def submitted(st: State, t: float, x: Floats, a: Hashes, keys: Hashes, rows: Int
     st.cluster[L.C_PENDING_CPUS] += cpus
     st.cluster[L.C_SUBMITS_10M] += 1.0
     return place
+
+
+@entry
+def withdrawn(st: State, place: int) -> None:
+    """Think a job in flight away, as if it had not been submitted: nobody competes with oneself.
+
+    Whether the job before it, of an entity whose newest it is, has ended since is told by the entity's last
+    end.
+    """
+    f = st.flight[place]
+    rows = np.zeros(L.N_ENTITIES, np.int64)
+    rows_of(st, st.flight_key[place], rows)
+    has_started, cpus = not np.isnan(f[L.FL_START]), f[L.FL_CPUS]
+    for e in range(L.N_ENTITIES):
+        if rows[e] == 0:
+            continue
+        s = st.entity[rows[e]]
+        s[L.S_IN_FLIGHT] -= 1.0
+        s[L.S_FLIGHT_RISK] = s[L.S_FLIGHT_RISK] - f[L.FL_RISK] if s[L.S_IN_FLIGHT] > 0.0 else 0.0
+        if has_started:
+            s[L.S_RUNNING] -= 1.0
+            s[L.S_RUNNING_STARTS] -= f[L.FL_START]
+            s[L.S_RUNNING_CPUS] -= cpus
+        else:
+            s[L.S_PENDING_CPUS] -= cpus
+        if e < L.N_FULL and s[L.S_NEWEST] == f[L.FL_NUMBER]:
+            for n in range(L.N_BEFORE):
+                s[L.BEFORE[n]] = f[L.FL_BEFORE + e * L.N_BEFORE + n]
+            if s[L.S_LAST_END] > f[L.FL_SUBMIT] and (s[L.S_STAGE] == L.PENDING or s[L.S_STAGE] == L.RUNNING):
+                s[L.S_STAGE] = L.FAILED if s[L.S_LAST] > 0.0 else L.WENT_WELL
+            if e == L.E_USER:
+                s[L.S_BURST] = f[L.FL_BURST]
+    c = st.cluster
+    if has_started:
+        c[L.C_RUNNING] -= 1.0
+        c[L.C_RUNNING_CPUS] -= cpus
+    else:
+        c[L.C_PENDING] -= 1.0
+        c[L.C_PENDING_CPUS] -= cpus
+    c[L.C_SUBMITS_10M] = max(0.0, c[L.C_SUBMITS_10M] - np.exp2((f[L.FL_SUBMIT] - c[L.C_AT]) / 600.0))
 
 
 @inner

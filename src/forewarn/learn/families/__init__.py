@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from forewarn.errors import MissingExtraError, UsageError
 from forewarn.learn.families.base import Family
+from forewarn.learn.lean import lean_import
 
 FAMILIES = ("xgboost", "lightgbm", "catboost", "forest")  # what a search chooses from
 _ALL = (*FAMILIES, "online")
+_NEEDS = {"catboost": ("pandas", "pyarrow")}
 
 
 def family(name: str) -> Family:
@@ -20,7 +20,7 @@ def family(name: str) -> Family:
     if name not in _ALL:
         raise UsageError(f"no model family {name!r}; there are {', '.join(_ALL)}")
     try:
-        found: Family = import_module(f"{__name__}.{name}").FAMILY
+        found: Family = lean_import(f"{__name__}.{name}", needs=_NEEDS.get(name, ())).FAMILY
     except (ImportError, OSError) as error:  # OSError: the library is there, but not what it is linked to
         raise MissingExtraError(
             f"the model family {name} needs a library that cannot be loaded ({error}): "

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from forewarn.errors import SchedulerError
 from forewarn.operate.doctor.findings import Finding, Level
 from forewarn.sources.clock import Clock
 from forewarn.sources.slurmrestd.asking import Asker
 from forewarn.sources.slurmrestd.versions import NEWEST, number_of
 
 _SOON = 3600  # seconds
+_AHEAD = 5  # seconds by which clocks may differ; Slurm itself does not mind
 
 
 def reachable(asker: Asker) -> Iterator[Finding]:
@@ -37,7 +40,8 @@ def _is_local(url: str) -> bool:
 def token(asker: Asker, clock: Clock) -> Iterator[Finding]:
     """Whether there is one, whose it is, and how long it lasts."""
     tokens = asker.tokens
-    if tokens is None:
+    if tokens is None or _known_by_socket(asker):
+        yield Finding("token", Level.FINE, "none is needed: slurmrestd knows by the socket who asks")
         return
     current, now = tokens.current(), clock.now()
     whose = f"of {current.user}" if current.user else "of a user that it does not name"
@@ -48,9 +52,22 @@ def token(asker: Asker, clock: Clock) -> Iterator[Finding]:
         yield Finding("token", Level.WARNING, said)
     else:
         yield Finding("token", Level.FINE, f"{tokens.origin}: a token {whose}; it {lasts}")
+    if current.issued is not None and current.issued - now >= _AHEAD:
+        said = (
+            f"the token was made {current.issued - now:,.0f} s in the future by our clock: set clocks by NTP"
+        )
+        yield Finding("token", Level.WARNING, said)
     file = Path(tokens.origin)
     if file.is_file() and stat.S_IMODE(file.stat().st_mode) & 0o077:
         yield Finding("token", Level.WARNING, f"{file}: others may read the token: chmod 600 {file}")
+
+
+def _known_by_socket(asker: Asker) -> bool:
+    """Whether slurmrestd lets this user in without a token (rest_auth/local), and the controller too."""
+    if not asker.needs_token:
+        with suppress(SchedulerError):  # told by the checks that follow
+            asker.said("slurm", "diag")
+    return not asker.needs_token
 
 
 def version(asker: Asker) -> Iterator[Finding]:

@@ -18,7 +18,10 @@ from forewarn.serve.cli.moments import parse_moment
 from forewarn.serve.cli.output import note, print_json, say
 
 if TYPE_CHECKING:
+    from forewarn.learn.serving import Serving
     from forewarn.operate.collect import Round
+    from forewarn.operate.watch import Watch
+    from forewarn.store.base import Store
 
 
 @click.command("collect")
@@ -38,13 +41,23 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="From one round to the next.",
 )
+@click.option(
+    "--assess/--no-assess",
+    default=None,
+    help="Assess live jobs as they come, start, and when a job like them ends.  [default: if a model serves]",
+)
 @json_option
-def command(home: Path | None, once: bool, since: str | None, interval: int, as_json: bool) -> None:
+def command(
+    home: Path | None, once: bool, since: str | None, interval: int, assess: bool | None, as_json: bool
+) -> None:
     """Collect what Slurm knows, and go on collecting what is new.
 
     History first, from accounting; then, each round, what has ended since, and the jobs that wait and run.
     It goes on where it stopped, loses nothing when it is killed, and waits while slurmrestd, slurmctld,
     slurmdbd or its database is away. Ctrl-C and SIGTERM end it.
+
+    Where a model serves, each live job is assessed when it is first seen, at its start, and again whenever a
+    job of the same user with the same request ends meanwhile; what is said is kept in the store.
 
     \b
     Examples:
@@ -52,6 +65,7 @@ def command(home: Path | None, once: bool, since: str | None, interval: int, as_
       forewarn collect --since 2024-01-01 --interval 120
       * * * * *  forewarn collect --once                 from cron
     """
+    from forewarn.learn.serving import Serving
     from forewarn.operate.collect import Collector
     from forewarn.sources.connect import connect
 
@@ -59,7 +73,8 @@ def command(home: Path | None, once: bool, since: str | None, interval: int, as_
     with ended_by_signals(quietly=not once), store_of(config) as store, closing(connect(config)) as scheduler:
         zone = config.of_cluster(config.cluster).timezone
         begin = None if since is None else parse_moment(since, zone or "UTC", datetime.now(UTC))
-        collector = Collector(store, scheduler, since=begin, timezone=zone)
+        watch = _watch(store, Serving(config.home / "models"), scheduler.cluster, assess)
+        collector = Collector(store, scheduler, since=begin, timezone=zone, watch=watch)
         rounds: Iterator[Round] = collector.once() if once else collector.forever(interval)
         troubles: dict[str, str] = {}
         for done in rounds:
@@ -71,6 +86,15 @@ def command(home: Path | None, once: bool, since: str | None, interval: int, as_
             if not once:  # there, it is the error that ends it
                 _tell_troubles(troubles, done.troubles)
             troubles = done.troubles
+
+
+def _watch(store: Store, serving: Serving, cluster: str, assess: bool | None) -> Watch | None:
+    """Who assesses live jobs; nobody where that is not wanted, or where no model would speak."""
+    if assess is False or (assess is None and cluster not in {name.cluster for name in serving.names()}):
+        return None
+    from forewarn.operate.watch import Watch
+
+    return Watch(store, serving, cluster)
 
 
 @contextmanager
@@ -101,8 +125,9 @@ def _tell(done: Round) -> None:
     if done.new_jobs or done.changed_jobs or done.nodes_and_partitions:
         when = datetime.fromtimestamp(done.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         left = f", {done.lag:,} s of history behind" if done.behind else ""
+        said = f", {done.assessed:,} assessed, {done.warned:,} warned of" if done.assessed else ""
         say(
-            f"{when}  {done.new_jobs:,} new jobs, {done.changed_jobs:,} changes, "
+            f"{when}  {done.new_jobs:,} new jobs, {done.changed_jobs:,} changes{said}, "
             f"{done.nodes_and_partitions:,} of nodes and partitions; {done.requests} requests, "
             f"{done.received / 1e6:.1f} MB, {done.seconds:.1f} s{left}"
         )

@@ -31,7 +31,11 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "compare": "Compare the ways to deal with few failures among many jobs.",
         "train": "Make a model from history: searched, calibrated, judged, registered.",
         "evaluate": "Judge registered models on jobs that none of them has learnt from.",
+        "check": "Check a batch script before it is submitted: will it fail, why, and what to change.",
         "predict": "Say of jobs that wait or run in Slurm how likely they fail, and of what.",
+        "advise": "Say what to change of a job that waits, with what that does.",
+        "health": "Say which nodes are sick or suspect, by Slurm's words and by how jobs fared there.",
+        "explain": "Say why a job failed, or why it waits, with the evidence and what to do.",
         "models": "List, promote, carry and roll back trained models.",
         "bench": "Measure on one log how well failure can be predicted, beside simple rules.",
         "config": "Show what is configured, and where each value came from.",
@@ -124,7 +128,8 @@ def _explained(error: ForewarnError | OSError) -> tuple[str, int]:
     if isinstance(error, ForewarnError):
         return str(error), error.exit_code
     place = f"{error.filename}: " if error.filename else ""
-    return f"{place}{error.strerror or error}", ForewarnError.exit_code
+    # A check (`checks.py`) has set one of its own.
+    return f"{place}{error.strerror or error}", getattr(error, "exit_code", ForewarnError.exit_code)
 
 
 def _report(message: str, code: int) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +12,9 @@ import click
 from forewarn.errors import UsageError
 from forewarn.serve.cli.common import configured, home_option, json_option, store_of
 from forewarn.serve.cli.output import note, print_json, print_table, say
-from forewarn.serve.cli.progress import progress
 
 if TYPE_CHECKING:
-    from forewarn.operate.predict import Prediction
+    from forewarn.assess.assessment import Assessment
 
 _HEADINGS = (
     *("jobid", "user", "partition", "state", "phase", "probability", "threshold", "warns"),
@@ -40,9 +39,9 @@ def command(
 ) -> None:
     """Say of jobs that wait or run in Slurm how likely they fail, and of what.
 
-    A job that waits is judged by the model for submit, one that runs by the model for start, or, where
-    there is none, by the one for submit. What is knowable of a job rests on the history in the store:
-    `forewarn collect` keeps that up to date.
+    Each is judged as of now, with all that has become known since its submit, by the model for start where
+    there is one, else by the one for submit. What is knowable of a job rests on the history in the store:
+    `forewarn collect` keeps that up to date. What is said is kept, to be held against what comes true.
 
     \b
     Examples:
@@ -52,43 +51,44 @@ def command(
     """
     if bool(job_ids) == bool(pending or running or user):
         raise UsageError("say which jobs: ids, or --pending, --running, -u NAME")
-    from forewarn.learn.registry import Registry
+    from forewarn.learn.serving import Serving
     from forewarn.operate.predict import Wanted, predict
     from forewarn.sources.connect import connect
 
     config = configured(home=home)
     wanted = Wanted(job_ids=job_ids, pending=pending, running=running, user=user)
-    registry = Registry(config.home, config.tracking)
     zone = config.of_cluster(config.cluster).timezone
-    with store_of(config) as store, closing(connect(config)) as scheduler, progress("features") as far:
-        said = predict(store, scheduler, registry, wanted, timezone=zone, progress=far)
+    serving = Serving(config.home / "models")
+    with store_of(config) as store, closing(connect(config)) as scheduler:
+        said = predict(store, scheduler, serving, wanted, at=int(time.time()), timezone=zone)
     if as_json:
-        print_json([asdict(prediction) for prediction in said])
+        print_json([assessment.to_json() for assessment in said])
         return
     if not said:
         say("no such jobs wait or run")
         return
     print_table(
         _HEADINGS,
-        [_cells(prediction) for prediction in said],
+        [_cells(assessment) for assessment in said],
         right=("probability", "threshold", "base rate", "learnt from"),
         shorten=("why not",),
         drop=("learnt from", "base rate", "threshold", "partition"),
     )
-    for message in dict.fromkeys(prediction.note for prediction in said if prediction.note):
+    for message in dict.fromkeys(message for assessment in said for message in assessment.notes):
         note(message)
 
 
-def _cells(said: Prediction) -> list[str | None]:
+def _cells(said: Assessment) -> list[str | None]:
     """A row. Where there is too little evidence, a probability would only pretend."""
-    silent = said.probability is None or said.why_not is not None
+    failure = said.failure
+    cause = failure.causes[0] if failure and failure.causes else None
     return [
         *(said.job_id, said.user, said.partition, said.state and said.state.lower(), said.phase),
-        None if silent else f"{said.probability:.0%}",
-        None if said.threshold is None else f"{said.threshold:.0%}",
-        None if silent else ("yes" if said.warns else "no"),
-        None if silent or said.cause is None else f"{said.cause} {said.cause_probability:.0%}",
-        None if said.base_rate is None else f"{said.base_rate:.0%}",
-        None if said.learnt_from is None else f"{said.learnt_from:,} jobs",
-        said.why_not or "",
+        None if failure is None else f"{failure.probability:.0%}",
+        None if failure is None else f"{failure.threshold:.0%}",
+        None if failure is None else ("yes" if failure.warns else "no"),
+        None if cause is None else f"{cause.outcome} {cause.probability:.0%}",
+        None if failure is None else f"{failure.base_rate:.0%}",
+        None if failure is None else f"{failure.rests_on:,} jobs",
+        "" if failure else said.summary,
     ]

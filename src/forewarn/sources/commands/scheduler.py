@@ -10,10 +10,11 @@ from pathlib import Path
 from forewarn.errors import CommandError, RefusedError, UsageError
 from forewarn.sources.base import Batch, Options
 from forewarn.sources.clock import Clock
+from forewarn.sources.commands.details import read_details
 from forewarn.sources.commands.runner import Runner
 from forewarn.sources.commands.sdiag import read_sdiag
-from forewarn.sources.live import Diagnosis, Load, Piece, Submission
-from forewarn.sources.one_job import asked_id, only_job
+from forewarn.sources.live import Diagnosis, JobDetails, Load, Piece, Submission
+from forewarn.sources.one_job import asked_id, only_job, only_users
 from forewarn.sources.sacct import SacctSource
 from forewarn.sources.scontrol import ScontrolSource
 from forewarn.sources.windows import TOO_MUCH, Answers, Span, collected
@@ -62,7 +63,9 @@ class CommandScheduler:
         timezone: str | None = None,  # of a site whose commands do not print Unix seconds when told to
         clock: Clock | None = None,
         span: Span | None = None,
+        user: str | None = None,  # whose jobs only
     ) -> None:
+        self._user = user
         self.runner = runner or Runner()
         self._cluster, self._timezone = cluster, timezone
         self._clock = clock or Clock()
@@ -113,7 +116,8 @@ class CommandScheduler:
 
     def _accounts(self, which: tuple[str, ...], notes: list[str]) -> list[Batch]:
         """-a: of all users; -D: each run of a requeued job."""
-        command = ("sacct", "-a", "-P", "-D", *which, "-o", self._fields)
+        whose = ("-a",) if self._user is None else ("-u", self._user)
+        command = ("sacct", *whose, "-P", "-D", *which, "-o", self._fields)
         with self.runner.output(*command, once=TOO_MUCH) as stream:
             source = SacctSource(Path("sacct"), self._options)
             batches = list(source.read(stream))
@@ -124,7 +128,7 @@ class CommandScheduler:
 
     def live_jobs(self) -> Iterator[Batch]:
         """See `Scheduler`."""
-        return self._shown("job")
+        return only_users(self._shown("job"), self._user)
 
     def nodes(self) -> Iterator[Batch]:
         """See `Scheduler`."""
@@ -143,6 +147,10 @@ class CommandScheduler:
             if error.code != _UNKNOWN_JOB:
                 raise
             yield from only_job(self._accounts(("-j", str(asked.number)), []), asked)
+
+    def details(self, job_id: str) -> JobDetails:
+        """See `Scheduler`."""
+        return read_details(self.runner, asked_id(job_id))
 
     def _shown(self, *what: str) -> Iterator[Batch]:
         """-a: hidden partitions too; -d -o: what a job was given, a line each."""

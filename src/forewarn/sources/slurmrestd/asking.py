@@ -31,9 +31,12 @@ class Asker:
         user: str | None = None,
         clock: Clock | None = None,
         patience: Patience | None = None,
+        first_without: bool = False,
     ) -> None:
+        """With `first_without` the token waits until one is wanted: see `connect`."""
         self.transport = transport
         self.tokens = tokens
+        self.needs_token = not first_without
         self.clock = clock or Clock()
         self._user = user
         # Each area its own: while slurmdbd is away, the controller is asked as ever.
@@ -106,7 +109,7 @@ class Asker:
         """Asked with the token of now, and once more with a new one where Slurm refuses that."""
         renewed = False
         while True:
-            self._sent = token = self.tokens.current() if self.tokens else None
+            self._sent = token = self.tokens.current() if self.tokens and self.needs_token else None
             answer = self.transport.ask(
                 method, path, query=query, headers=self._headers(token), content=content
             )
@@ -117,6 +120,9 @@ class Asker:
                 return answer
             except TokenError:
                 answer.body.close()
+                if self.tokens is not None and not self.needs_token:
+                    self.needs_token = True
+                    continue
                 if renewed or self.tokens is None or not self.tokens.renew():
                     raise
                 renewed = True

@@ -16,10 +16,11 @@ from forewarn.errors import (
     UsageError,
 )
 from forewarn.sources.base import Batch, Options
-from forewarn.sources.live import Diagnosis, Load, Piece, Submission
+from forewarn.sources.live import Diagnosis, JobDetails, Load, Piece, Submission
 from forewarn.sources.one_job import asked_id, only_job
 from forewarn.sources.slurmrestd import SlurmrestdSource
 from forewarn.sources.slurmrestd.asking import Asker, Query
+from forewarn.sources.slurmrestd.details import read_details
 from forewarn.sources.slurmrestd.diagnosis import any_up, read_diagnosis
 from forewarn.sources.slurmrestd.refusals import UNKNOWN_JOB
 from forewarn.sources.slurmrestd.submitting import submit_request
@@ -126,6 +127,10 @@ class SlurmrestdScheduler:
             except RefusedError as other:
                 if other.code != UNKNOWN_JOB:
                     raise
+
+    def details(self, job_id: str) -> JobDetails:
+        """See `Scheduler`."""
+        return read_details(self.asker, asked_id(job_id))
 
     def _present(self, path: str) -> Iterator[Batch]:
         source = self._source("slurm", path)

@@ -63,12 +63,15 @@ def _state(record: Record) -> str | None:
     return told
 
 
+_SCRIPT_FIELDS = ("script_hash", "script_language", "script_modules", "script_launcher", "script_environment")
+
+
 def _script(record: Record) -> tuple[str | None, ...]:
     script = record.get("script")
     if not script:
-        return None, None, None
+        return (None,) * len(_SCRIPT_FIELDS)
     facts = script_facts(script)
-    return facts.hash, facts.language, facts.modules
+    return facts.hash, facts.language, facts.modules, facts.launcher, facts.environment
 
 
 def is_slurmdb_job(record: Record) -> bool:
@@ -95,7 +98,7 @@ SLURMDB_JOB: Fields = MappingProxyType(
         "name": text("name"),
         "work_dir": text("working_directory"),
         "submit_line": text("submit_line"),
-        ("script_hash", "script_language", "script_modules"): _script,
+        _SCRIPT_FIELDS: _script,
         "partition": text("partition"),
         "qos": text("qos"),
         "reservation": text("reservation.name"),  # up to v0.0.38 an integer that means nothing

@@ -134,6 +134,11 @@ def from_command(user: str | None, clock: Clock | None = None, timeout: float = 
     return Tokens(fetch, "scontrol token", renewable=True, clock=clock or Clock())
 
 
+def is_given(token: str | None, file: Path | None, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether somebody has set a token, so that none need be made."""
+    return bool(token or file or environ.get(VARIABLE))
+
+
 def find_tokens(
     token: str | None,
     file: Path | None,

@@ -1,0 +1,224 @@
+"""Forewarn beside a real Slurm: a long history collected whole, and what a steady cluster is asked for.
+
+    python -m bench.live                              # 300,000 jobs, then 1,000 live ones; as root, 45 min
+    python -m bench.live --jobs 30000 --minutes 2     # a quick look
+    python -m bench.live --only history               # or: --only load
+
+Boots a lab of its own (docs/lab.md), which is gone afterwards; with --state one is kept and used again.
+
+History: jobs made up in the accounting database, collected by `operate.Collector` into a store, by REST and
+by sacct, each in a process of its own; in turns with it the same requests by curl, the same commands by
+themselves, one after the other, answers thrown away. Load: see bench/live_load.py. Prints Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shlex
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from bench.live_load import show_load
+from forewarn.config import Config
+from forewarn.operate.collect import Collector
+from forewarn.sources.clock import Clock
+from forewarn.sources.commands import CommandScheduler
+from forewarn.sources.connect import connect
+from forewarn.sources.live import Scheduler
+from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
+from forewarn.store.embedded import open_store
+from lab.cluster import Lab, start_lab
+from lab.synthetic import load_jobs
+from lab.versions import DEFAULT, VERSIONS
+
+DAYS = 90
+TENTHS = 10
+
+
+@dataclass(slots=True)
+class Collected:
+    """What one collection took; `asked` is how many URLs, or commands."""
+
+    seconds: float
+    waited: float  # of them, in requests or commands
+    bare: float  # seconds that the same questions take without us
+    received: int
+    peaks: list[int]  # bytes of ours, after each tenth of the jobs
+    asked: int
+
+
+def restless(_: float) -> None:
+    """The collector rests between its rounds for as long as it has worked: not part of what is measured."""
+
+
+# --- in a process of its own ----------------------------------------------------------------------
+
+
+def collect(lab: Lab, way: str, home: Path, jobs: int) -> Collected:
+    """Collect everything, and note what was asked."""
+    config, environ = site(lab, way)
+    asked: list[str] = []
+    waits: list[float] = []
+    peaks: list[int] = []
+    with open_store(home) as store, closing(connect(config, environ=environ)) as scheduler:
+        note_what_is_asked(scheduler, lab.rest_url, asked, waits)
+        since = int(time.time()) - (DAYS + 5) * 86400
+        collector = Collector(
+            store, scheduler, since=since, most_jobs=jobs // TENTHS, clock=Clock(sleep=restless)
+        )
+        token, seconds, alone, told = lab.token("root", 36000), 0.0, 0.0, 0
+        for done in collector.once():
+            peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+            seconds += done.seconds
+            # In turns, a tenth each: what else the machine does meets both.
+            alone += bare(lab, way, asked[told:], token)
+            told = len(asked)
+            print(f"{way}: {store.count():,} jobs, {seconds:.0f} s, bare {alone:.0f} s", file=sys.stderr)
+        return Collected(seconds, sum(waits), alone, scheduler.load.received, peaks, told)
+
+
+def site(lab: Lab, way: str) -> tuple[Config, dict[str, str]]:
+    """How somebody is configured who reads this lab by REST or by Slurm's commands."""
+    environ = os.environ | {"PATH": f"{lab.state / 'bin'}:{os.environ['PATH']}"}
+    if way == "sacct":
+        return Config(scheduler="commands"), environ
+    return Config(slurmrestd=lab.rest_url, slurm_token=lab.token("root", 36000), slurm_user="root"), environ
+
+
+def note_what_is_asked(scheduler: Scheduler, base: str, asked: list[str], waits: list[float]) -> None:
+    """Note every URL or command that is sent from here on, and how long its answer took."""
+    if isinstance(scheduler, SlurmrestdScheduler):
+        transport = scheduler.asker.transport
+        ask = transport.ask
+
+        def noted_ask(method: str, path: str, **rest: Any) -> Any:
+            query = "&".join(f"{name}={value}" for name, value in (rest.get("query") or {}).items())
+            asked.append(f"{base}{path}?{query}")
+            began = time.perf_counter()
+            answer = ask(method, path, **rest)
+            waits.append(time.perf_counter() - began)
+            return answer
+
+        transport.ask = noted_ask  # type: ignore[method-assign]
+    elif isinstance(scheduler, CommandScheduler):
+        runner = scheduler.runner
+        run = runner._run
+
+        def noted_run(command: tuple[str, ...], given: str = "") -> Any:
+            asked.append(shlex.join(command))
+            began = time.perf_counter()
+            answer = run(command, given)
+            waits.append(time.perf_counter() - began)
+            return answer
+
+        runner._run = noted_run  # type: ignore[method-assign]
+
+
+def bare(lab: Lab, way: str, asked: list[str], token: str) -> float:
+    """Seconds that the same questions take without us."""
+    environ = os.environ | {"PATH": f"{lab.state / 'bin'}:{os.environ['PATH']}", "SLURM_TIME_FORMAT": "%s"}
+    header = ["-H", "X-SLURM-USER-NAME: root", "-H", f"X-SLURM-USER-TOKEN: {token}"]
+    began = time.perf_counter()
+    for one in asked:
+        command = ["curl", "-s", "-f", "-o", "/dev/null", *header, one] if way == "REST" else shlex.split(one)
+        subprocess.run(command, check=True, env=environ, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - began
+
+
+# --- around it ------------------------------------------------------------------------------------
+
+
+def measured(lab: Lab, options: argparse.Namespace, way: str, home: Path) -> tuple[Collected, int]:
+    """One collection, and the most memory that slurmrestd had during it."""
+    for what in ("stop", "start"):  # its peak begins anew
+        getattr(lab.daemons, what)("slurmrestd")
+    command = [sys.executable, "-m", "bench.live", "--state", str(lab.state), "--jobs", str(options.jobs)]
+    told = subprocess.run(
+        [*command, "--collect", way, "--home", str(home)], check=True, stdout=subprocess.PIPE, text=True
+    )
+    return Collected(**json.loads(told.stdout)), lab.daemons.peak_memory_bytes("slurmrestd") or 0
+
+
+def compare(lab: Lab, home: Path) -> str:
+    """What the store has against what sacct says, in words."""
+    options = ("-a", "-X", "-D", "-n", "-P", "-S", f"now-{DAYS + 5}days", "-o", "JobID,Submit")
+    said = lab.run("root", "env", "SLURM_TIME_FORMAT=%s", "sacct", *options, timeout=600).splitlines()
+    with open_store(home, read_only=True) as store:
+        ours = Counter(
+            f"{job}|{submit}"
+            for frame in store.scan(columns=["job_id", "submit"])
+            for job, submit in frame.iter_rows()
+        )
+    missing, twice = set(said) - ours.keys(), sum(ours.values()) - len(ours)
+    return f"{len(said):,} by sacct, {len(ours):,} by us, {len(missing):,} missing, {twice:,} twice"
+
+
+def show_history(lab: Lab, options: argparse.Namespace) -> None:
+    """The table of the long history."""
+    load_jobs(lab, options.jobs, DAYS)
+    rows, found = [], []
+    for way, name in (("REST", "curl"), ("sacct", "sacct")):
+        with TemporaryDirectory() as folder:
+            home = Path(folder)
+            got, rest_peak = measured(lab, options, way, home)
+            found.append(f"{way}: {compare(lab, home)}")
+        peaks = [got.peaks[0], got.peaks[len(got.peaks) // 2], got.peaks[-1]]
+        rest = f"{rest_peak / 1e6:,.0f} MB" if way == "REST" else "-"
+        rows.append(
+            f"| {way} | {got.asked:,} | {got.received / 1e6:,.0f} MB | {got.seconds:.0f} s "
+            f"| {got.waited:.0f} s | {got.bare:.0f} s ({name}) | {got.seconds / got.bare:.2f} | {rest} "
+            f"| {', '.join(f'{peak / 1e6:.0f}' for peak in peaks)} MB |"
+        )
+    print(f"\n{options.jobs:,} jobs of {DAYS} days, Slurm {options.slurm}. Jobs found, {'; '.join(found)}.\n")
+    print(
+        "| | requests | received | ours | of it waiting | the same bare | ratio | slurmrestd's peak", end=" "
+    )
+    print("| our peak after the first tenth, half, all |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    print("\n".join(rows), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--jobs", type=int, default=300_000)
+    parser.add_argument("--live-jobs", type=int, default=1_000)
+    parser.add_argument("--minutes", type=int, default=5, help="of each of the three phases of the load")
+    parser.add_argument("--slurm", choices=VERSIONS, default=DEFAULT)
+    parser.add_argument("--state", type=Path, help="keep the lab here, up; the one that is up is used")
+    parser.add_argument("--only", choices=["history", "load"])
+    parser.add_argument("--collect", choices=["REST", "sacct"], help=argparse.SUPPRESS)
+    parser.add_argument("--home", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.collect:
+        got = collect(Lab(options.state), options.collect, options.home, options.jobs)
+        print(json.dumps(asdict(got)))
+        return
+    with TemporaryDirectory() as folder:
+        kept = options.state is not None
+        state = options.state or Path(folder)
+        is_up = (state / "lab.json").exists() and Lab(state).is_up
+        lab = Lab(state) if is_up else start_lab(options.slurm, state, dies_with_me=not kept)
+        try:
+            if options.only != "load":
+                show_history(lab, options)
+            if options.only != "history":
+                show_load(lab, options.live_jobs, options.minutes)
+        finally:
+            if not kept:
+                lab.down()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""What a steady cluster is asked for: by nobody, by `forewarn collect`, by one `squeue` a minute.
+
+slurmctld and slurmdbd count their calls and the time in them (`sdiag`, `sacctmgr show stats`): both are set
+to nothing before each phase, and read after it. The row of nobody is what Slurm does by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from lab.cluster import Lab
+from lab.jobs import wait_until
+
+CALLS = re.compile(r"^\s+(\w+)\s+\(\s*\d+\)\s+count:(\d+)\s+ave_time:\d+\s+total_time:(\d+)", re.MULTILINE)
+OURSELVES = {"REQUEST_STATS_INFO", "REQUEST_STATS_RESET", "DBD_GET_STATS", "DBD_CLEAR_STATS"}
+SUBMIT = """
+for n in $(seq {count}); do
+  sbatch -Q -J "job$((n % 17))" -t $((60 + n % 50)) -c $((2 + n % 4)) --mem=100 \
+    --comment="number $n" -D /tmp -o /dev/null --wrap 'sleep 36000'
+done
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What was asked in one phase, and what it cost the daemons."""
+
+    name: str
+    requests: int
+    received: int
+    controller: dict[str, tuple[int, float]]  # RPC: how many, seconds in all
+    database: dict[str, tuple[int, float]]
+    note: str = ""
+
+
+def show_load(lab: Lab, count: int, minutes: int) -> None:
+    """The table of the steady cluster."""
+    lab.run("alice", "bash", "-c", SUBMIT.format(count=count), timeout=1800)
+    wait_until(lambda: live(lab) >= count, 120, f"{count} jobs are live")
+    running = len(lab.run("root", "squeue", "-h", "-t", "R").splitlines())
+    phases = [
+        phase(lab, "nobody", lambda: nobody(minutes)),
+        phase(lab, "`forewarn collect`", lambda: collector(lab, minutes)),
+        phase(lab, "`squeue`, all fields, once a minute", lambda: squeue(lab, minutes)),
+        phase(lab, "`squeue`, its default, once a minute", lambda: squeue(lab, minutes, full=False)),
+    ]
+    print(f"\n{live(lab):,} live jobs, {running} of them running, each phase {minutes} minutes.\n")
+    print("| asks | requests a minute | received a minute | slurmctld: calls, ms a minute", end=" ")
+    print("| slurmdbd: calls, ms a minute | |\n|---|---|---|---|---|---|")
+    for one in phases:
+        print(
+            f"| {one.name} | {one.requests / minutes:.1f} | {one.received / minutes / 1e6:.2f} MB "
+            f"| {per_minute(one.controller, minutes)} | {per_minute(one.database, minutes)} | {one.note} |"
+        )
+    print("\nOf it, in all the minutes:\n\n| asks | daemon | call | count | ms |\n|---|---|---|---|---|")
+    for one in phases:
+        for daemon, calls in (("slurmctld", one.controller), ("slurmdbd", one.database)):
+            for call, (times, seconds) in sorted(calls.items(), key=lambda item: -item[1][1])[:5]:
+                print(f"| {one.name} | {daemon} | {call} | {times} | {seconds * 1000:.1f} |")
+    sys.stdout.flush()
+    lab.run("root", "scancel", "-u", "alice")
+
+
+def live(lab: Lab) -> int:
+    """How many jobs wait or run."""
+    return len(lab.run("root", "squeue", "-h", "-o", "%i").splitlines())
+
+
+def phase(lab: Lab, name: str, do: Callable[[], tuple[int, int, str]]) -> Phase:
+    """Do something, and see what it cost."""
+    lab.run("root", "sdiag", "-r")
+    lab.run("root", "sacctmgr", "-i", "clear", "stats")
+    print(f"load: {name}", file=sys.stderr)
+    requests, received, note = do()
+    controller = (
+        lab.run("root", "sdiag").split("statistics by message type")[1].split("statistics by user")[0]
+    )
+    told = lab.run("root", "sacctmgr", "show", "stats")
+    database = told.split("statistics by message type")[1].split("statistics by user")[0]
+    return Phase(name, requests, received, calls_of(controller), calls_of(database), note)
+
+
+def calls_of(text: str) -> dict[str, tuple[int, float]]:
+    """RPC: how many, seconds in all; without those of looking at them."""
+    found = {name: (int(count), int(time_) / 1e6) for name, count, time_ in CALLS.findall(text)}
+    return {name: calls for name, calls in found.items() if name not in OURSELVES}
+
+
+def per_minute(calls: dict[str, tuple[int, float]], minutes: int) -> str:
+    """In words."""
+    count, seconds = sum(c for c, _ in calls.values()), sum(s for _, s in calls.values())
+    return f"{count / minutes:.1f}, {seconds * 1000 / minutes:.1f} ms"
+
+
+def nobody(minutes: int) -> tuple[int, int, str]:
+    """Leave it alone."""
+    time.sleep(minutes * 60)
+    return 0, 0, ""
+
+
+def collector(lab: Lab, minutes: int) -> tuple[int, int, str]:
+    """Let a collector run that has collected all there is, as people start it."""
+    with TemporaryDirectory() as home:
+        settings = {"FOREWARN_HOME": home, "FOREWARN_SLURMRESTD": lab.rest_url}
+        settings |= {"FOREWARN_SLURM_USER": "root", "SLURM_JWT": lab.token("root", 36000)}
+        others = {k: v for k, v in os.environ.items() if not k.startswith(("FOREWARN", "SLURM"))}
+        command = [sys.executable, "-c", "from forewarn.serve.cli.main import main; main()", "collect"]
+        begin = ("--since", "now-1hour")
+        subprocess.run([*command, "--once", *begin], env=others | settings, check=True)
+        lab.run("root", "sdiag", "-r")
+        lab.run("root", "sacctmgr", "-i", "clear", "stats")
+        told = Path(home) / "rounds"
+        with told.open("w") as output:
+            running = subprocess.Popen([*command, "--json"], env=others | settings, stdout=output)
+            time.sleep(minutes * 60)
+            running.send_signal(signal.SIGTERM)
+            running.wait()
+        rounds = [json.loads(text) for text in json_texts(told.read_text())]
+    assert not any(done["troubles"] for done in rounds), rounds
+    changes = sum(done["changed_jobs"] + done["new_jobs"] for done in rounds[1:])
+    note = f"{len(rounds)} rounds, {changes} observations written after the first"
+    return sum(r["requests"] for r in rounds), sum(r["received"] for r in rounds), note
+
+
+def json_texts(text: str) -> list[str]:
+    """The objects that were printed one after the other."""
+    decoder, at, found = json.JSONDecoder(), 0, []
+    while at < len(text.rstrip()):
+        _, end = decoder.raw_decode(text, at)
+        found.append(text[at:end])
+        at = end + len(text[end:]) - len(text[end:].lstrip())
+    return found
+
+
+def squeue(lab: Lab, minutes: int, *, full: bool = True) -> tuple[int, int, str]:
+    """One a minute."""
+    received = 0
+    for _ in range(minutes):
+        began = time.monotonic()
+        received += len(lab.run("root", "squeue", *(("-a", "-o", "%all") if full else ())))
+        time.sleep(max(0.0, 60 - (time.monotonic() - began)))
+    return minutes, received, ""

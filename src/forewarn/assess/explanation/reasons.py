@@ -1,0 +1,107 @@
+"""From the model's exact contributions to a few reasons that add up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from forewarn.assess.assessment import Reason
+from forewarn.assess.explanation.groups import Group, group_of, resolved
+from forewarn.assess.explanation.sentences import sentence
+from forewarn.learn.bundle import Bundle
+from forewarn.learn.matrix import Matrix
+
+MOST = 5  # reasons, without everything else
+LEAST = 0.02  # log odds: less is no reason, only noise with a sentence
+EVERYTHING_ELSE = "everything else"
+
+
+def reasons(
+    bundle: Bundle,
+    matrix: Matrix,
+    values: Mapping[str, float],
+    *,
+    row: int = 0,
+    whose: str = "your",
+    most: int = MOST,
+) -> tuple[Reason, ...]:
+    """Why the model says what it says of one job, in both directions, what weighs most first.
+
+    The weights of all, the last of which may be `EVERYTHING_ELSE`, add up to the margin without the bias.
+    Each has the risk before and after it, going from the average job down the list.
+
+    Parameters
+    ----------
+    matrix
+        What the model sees: `bundle.assembly.matrix` of a table with the job in it.
+    values
+        All features of the job by name, also those that the model does not see (how many jobs have ended).
+    row
+        Which row of the matrix is the job.
+    whose
+        Whose jobs are spoken of: ``your``, or ``alice's``.
+    """
+    one = matrix.rows(np.array([row]))
+    *brought, bias = bundle.contributions(one)[0].tolist()
+    weights: dict[Group, float] = {}
+    columns: dict[Group, list[tuple[float, str]]] = {}
+    for name, weight in zip(one.names, brought, strict=True):
+        group = resolved(group_of(name), values)
+        weights[group] = weights.get(group, 0.0) + weight
+        if weight:
+            columns.setdefault(group, []).append((abs(weight), name))
+    order = list(Group)
+    ranked = sorted(weights, key=lambda group: (-abs(weights[group]), order.index(group)))
+    shown = [group for group in ranked[:most] if abs(weights[group]) >= LEAST]
+    categories, profile = _categories(bundle, one), _profile(bundle, one)
+    made = [
+        Reason(
+            what=sentence(group, values, categories=categories, profile=profile, whose=whose),
+            group=str(group),
+            weight=weights[group],
+            features=tuple(name for _, name in sorted(columns[group], reverse=True)),
+        )
+        for group in shown
+    ]
+    rest = [group for group in ranked if group not in shown and columns.get(group)]
+    left = sum(brought) - sum(reason.weight for reason in made)
+    if rest:
+        made.append(
+            Reason(
+                what=f"{EVERYTHING_ELSE}: {', '.join(map(str, rest))}",
+                group=EVERYTHING_ELSE,
+                weight=left,
+                features=tuple(name for group in rest for _, name in columns[group]),
+            )
+        )
+    return _with_risks(bundle, bias, made)
+
+
+def _with_risks(bundle: Bundle, bias: float, made: list[Reason]) -> tuple[Reason, ...]:
+    """The probabilities between which each reason moves, through the calibration."""
+    margins = bias + np.concatenate([[0.0], np.cumsum([reason.weight for reason in made])])
+    risks = bundle.calibration(margins).tolist()
+    return tuple(
+        replace(reason, risk_before=risks[place], risk_after=risks[place + 1])
+        for place, reason in enumerate(made)
+    )
+
+
+def _categories(bundle: Bundle, one: Matrix) -> dict[str, str]:
+    """The names behind the codes of the categories that the model knows."""
+    found = {}
+    for field, known in bundle.assembly.encoders.categories.items():
+        code = one.values[0, one.names.index(field)]
+        if not np.isnan(code):
+            found[field] = known[int(code)]
+    return found
+
+
+def _profile(bundle: Bundle, one: Matrix) -> str | None:
+    profiles = bundle.assembly.profiles
+    if profiles is None:
+        return None
+    places = [one.names.index(name) for name in profiles.feature_names]
+    return profiles.words[int(np.argmax(one.values[0, places]))]

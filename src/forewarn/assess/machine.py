@@ -1,0 +1,37 @@
+"""The machine that jobs run on, as it was last seen: nodes, partitions, and how healthy the nodes are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from forewarn.assess.node_health import NodeHealth, node_health
+from forewarn.job.columns import to_records
+from forewarn.job.record import Node, Partition
+from forewarn.store.base import Store
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One cluster's machine as of a moment. Each part is read when it is first asked for."""
+
+    store: Store
+    cluster: str
+    at: int
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes that were ever seen, as they were last."""
+        frames = self.store.scan("node", cluster=self.cluster)
+        return tuple(node for frame in frames for node in to_records(frame, Node))
+
+    @cached_property
+    def partitions(self) -> tuple[Partition, ...]:
+        """All partitions."""
+        frames = self.store.scan("partition", cluster=self.cluster)
+        return tuple(partition for frame in frames for partition in to_records(frame, Partition))
+
+    @cached_property
+    def health(self) -> tuple[NodeHealth, ...]:
+        """How healthy the nodes are, by Slurm's words and by the jobs that they ran."""
+        return node_health(self.store, self.cluster, self.at)

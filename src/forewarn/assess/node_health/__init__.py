@@ -1,0 +1,9 @@
+"""Node health: which nodes are healthy, suspect or sick, by Slurm's words and by the jobs that ran there."""
+
+from __future__ import annotations
+
+from forewarn.assess.node_health.findings import Evidence, Health, NodeHealth
+from forewarn.assess.node_health.fitness import exclude_line, fitness
+from forewarn.assess.node_health.judging import node_health
+
+__all__ = ["Evidence", "Health", "NodeHealth", "exclude_line", "fitness", "node_health"]

@@ -1,0 +1,50 @@
+"""Which nodes are fit for a job: those that could take it, without the sick ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from forewarn.assess.assessment import NodeFitness
+from forewarn.assess.node_health.findings import Health, NodeHealth
+from forewarn.assess.node_health.states import in_service
+from forewarn.assess.oddness import Request, places
+from forewarn.job.record import Job, Node, Partition
+from forewarn.job.units import compress_nodes
+
+
+def exclude_line(nodes: Sequence[str]) -> str | None:
+    """The option that keeps a job off some nodes.
+
+    >>> exclude_line(["n7", "n3", "n4"]), exclude_line([])
+    ('--exclude=n[3-4,7]', None)
+    """
+    return f"--exclude={compress_nodes(nodes)}" if nodes else None
+
+
+def fitness(
+    job: Job, nodes: Sequence[Node], partitions: Sequence[Partition], health: Sequence[NodeHealth]
+) -> NodeFitness:
+    """Where a job can run. A node that Slurm has out of service needs no line to keep off it.
+
+    The line is there only where the job can be had without the nodes that it names.
+    """
+    request = Request.of(job)
+    judged = {node.node: node.health for node in health if node.cluster == job.cluster}
+    able = {
+        node.name: node
+        for place in places(job, nodes, partitions)
+        for node in place.nodes
+        if request.fits(node) and in_service(node)
+    }
+    by = {
+        level: tuple(sorted(name for name in able if judged.get(name, Health.HEALTHY) is level))
+        for level in Health
+    }
+    fit, needed = len(able) - len(by[Health.SICK]), request.nodes or 1
+    return NodeFitness(
+        fit=fit,
+        needed=needed,
+        sick=by[Health.SICK],
+        suspect=by[Health.SUSPECT],
+        exclude=exclude_line(by[Health.SICK]) if fit >= needed else None,
+    )

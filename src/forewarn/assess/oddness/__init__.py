@@ -1,0 +1,84 @@
+"""Odd configuration: what does not fit this cluster, or this user, by rules with reasons.
+
+How rare a request is as a whole is told by the isolation forest (`learn/oddness`); this is what a person
+can check against `sinfo`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from forewarn.assess.assessment import Oddity, Oddness
+from forewarn.assess.oddness.habits import beyond_usual
+from forewarn.assess.oddness.machine import Place, named_partitions, places
+from forewarn.assess.oddness.request import Request
+from forewarn.assess.oddness.rules import LAST_RULES, RULES, Rule
+from forewarn.assess.oddness.usual import Usual
+from forewarn.job.record import Job, Node, Partition
+from forewarn.learn.oddness import Forest
+from forewarn.learn.table import Table
+
+__all__ = ["Request", "Usual", "oddities", "oddness", "places"]
+UNUSUAL = 0.95  # rarer than so many of the earlier jobs, from which the reasons are worth telling
+
+
+def oddities(
+    job: Job, nodes: Sequence[Node], partitions: Sequence[Partition], usual: Usual | None = None
+) -> tuple[Oddity, ...]:
+    """All that is odd about a job's request, what is impossible first.
+
+    Of several partitions that a job names, it is odd only if it is so in each. What is not known of the
+    cluster (no records of nodes, say) makes nothing odd.
+    """
+    request, where = Request.of(job), places(job, nodes, partitions)
+    found = [*_unknown_partition(job, partitions), *_broken(RULES, request, where)]
+    if not any(oddity.impossible for oddity in found):
+        found += _broken(LAST_RULES, request, where)
+    if usual:
+        found += beyond_usual(request, usual)
+    return tuple(sorted(found, key=lambda oddity: not oddity.impossible))
+
+
+def oddness(
+    job: Job,
+    nodes: Sequence[Node],
+    partitions: Sequence[Partition],
+    usual: Usual | None = None,
+    *,
+    forest: Forest | None = None,
+    table: Table | None = None,
+    row: int = 0,
+) -> Oddness:
+    """The rules and the forest together; the forest looks at one row of a table, where there are both."""
+    found = oddities(job, nodes, partitions, usual)
+    if forest is None or table is None:
+        return Oddness(oddities=found)
+    one = table.rows(np.array([row]))
+    rare = float(forest.rarer_than(one)[0])
+    because = forest.because(one, 0) if rare >= UNUSUAL else ()
+    return Oddness(oddities=found, rarer_than=rare, because=because)
+
+
+def _broken(rules: Sequence[Rule], request: Request, where: Sequence[Place]) -> Iterator[Oddity]:
+    for rule in rules:
+        said = [rule.says(request, place) for place in where]
+        told = [text for text in dict.fromkeys(said) if text]
+        if said and all(said):
+            yield Oddity(rule=rule.name, what="; ".join(told), impossible=rule.impossible, field=rule.field)
+
+
+def _unknown_partition(job: Job, partitions: Sequence[Partition]) -> Iterator[Oddity]:
+    named = named_partitions(job)
+    known = sorted(p.name for p in partitions if p.cluster == job.cluster)
+    if not named or not known:
+        return
+    missing = [name for name in named if name not in known]
+    if missing:
+        yield Oddity(
+            rule="no-such-partition",
+            what=f"asks for partition {', '.join(missing)}; {job.cluster} has {', '.join(known)}",
+            impossible=True,  # even beside one that there is, Slurm takes none
+            field="partition",
+        )

@@ -1,0 +1,129 @@
+"""What a job asks of one node and of all: the numbers that a place is held against."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import ceil
+
+from forewarn.assess.oddness.machine import features_of, gpu_types
+from forewarn.job.record import Job, Node
+from forewarn.job.units import UNLIMITED, parse_tres
+
+_FEATURE = re.compile(r"[A-Za-z_][\w.:-]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked for, counted by node. None is what the job leaves open.
+
+    Where the job does not say on how many nodes, Slurm may spread its tasks: then only what one task needs
+    must fit on one node.
+    """
+
+    nodes: int | None
+    tasks: int | None
+    cpus: int | None  # of all
+    cpus_per_task: int | None
+    cpus_a_node: int | None  # at least, on one of its nodes
+    memory_a_node: int | None  # bytes, at least
+    memory: int | None  # as asked
+    memory_per: str | None
+    gpus: int | None
+    gpus_a_node: int | None
+    gpu_types: frozenset[str]
+    time_limit: int | None
+    constraint: str | None
+
+    @classmethod
+    def of(cls, job: Job) -> Request:
+        """Read a job's request."""
+        left_open = set((job.defaulted or "").split(","))
+        nodes = None if "nodes_asked" in left_open else job.nodes_asked or None
+        tasks = job.tasks_asked or None  # left to Slurm it is one, or one a node
+        cpus = job.cpus_asked or None
+        per_task = None
+        if cpus and tasks and cpus % tasks == 0:
+            per_task = cpus // tasks
+        spread = nodes is None or (nodes == 1 and tasks is not None and tasks > 1 and not _one_node(job))
+        cpus_a_node = per_task if spread else None
+        if not spread and cpus and nodes:
+            cpus_a_node = ceil(cpus / nodes)
+        gpus = job.gpus_asked or None
+        gpus_a_node = ceil(gpus / nodes) if gpus and nodes and not spread else None
+        return cls(
+            nodes=nodes,
+            tasks=tasks,
+            cpus=cpus,
+            cpus_per_task=per_task,
+            cpus_a_node=cpus_a_node,
+            memory_a_node=_memory(job, cpus_a_node, gpus_a_node),
+            memory=job.memory_asked or None,
+            memory_per=job.memory_per,
+            gpus=gpus,
+            gpus_a_node=gpus_a_node,
+            gpu_types=_gpu_types(job),
+            time_limit=job.time_limit,
+            constraint=job.constraint,
+        )
+
+    def fits(self, node: Node) -> bool:
+        """Whether this node, empty, could take the job's part for it; what is not known is no hindrance."""
+        wanted = ((self.cpus_a_node, node.cpus), (self.memory_a_node, node.memory))
+        if any(ask is not None and has is not None and ask > has for ask, has in wanted):
+            return False
+        # With records of nodes at hand, no GPUs named is none.
+        if self.gpus and (node.gpus or 0) < (self.gpus_a_node or 1):
+            return False
+        types = gpu_types(node.gres)
+        if self.gpu_types and None not in types and not self.gpu_types & set(types):
+            return False
+        return has_features(self.constraint, node)
+
+
+def has_features(constraint: str | None, node: Node) -> bool:
+    """Whether a node may count for a constraint: one name, or names joined by & or by |.
+
+    Of the longer forms (`[a*2&b*4]`, parentheses) it is enough that the node has one of the names.
+
+    >>> node = Node(cluster="c", name="n", features="intel,ib")
+    >>> [has_features(text, node) for text in ("intel&ib", "amd|ib", "amd&ib", None)]
+    [True, True, False, True]
+    """
+    names = features_named(constraint)
+    if not names:
+        return True
+    has = features_of(node)
+    if re.search(r"[\[\]()*|]", constraint or ""):
+        return any(name in has for name in names)
+    return all(name in has for name in names)
+
+
+def features_named(constraint: str | None) -> tuple[str, ...]:
+    """The names in a constraint."""
+    text = constraint or ""
+    return () if text.strip().lower() in {"", "(null)"} else tuple(_FEATURE.findall(text))
+
+
+def _one_node(job: Job) -> bool:
+    """Whether the one node was asked for. Slurm writes 1 for a job of many tasks that left it open.
+
+    What no scheduler has seen yet says what its script says.
+    """
+    line = job.submit_line or ""
+    return job.state is None or bool(re.search(r"(?:^|\s)(?:-N\s*=?\s*1\b|--nodes(?:=|\s+)1\b)", line))
+
+
+def _memory(job: Job, cpus_a_node: int | None, gpus_a_node: int | None) -> int | None:
+    if not job.memory_asked or job.memory_asked >= UNLIMITED << 20:  # 0 is Slurm's: all that the node has
+        return None
+    counted = {"cpu": cpus_a_node or 1, "gpu": gpus_a_node or 1}
+    return job.memory_asked * counted.get(job.memory_per or "node", 1)
+
+
+def _gpu_types(job: Job) -> frozenset[str]:
+    try:
+        asked = parse_tres(job.tres_asked or "")
+    except ValueError:
+        return frozenset()
+    return frozenset(name.partition(":")[2] for name in asked if name.startswith("gres/gpu:"))

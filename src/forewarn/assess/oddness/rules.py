@@ -1,0 +1,189 @@
+"""The rules: each one small function that says, in words, what does not fit one place, or None.
+
+A sentence has both numbers, the one asked for and the one it is held against, so that a person can check
+it. `impossible` is what no node and no partition there can ever take: Slurm refuses it at once, or lets it
+wait for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from forewarn.assess.oddness.machine import Place, features_of, gpu_types, limit
+from forewarn.assess.oddness.request import Request, features_named, has_features
+from forewarn.assess.oddness.words import bytes_in_words, count_in_words, time_in_words
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing that can be odd: its name, the field of the job it is about, and how it is told."""
+
+    name: str
+    field: str
+    says: Callable[[Request, Place], str | None]
+    impossible: bool = True
+
+
+def memory_beyond_nodes(request: Request, place: Place) -> str | None:
+    """More memory on a node than any has."""
+    most = max((node.memory for node in place.nodes if node.memory), default=None)
+    if request.memory_a_node is None or most is None or request.memory_a_node <= most:
+        return None
+    ask = f"{bytes_in_words(request.memory_a_node)} a node"
+    if request.memory_per in ("cpu", "gpu") and request.memory:
+        unit = request.memory_per.upper()
+        ask = f"{bytes_in_words(request.memory)} a {unit}, which is {ask}"
+    return f"asks for {ask}; the largest node of {place.in_words} has {bytes_in_words(most)}"
+
+
+def memory_beyond_limit(request: Request, place: Place) -> str | None:
+    """More memory on a node than the partition allows."""
+    allowed = place.partition and limit(place.partition.memory_max)
+    if not allowed or not place.partition or place.partition.memory_max_per != "node":
+        return None
+    if request.memory_a_node is None or request.memory_a_node <= allowed:
+        return None
+    asked = bytes_in_words(request.memory_a_node)
+    return f"asks for {asked} a node; {place.in_words} allows {bytes_in_words(allowed)}"
+
+
+def cpus_beyond_nodes(request: Request, place: Place) -> str | None:
+    """More CPUs on a node, or for one task, than any has."""
+    most = max((node.cpus for node in place.nodes if node.cpus), default=None)
+    if request.cpus_a_node is None or most is None or request.cpus_a_node <= most:
+        return None
+    each = "a task" if request.cpus_per_task == request.cpus_a_node and request.tasks != 1 else "a node"
+    asked = count_in_words(request.cpus_a_node, "CPU")
+    return f"asks for {asked} {each}; the largest node of {place.in_words} has {most:,}"
+
+
+def cpus_beyond_partition(request: Request, place: Place) -> str | None:
+    """More CPUs than all nodes together have."""
+    known = [node.cpus for node in place.nodes if node.cpus]
+    total = place.partition.cpus_total if place.partition else None
+    total = total or sum(known) or None
+    if request.cpus is None or total is None or request.cpus <= total:
+        return None
+    return f"asks for {count_in_words(request.cpus, 'CPU')}; {place.in_words} has {total:,}"
+
+
+def no_gpus(request: Request, place: Place) -> str | None:
+    """GPUs where no node has any."""
+    if not request.gpus or not place.nodes or any(node.gpus for node in place.nodes):
+        return None
+    return f"asks for {count_in_words(request.gpus, 'GPU')}; no node of {place.in_words} has any"
+
+
+def gpus_beyond_nodes(request: Request, place: Place) -> str | None:
+    """More GPUs than a node has, or all of them together."""
+    has = [node.gpus for node in place.nodes if node.gpus]
+    if not request.gpus or not has:
+        return None
+    if request.gpus_a_node is not None and request.gpus_a_node > max(has):
+        asked = count_in_words(request.gpus_a_node, "GPU")
+        return f"asks for {asked} a node; no node of {place.in_words} has more than {max(has)}"
+    if request.gpus > sum(has):
+        return f"asks for {count_in_words(request.gpus, 'GPU')}; {place.in_words} has {sum(has)}"
+    return None
+
+
+def no_such_gpu(request: Request, place: Place) -> str | None:
+    """A type of GPU that no node has."""
+    types = {kind for node in place.nodes for kind in gpu_types(node.gres)}
+    if not request.gpu_types or not types or None in types or request.gpu_types & types:
+        return None
+    named, there = ", ".join(sorted(request.gpu_types)), ", ".join(sorted(kind for kind in types if kind))
+    return f"asks for GPUs of type {named}; {place.in_words} has {there}"
+
+
+def nodes_beyond_partition(request: Request, place: Place) -> str | None:
+    """More nodes than there are."""
+    if request.nodes is None or place.node_count is None or request.nodes <= place.node_count:
+        return None
+    return f"asks for {count_in_words(request.nodes, 'node')}; {place.in_words} has {place.node_count:,}"
+
+
+def nodes_beyond_limit(request: Request, place: Place) -> str | None:
+    """More nodes than one job may have."""
+    most = place.partition and limit(place.partition.nodes_max)
+    if not most or request.nodes is None or request.nodes <= most:
+        return None
+    asked = count_in_words(request.nodes, "node")
+    return f"asks for {asked}; {place.in_words} allows {most:,} to one job"
+
+
+def time_beyond_limit(request: Request, place: Place) -> str | None:
+    """Longer than the partition lets anything run."""
+    most = place.partition and limit(place.partition.time_max)
+    if not most or request.time_limit is None or request.time_limit <= most:
+        return None
+    asked = time_in_words(request.time_limit)
+    return f"asks for a time limit of {asked}; {place.in_words} allows {time_in_words(most)}"
+
+
+def tasks_cannot_fill(request: Request, place: Place) -> str | None:  # noqa: ARG001 - true in any place
+    """Fewer tasks than nodes: some would stand empty, and Slurm gives fewer."""
+    if request.nodes is None or request.tasks is None or request.tasks >= request.nodes:
+        return None
+    tasks, nodes = count_in_words(request.tasks, "task"), count_in_words(request.nodes, "node")
+    return f"asks for {nodes} and has {tasks}: {request.nodes - request.tasks:,} would have nothing to do"
+
+
+def no_such_feature(request: Request, place: Place) -> str | None:
+    """A constraint that no node meets."""
+    names = features_named(request.constraint)
+    if not names or not place.nodes or any(has_features(request.constraint, node) for node in place.nodes):
+        return None
+    there = sorted(set().union(*map(features_of, place.nodes)))
+    missing = [name for name in names if name not in there] or list(names)
+    has = f"they have {', '.join(there)}" if there else "they have none"
+    return f"wants nodes with {', '.join(missing)}; no node of {place.in_words} is such a one: {has}"
+
+
+def no_node_fits(request: Request, place: Place) -> str | None:
+    """Each thing asked for is somewhere, but all of it on no one node."""
+    if not place.nodes or any(map(request.fits, place.nodes)):
+        return None
+    return (
+        f"asks for more on one node (memory, CPUs, GPUs, features) than any of {place.in_words} has at once"
+    )
+
+
+def too_few_fit(request: Request, place: Place) -> str | None:
+    """Not as many such nodes as asked for."""
+    fit = sum(map(request.fits, place.nodes))
+    if not fit or request.nodes is None or request.nodes <= fit:
+        return None
+    asked = count_in_words(request.nodes, "node")
+    return f"asks for {asked} of a kind of which {place.in_words} has {fit:,}"
+
+
+def partition_is_down(request: Request, place: Place) -> str | None:  # noqa: ARG001 - of any job
+    """Nothing starts there until somebody brings it up."""
+    state = (place.partition.state or "").upper() if place.partition else ""
+    if not {"DOWN", "INACTIVE", "DRAIN"} & set(state.split("+")):
+        return None
+    return f"{place.in_words} is {state.lower()}: nothing starts there until it is brought up"
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("memory-beyond-nodes", "memory_asked", memory_beyond_nodes),
+    Rule("memory-beyond-limit", "memory_asked", memory_beyond_limit),
+    Rule("cpus-beyond-nodes", "cpus_asked", cpus_beyond_nodes),
+    Rule("cpus-beyond-partition", "cpus_asked", cpus_beyond_partition),
+    Rule("no-gpus", "gpus_asked", no_gpus),
+    Rule("gpus-beyond-nodes", "gpus_asked", gpus_beyond_nodes),
+    Rule("no-such-gpu", "tres_asked", no_such_gpu),
+    Rule("nodes-beyond-partition", "nodes_asked", nodes_beyond_partition),
+    Rule("nodes-beyond-limit", "nodes_asked", nodes_beyond_limit),
+    Rule("time-beyond-limit", "time_limit", time_beyond_limit),
+    Rule("no-such-feature", "constraint", no_such_feature),
+    Rule("partition-is-down", "partition", partition_is_down, impossible=False),
+    Rule("tasks-cannot-fill-nodes", "tasks_asked", tasks_cannot_fill, impossible=False),
+)
+# Of the whole, asked only where nothing above says more precisely what is wrong.
+LAST_RULES: tuple[Rule, ...] = (
+    Rule("no-node-fits", "partition", no_node_fits),
+    Rule("too-few-nodes-fit", "nodes_asked", too_few_fit),
+)

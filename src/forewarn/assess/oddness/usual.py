@@ -1,0 +1,71 @@
+"""What a user usually asks for, by their own earlier jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from forewarn.store.base import Store
+
+DAYS = 180
+FEWEST = 10  # earlier jobs below which nothing is usual yet
+HIGH = 0.95  # the share of earlier jobs that stayed at or below the second number
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """By field: the median of what was asked, and what 95 % of the jobs stayed within.
+
+    Fields are memory_asked (bytes a node), time_limit, nodes_asked, cpus_asked.
+    """
+
+    jobs: int
+    fields: Mapping[str, tuple[float, float]]
+
+    @classmethod
+    def of(cls, jobs: pl.DataFrame) -> Usual:
+        """From earlier jobs, columns as in the record; each campaign's many jobs count as many.
+
+        >>> jobs = pl.DataFrame({"nodes_asked": [1, 1, 2], "cpus_asked": [4, None, 4]})
+        >>> Usual.of(jobs).fields["nodes_asked"]
+        (1.0, 2.0)
+        """
+        found: dict[str, tuple[float, float]] = {}
+        if "memory_asked" in jobs.columns:
+            jobs = jobs.with_columns(memory_asked=memory_a_node(jobs))
+        for name in ("memory_asked", "time_limit", "nodes_asked", "cpus_asked"):
+            values = jobs[name].drop_nulls() if name in jobs.columns else pl.Series(dtype=pl.Float64)
+            values = values.filter(values > 0)
+            if values.len():
+                middle, high = values.median(), values.quantile(HIGH, "higher")
+                assert isinstance(middle, (int, float))
+                assert high is not None
+                found[name] = (float(middle), float(high))
+        return cls(jobs.height, found)
+
+
+def memory_a_node(jobs: pl.DataFrame) -> pl.Expr:
+    """Bytes asked for on each node, whatever they were counted by."""
+    nodes = pl.col("nodes_asked").fill_null(1).clip(1) if "nodes_asked" in jobs.columns else pl.lit(1)
+    cpus = (pl.col("cpus_asked").fill_null(1) / nodes).ceil() if "cpus_asked" in jobs.columns else pl.lit(1)
+    per_cpu = pl.col("memory_per") == "cpu" if "memory_per" in jobs.columns else pl.lit(False)
+    return pl.when(per_cpu).then(pl.col("memory_asked") * cpus).otherwise(pl.col("memory_asked"))
+
+
+def usual_of(store: Store, cluster: str, user: str, now: int) -> Usual | None:
+    """A user's usual by the store; None where they are new."""
+    columns = ("user", "memory_asked", "memory_per", "time_limit", "nodes_asked", "cpus_asked")
+    frames = list(
+        store.scan(
+            view="submit",
+            cluster=cluster,
+            since=now - DAYS * 86400,
+            until=now,
+            columns=columns,
+            where=pl.col("user") == user,
+        )
+    )
+    jobs = pl.concat(frames) if frames else pl.DataFrame()
+    return Usual.of(jobs) if jobs.height >= FEWEST else None

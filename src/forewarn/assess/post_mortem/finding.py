@@ -1,0 +1,105 @@
+"""The job that a person means by an id: in the store, else in Slurm; of an array the task that tells most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from forewarn.errors import RefusedError, SchedulerError, UsageError
+from forewarn.job.columns import to_records
+from forewarn.job.outcomes import Outcome
+from forewarn.job.record import Job
+from forewarn.job.units import JobId
+from forewarn.sources.live import JobDetails, Scheduler
+from forewarn.sources.one_job import asked_id
+from forewarn.store.base import Store
+
+_UNKNOWN_JOB = 2017
+_WELL = (Outcome.COMPLETED, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A job, what more is known of it, and what a person should know about the search."""
+
+    job: Job
+    details: JobDetails
+    notes: tuple[str, ...] = ()
+
+
+def find_job(
+    job_id: str, store: Store | None, scheduler: Scheduler | None, *, cluster: str | None = None
+) -> Found:
+    """The latest that is known of a job. Raises `UsageError` where nobody knows it."""
+    asked = asked_id(job_id)
+    notes: list[str] = []
+    jobs = [] if store is None else _stored(store, asked, cluster)
+    live_cluster = None
+    # What has ended does not change: only for others Slurm is asked.
+    if scheduler is not None and (not jobs or any(job.outcome is None for job in jobs)):
+        try:
+            live = [job for batch in scheduler.job(asked.job) for job in to_records(batch.frame, Job)]
+            live_cluster = scheduler.cluster
+            jobs = _newer(jobs, live)
+        except RefusedError as error:
+            if error.code != _UNKNOWN_JOB:
+                notes.append(f"Slurm does not tell: {error}")
+        except SchedulerError as error:
+            notes.append(f"Slurm could not be asked: {error}")
+    if not jobs:
+        where = "the store" if scheduler is None else "the store or in Slurm"
+        hint = f" ({notes[0]})" if notes else ""
+        raise UsageError(f"no job {job_id} in {where}{hint}")
+    _one_cluster(jobs, job_id)
+    job = _telling(jobs, asked, notes)
+    details = JobDetails()
+    if scheduler is not None and not notes and (live_cluster or scheduler.cluster) == job.cluster:
+        details = scheduler.details(job.job_id)
+    return Found(job, details, tuple(notes))
+
+
+def _stored(store: Store, asked: JobId, cluster: str | None) -> list[Job]:
+    ids = [asked.job]
+    frames = list(store.scan(cluster=cluster, job_ids=ids))
+    if not frames and asked.task is None and asked.offset is None:
+        # The tasks of an array, by its number: their ids begin with it.
+        mine = (pl.col("array_job_id") == asked.number) | (pl.col("raw_id") == asked.number)
+        frames = list(store.scan(cluster=cluster, where=mine))
+    return [job for frame in frames for job in to_records(frame.select(pl.exclude("known_at")), Job)]
+
+
+def _newer(stored: list[Job], live: list[Job]) -> list[Job]:
+    """What Slurm says now over what was stored; of what it no longer knows, what was."""
+    by_key = {job.key: job for job in stored}
+    return list((by_key | {job.key: job for job in live}).values())
+
+
+def _one_cluster(jobs: list[Job], job_id: str) -> None:
+    clusters = sorted({job.cluster for job in jobs})
+    if len(clusters) > 1:
+        raise UsageError(f"job {job_id} is on several clusters ({', '.join(clusters)}): choose one with -M")
+
+
+def _telling(jobs: list[Job], asked: JobId, notes: list[str]) -> Job:
+    """Of several runs the last; of an array the first task that failed, else the first that has not ended."""
+    latest: dict[str, Job] = {}
+    for job in sorted(jobs, key=lambda one: one.submit):
+        latest[job.job_id] = job
+    runs = len({job.submit for job in jobs if job.job_id in latest}) - len(
+        {j.submit for j in latest.values()}
+    )
+    chosen = sorted(
+        latest.values(), key=lambda one: (one.array_task_id or 0, one.het_offset or 0, one.job_id)
+    )
+    failed = [job for job in chosen if job.outcome not in _WELL]
+    live = [job for job in chosen if job.outcome is None]
+    job = next(iter(failed or live or chosen))
+    if len(chosen) > 1:
+        notes.append(
+            f"{asked.number} is an array or a job of several parts: of {len(chosen)} of them {len(failed)} "
+            f"did not go well; this is {job.job_id}"
+        )
+    if runs > 0:
+        notes.append("it was requeued: this is its last run")
+    return job

@@ -1,0 +1,94 @@
+"""A job's log, read from both ends within bounds: some have many gigabytes, and any bytes can be in them."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+HEAD, TAIL = 512 << 10, 1536 << 10  # bytes read of the beginning and of the end: a second of work
+_SHOWN = 300  # characters of a line that is quoted
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some bytes of a log that begin and end with a line."""
+
+    text: bytes
+    from_end: bool = False  # lines are counted back from the end of the log, whose beginning is not here
+
+    def line_number(self, place: int) -> int:
+        """The line that a byte is in: from 1, or from the end, where the last line is -1.
+
+        >>> Part(b"a\\nb\\nc\\n").line_number(4), Part(b"a\\nb\\nc\\n", from_end=True).line_number(4)
+        (3, -1)
+        """
+        if not self.from_end:
+            return self.text.count(b"\n", 0, place) + 1
+        after = self.text.count(b"\n", place) - self.text.endswith(b"\n")
+        return -1 - after
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What was read of a log."""
+
+    path: Path
+    size: int
+    parts: tuple[Part, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing was left out."""
+        return len(self.parts) < 2
+
+
+def read_log(path: Path, *, head: int = HEAD, tail: int = TAIL) -> Log:
+    """Read a log, of a large one only both ends. Raises OSError where it cannot be read.
+
+    Only a plain file is a log: a pipe or device would keep us waiting.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(f"{path}: not a plain file")
+        size = about.st_size
+        if size <= head + tail:
+            return Log(path, size, (Part(file.read(head + tail)),))
+        first = file.read(head)
+        file.seek(size - tail)
+        last = file.read(tail)
+    # Lines that the bounds cut are left out, unless a part is one line.
+    first = first[: first.rfind(b"\n") + 1] or first
+    last = last[last.find(b"\n") + 1 :] or last
+    return Log(path, size, (Part(first), Part(last, from_end=True)))
+
+
+def clean(line: bytes) -> str:
+    """A line as it can be shown: without colours, control characters and what a progress bar overwrote.
+
+    >>> clean(b"10%\\r20%\\r\\x1b[31mError:\\x1b[0m no\\r\\n")
+    'Error: no'
+    """
+    text = line.rstrip(b"\r\n").decode("utf-8", "replace")
+    text = _ESCAPES.sub("", text.rsplit("\r", 1)[-1].expandtabs(4))
+    return _CONTROLS.sub("", text)
+
+
+def shortened(text: str, around: int = 0) -> str:
+    """A line cut to what is shown of it, near a place in it.
+
+    >>> len(shortened("x" * 1000)), shortened("short")
+    (301, 'short')
+    """
+    text = text.rstrip()
+    if len(text) <= _SHOWN:
+        return text
+    begin = max(0, min(around - _SHOWN // 3, len(text) - _SHOWN))
+    cut = text[begin : begin + _SHOWN]
+    return ("…" if begin else "") + cut + ("…" if begin + _SHOWN < len(text) else "")

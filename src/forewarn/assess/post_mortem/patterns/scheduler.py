@@ -1,0 +1,112 @@
+"""What Slurm writes into a job's log: mostly what follows from a failure, seldom its cause."""
+
+from __future__ import annotations
+
+from forewarn.assess.post_mortem.patterns.base import FAIR, STRONG, SURE, WEAK, Pattern
+
+PATTERNS = (
+    Pattern(
+        "slurm-node-failure",
+        "node_failure",
+        r"CANCELLED AT \S+ DUE TO NODE (?P<what>\S*) ?FAILURE|DUE TO NODE FAILURE|error: Node failure on (?P<that>\S+)",
+        ("NODE FAILURE", "Node failure on", "DUE TO NODE"),
+        "Slurm lost a node of it",
+        SURE,
+    ),
+    Pattern(
+        "slurm-preempted",
+        "preempted",
+        r"CANCELLED AT \S+ DUE TO PREEMPTION",
+        ("DUE TO PREEMPTION",),
+        "Slurm gave its nodes to another job",
+        SURE,
+    ),
+    Pattern(
+        "slurm-requeued",
+        "preempted",
+        r"CANCELLED AT \S+ DUE TO JOB REQUEUE",
+        ("DUE TO JOB REQUEUE",),
+        "it was put back into the queue",
+        STRONG,
+    ),
+    Pattern(
+        "slurm-cancelled",
+        "cancelled",
+        r"(?:JOB|STEP) \S+ ON \S+ CANCELLED AT \S+(?! DUE TO)(?:\s*\*\*\*|\s*$)",
+        ("CANCELLED AT",),
+        "Slurm was told to end it",
+        WEAK,
+        follow_up=True,
+    ),
+    Pattern(
+        "srun-task-exited",
+        "program_error",
+        r"srun: error: \S+: tasks? [\d,\[\]-]+: (?:Exited with exit code (?P<what>\d+)|(?P<that>[A-Z][\w ]+?)(?: \(core dumped\))?$)",
+        ("srun: error: ",),
+        "a task ended with an error: {what}",
+        WEAK,
+        follow_up=True,
+    ),
+    Pattern(
+        "srun-terminating",
+        "program_error",
+        r"srun: (?:Terminating|Force Terminated) (?:Step|job step|StepId)|srun: Job step aborted",
+        ("srun: ",),
+        "srun ended the step after one of its tasks",
+        WEAK,
+        follow_up=True,
+    ),
+    Pattern(
+        "srun-step-resources",
+        "step_launch",
+        r"srun: error: Unable to create (?:step|job) .*: (?P<what>(?:More processors requested|Requested node configuration|Memory required by task|Invalid generic resource|Invalid Trackable|Requested nodes are|Job/step already completing|Task count specification).{0,80})",
+        ("Unable to create step", "Unable to create job"),
+        "srun asks for what the job does not have: {what}",
+        SURE,
+    ),
+    Pattern(
+        "srun-launch-failed",
+        "launch",
+        r"srun: error: (?:Task launch for \S+ failed on node (?P<what>\S+)|Application launch failed|Unable to confirm allocation|task \d+ launch failed)",
+        ("Task launch for", "Application launch failed", "Unable to confirm allocation", "launch failed"),
+        "Slurm could not start a task ({what})",
+        STRONG,
+    ),
+    Pattern(
+        "slurm-output-file",
+        "launch",
+        r"(?:slurmstepd|slurmd): error: (?:Could not open std(?:out|err|in) file|IO setup failed|batch script setup failed)",
+        ("Could not open std", "IO setup failed", "batch script setup failed"),
+        "its output file cannot be opened on the node",
+        SURE,
+    ),
+    Pattern(
+        "prolog-failed",
+        "launch",
+        r"(?i:(?:task )?prolog(?:ue)?\b.{0,40}(?:failed|exit(?:ed)?(?: status| code)? \d*[1-9]))",
+        ("rolog",),
+        "the site's own preparation of the node (prolog) failed",
+        STRONG,
+    ),
+    Pattern(
+        "slurm-communication",
+        "node_failure",
+        r"srun: error: (?:Timed out waiting for job step to complete|(?:\S+: )?(?:Communication connection failure|Zero Bytes were transmitted|Node failure))|error: \*\*\* (?:STEP|JOB) .{0,60}NODE_FAIL",
+        (
+            "Timed out waiting for job step",
+            "Communication connection failure",
+            "Zero Bytes were",
+            "NODE_FAIL",
+        ),
+        "Slurm lost touch with a node",
+        FAIR,
+    ),
+    Pattern(
+        "slurm-gres",
+        "gpu",
+        r"(?:slurmstepd|srun): error: .{0,80}(?i:gres|gpu).{0,60}(?i:invalid|unavailable|not)",
+        ("gres", "gpu", "GPU", "GRES"),
+        "Slurm could not give it a GPU",
+        FAIR,
+    ),
+)

@@ -1,0 +1,182 @@
+"""What the record of an ended job says of why: its state, its exit code, its steps, its use and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from forewarn.assess.explanation.amounts import duration, memory, percent
+from forewarn.assess.post_mortem.report import Evidence
+from forewarn.job.exit_codes import meaning, signal_in
+from forewarn.job.outcomes import Outcome
+from forewarn.job.record import Job
+from forewarn.job.units import UNLIMITED
+from forewarn.sources.live import StepRecord
+
+# Slurm decides these itself: the state is the cause.
+_STATES = {
+    Outcome.OUT_OF_MEMORY: ("out_of_memory", "Slurm ended it as out of memory", 0.98),
+    Outcome.TIMEOUT: ("time_limit", "Slurm ended it at its time limit", 0.99),
+    Outcome.DEADLINE: ("deadline", "Slurm ended it at its deadline", 0.99),
+    Outcome.NODE_FAIL: ("node_failure", "Slurm lost a node of it", 0.98),
+    Outcome.PREEMPTED: ("preempted", "Slurm gave its nodes to another job, or it was requeued", 0.98),
+    Outcome.BOOT_FAIL: ("node_failure", "a node did not boot", 0.98),
+    Outcome.CANCELLED: ("cancelled", "it was cancelled", 0.9),
+}
+_NEAR = 0.95  # of a limit
+_IDLE, _IDLE_SECONDS = 0.02, 600  # of the CPUs' time, and for how long at least
+_AT_ONCE = 20  # seconds
+
+
+def of_state(job: Job) -> Iterator[Evidence]:
+    """The scheduler's own word, and its reason."""
+    if job.outcome is None:
+        return
+    outcome = Outcome(job.outcome)
+    if outcome in _STATES:
+        family, words, worth = _STATES[outcome]
+        if outcome is Outcome.CANCELLED:
+            words, family, worth = _cancelled(job, words)
+        yield Evidence(source="record", what=words, family=family, worth=worth)
+    elif outcome is Outcome.FAILED:
+        yield Evidence(source="record", what=f"Slurm calls it {job.state or 'FAILED'}")
+    yield from of_reason(job)
+
+
+def _cancelled(job: Job, words: str) -> tuple[str, str, float]:
+    limit, ran = job.time_limit, job.run_time
+    if limit is not None and ran is not None and limit > 0 and limit <= ran:
+        # Logs without a time-out state call it so.
+        return f"it was ended after {duration(ran)}, at its time limit", "time_limit", 0.9
+    if job.reason and "Dependency" in job.reason:
+        return "it was cancelled since a job it waits for ended otherwise", "dependency", 0.95
+    who = (
+        ""
+        if job.cancelled_by is None
+        else " by its user"
+        if job.cancelled_by == job.user
+        else " by somebody else"
+    )
+    when = "while it waited" if job.start is None else f"after it had run for {duration(ran or 0)}"
+    return f"{words}{who}, {when}", "cancelled", 0.97
+
+
+_REASONS = {
+    "OutOfMemory": ("out_of_memory", "Slurm's reason is OutOfMemory", 0.95),
+    "TimeLimit": ("time_limit", "Slurm's reason is TimeLimit", 0.9),
+    "NodeDown": ("node_failure", "Slurm's reason is NodeDown", 0.95),
+    "JobLaunchFailure": ("launch", "Slurm's reason is JobLaunchFailure: it could not be started", 0.9),
+    "SystemFailure": ("node_failure", "Slurm's reason is SystemFailure", 0.8),
+    "FailedToLaunch": ("launch", "Slurm's reason is FailedToLaunch", 0.9),
+    "Prolog": ("launch", "Slurm's reason is its prolog", 0.8),
+    "BadConstraints": ("launch", "Slurm's reason is BadConstraints: no node fits what it asks for", 0.8),
+    "InactiveLimit": (
+        "time_limit",
+        "Slurm's reason is InactiveLimit: nothing happened in it for too long",
+        0.9,
+    ),
+    "DeadLine": ("deadline", "Slurm's reason is its deadline", 0.9),
+    "DependencyNeverSatisfied": ("dependency", "Slurm's reason is DependencyNeverSatisfied", 0.97),
+    "RaisedSignal:53": ("launch", "Slurm could not open its output file or its folder", 0.85),
+}
+
+
+def of_reason(job: Job) -> Iterator[Evidence]:
+    """Slurm's reason, which for an ended job tells how it ended."""
+    for begin, (family, words, worth) in _REASONS.items():
+        if job.reason and job.reason.startswith(begin):
+            yield Evidence(source="record", what=words, family=family, worth=worth)
+
+
+def of_exit(job: Job) -> Iterator[Evidence]:
+    """Its exit code and signal, where they say anything."""
+    if job.outcome in (None, Outcome.CANCELLED, Outcome.PREEMPTED, Outcome.TIMEOUT, Outcome.NODE_FAIL):
+        return  # they tell how it was ended, not why
+    said = meaning(job.exit_code, job.exit_signal)
+    if said is not None and (job.exit_code or job.exit_signal):
+        yield Evidence(source="exit code", what=said.words, family=said.family, worth=said.worth)
+    if job.derived_exit_code and job.derived_exit_code != job.exit_code:
+        said = meaning(job.derived_exit_code, 0)
+        assert said is not None
+        yield Evidence(
+            source="exit code",
+            what=f"of its steps, the highest is {said.words}",
+            family=said.family,
+            worth=said.worth / 2,
+        )
+
+
+def of_steps(steps: Sequence[StepRecord]) -> Iterator[Evidence]:
+    """Steps that did not go well."""
+    bad = [step for step in steps if step.state not in (None, "COMPLETED", "RUNNING", "PENDING")]
+    if not bad:
+        return
+    for step in bad[:3]:
+        said = meaning(step.exit_code, step.exit_signal) if step.exit_code or step.exit_signal else None
+        words = f"step {step.name}" + (f" ({step.command})" if step.command else "")
+        words += f" is {step.state}" + (f", {said.words}" if said else "")
+        words += f", on {step.nodes}" if step.nodes else ""
+        family, worth = (said.family, 0.6 * said.worth) if said else (None, 0.0)
+        if step.state == "OUT_OF_MEMORY":
+            family, worth = "out_of_memory", 0.95
+        if step.state == "CANCELLED":  # with the job
+            family, worth = None, 0.0
+        yield Evidence(source="steps", what=words, family=family, worth=worth)
+    if len(bad) > 3:
+        yield Evidence(source="steps", what=f"{len(bad)} of {len(steps)} steps did not go well")
+
+
+def memory_of_a_node(job: Job) -> float | None:
+    """Bytes that it had on a node, as far as the record tells."""
+    nodes = job.nodes_given or job.nodes_asked or 1
+    if job.memory_given:
+        return job.memory_given / nodes
+    if not job.memory_asked or job.memory_per == "gpu":
+        return None
+    if job.memory_per == "cpu":
+        return job.memory_asked * (job.cpus_given or job.cpus_asked or 1) / nodes
+    return float(job.memory_asked)
+
+
+def of_use(job: Job) -> Iterator[Evidence]:
+    """What it used against what it had."""
+    ran, limit = job.run_time, job.time_limit
+    if ran is not None and limit and limit < UNLIMITED:
+        at_limit = ran >= limit
+        yield Evidence(
+            source="use",
+            what=f"it ran for {duration(ran)} of the {duration(limit)} that it had",
+            family="time_limit" if at_limit and job.outcome != Outcome.COMPLETED else None,
+            worth=0.5 if at_limit else 0.0,
+        )
+    elif ran is not None:
+        yield Evidence(source="use", what=f"it ran for {duration(ran)}")
+    had = memory_of_a_node(job)
+    if job.max_memory is not None and had:
+        share = job.max_memory / had
+        near = share >= _NEAR
+        killed = signal_in(job.exit_code, job.exit_signal) in (9, 125) or job.outcome == Outcome.OUT_OF_MEMORY
+        yield Evidence(
+            source="use",
+            what=f"its largest task used {memory(job.max_memory)} of the {memory(had)} that it had on a node "
+            f"({percent(share)})",
+            family="out_of_memory" if near and job.outcome != Outcome.COMPLETED else None,
+            worth=(0.7 if killed else 0.3) if near else 0.0,
+        )
+    yield from _idle(job)
+    if ran is not None and ran <= _AT_ONCE and job.outcome == Outcome.FAILED and job.start is not None:
+        yield Evidence(
+            source="use",
+            what=f"it failed within {duration(ran)}: something it needs at its beginning is not there",
+        )
+
+
+def _idle(job: Job) -> Iterator[Evidence]:
+    cpus, ran = job.cpus_given or job.cpus_asked, job.run_time
+    if job.cpu_time is None or not cpus or ran is None or ran < _IDLE_SECONDS:
+        return
+    share = job.cpu_time / (cpus * ran)
+    if share < _IDLE:
+        yield Evidence(
+            source="use",
+            what=f"its {cpus} CPUs were busy {percent(share)} of the time: it waited for something",
+        )

@@ -1,0 +1,96 @@
+"""What is said of a job that ended, waits or runs: the most likely cause, the evidence, what to do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from forewarn.assess.assessment import SimilarJob
+from forewarn.sources.live import StepRecord
+
+
+class Confidence(StrEnum):
+    """How sure we are of a cause."""
+
+    CERTAIN = "certain"  # the scheduler says so itself
+    VERY_LIKELY = "very likely"
+    LIKELY = "likely"
+    POSSIBLE = "possible"
+    UNKNOWN = "not known"
+
+    @classmethod
+    def of(cls, score: float) -> Confidence:
+        """By a score between 0 and 1.
+
+        >>> Confidence.of(0.8), Confidence.of(0.0)
+        (<Confidence.VERY_LIKELY: 'very likely'>, <Confidence.UNKNOWN: 'not known'>)
+        """
+        steps = ((0.97, cls.CERTAIN), (0.75, cls.VERY_LIKELY), (0.4, cls.LIKELY), (0.15, cls.POSSIBLE))
+        return next((word for least, word in steps if score >= least), cls.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One fact that bears on the cause."""
+
+    source: str  # record, exit code, use, steps, node, cluster, log, scheduler
+    what: str  # in words, with the numbers
+    family: str | None = None  # the family of causes that it speaks for
+    worth: float = 0.0  # how much, up to 1, which is certain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """A line of the job's log that matches a known pattern."""
+
+    path: str
+    line: int  # from 1; where the middle of a huge log was not read, from its end: -1 is the last
+    text: str
+    pattern: str  # its short name
+    family: str
+    what: str  # what it means
+    follow_up: bool  # tells that something went wrong before, not what
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFile:
+    """A log that was looked for."""
+
+    path: str
+    read: bool
+    why_not: str | None = None  # no such file, no permission
+    size: int | None = None
+    whole: bool = True  # False: only its beginning and its end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostMortem:
+    """Why a job is as it is."""
+
+    cluster: str
+    job_id: str
+    submit: int
+    user: str | None
+    name: str | None
+    state: str | None
+    outcome: str | None
+    phase: str  # pending, running, ended
+    kind: str | None  # whose failure: user, system, limit
+    family: str | None  # of the cause: out_of_memory, missing_module …
+    cause: str  # in one sentence
+    confidence: Confidence
+    evidence: tuple[Evidence, ...] = ()
+    log: tuple[LogLine, ...] = ()  # root causes first
+    logs: tuple[LogFile, ...] = ()  # where it was looked
+    steps: tuple[StepRecord, ...] = ()
+    what_to_do: tuple[str, ...] = ()
+    start_estimate: int | None = None  # Slurm's own, of a job that waits
+    risk: float | None = None  # of failing, of a job that waits or runs, where an assessor says it
+    similar: tuple[SimilarJob, ...] = ()
+    tally: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return asdict(self)

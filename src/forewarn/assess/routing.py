@@ -1,0 +1,129 @@
+"""Which model speaks for a job: generic, else restricted, else the online regression, else nobody.
+
+A model passes a job on where it has too little evidence of its own (`learn/abstention.py`). The online
+regression needs no training: it speaks on a cluster that has no model yet, once it has seen enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forewarn.assess.assessment import CauseOfFailure, Failure, Route
+from forewarn.assess.champions import FEATURE_SETS, Champion, Champions
+from forewarn.learn.causes import Causes
+from forewarn.learn.families.base import probabilities
+from forewarn.learn.matrix import Matrix
+from forewarn.learn.table import Table
+
+ONLINE = "online"
+ONLINE_THRESHOLD = 0.5  # nothing was set aside to choose a better one by
+FEWEST_ENDED, FEWEST_OWN = 200, 3  # jobs of the cluster, and of the user, before the regression speaks
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """What a model says of one job, and what it saw: nothing where nobody speaks."""
+
+    route: Route
+    failure: Failure | None = None
+    champion: Champion | None = None
+    matrix: Matrix | None = None  # of one row
+
+
+def speak(
+    table: Table, champions: Champions, *, ended: int, recent_rate: float | None = None
+) -> list[Spoken]:
+    """What is said of each job of a table; the cluster has so many `ended` jobs and a recent failure rate."""
+    count = len(table.values)
+    said: list[Spoken | None] = [None] * count
+    passed: list[list[str]] = [[] for _ in range(count)]
+    for feature_set in FEATURE_SETS:
+        open_ones = [row for row in range(count) if said[row] is None]
+        champion = champions.get(table.phase, feature_set) if open_ones else None
+        if champion is None:
+            continue
+        for row, found in zip(open_ones, _of(champion, table, open_ones, passed), strict=True):
+            said[row] = found
+    modelled = any(champions.get(table.phase, feature_set) for feature_set in FEATURE_SETS)
+    for row in range(count):
+        if said[row] is None:
+            said[row] = _online(table, row, passed[row], ended, recent_rate, modelled)
+    return [found for found in said if found is not None]
+
+
+def _of(
+    champion: Champion, table: Table, rows: Sequence[int], passed: list[list[str]]
+) -> list[Spoken | None]:
+    """What one model says of some jobs; None, and why, of those that it passes on."""
+    bundle = champion.bundle
+    part = table.rows(np.array(rows))
+    matrix = bundle.assembly.matrix(part)
+    p = bundle.probability(matrix)
+    why = bundle.abstention.why({name: part.column(name) for name in part.names})
+    causes = p[:, None] * bundle.causes.given_failure(matrix) if bundle.causes else None
+    made: list[Spoken | None] = []
+    for place, row in enumerate(rows):
+        if (reason := why[place]) is not None:
+            passed[row].append(f"{champion.name.feature_set}: {reason}")
+            made.append(None)
+            continue
+        failure = Failure(
+            probability=float(p[place]),
+            threshold=bundle.chosen.value,
+            warns=bool(p[place] >= bundle.chosen.value),
+            base_rate=bundle.base_rate,
+            rests_on=bundle.jobs,
+            causes=by_cause(bundle.causes, causes[place]) if bundle.causes and causes is not None else (),
+        )
+        route = _route(table, passed[row], champion)
+        made.append(Spoken(route, failure, champion, matrix.rows(np.array([place]))))
+    return made
+
+
+def by_cause(causes: Causes, probabilities: NDArray[np.float64]) -> tuple[CauseOfFailure, ...]:
+    """The probability of failing of each cause, the likeliest first."""
+    found = [
+        CauseOfFailure(outcome=cause.outcome, kind=cause.kind, probability=float(p))
+        for cause, p in zip(causes.causes, probabilities, strict=True)
+    ]
+    return tuple(sorted(found, key=lambda cause: -cause.probability))
+
+
+def _online(
+    table: Table, row: int, passed: list[str], ended: int, recent_rate: float | None, modelled: bool
+) -> Spoken:
+    own = float(np.nan_to_num(table.column("user_ended")[row]))
+    if modelled:
+        # Where a trained model found no evidence, the regression, which is one of its columns, has none.
+        return Spoken(_route(table, passed, None))
+    if ended < FEWEST_ENDED or own < FEWEST_OWN or recent_rate is None:
+        missing = (
+            f"{ONLINE}: {ended:,} jobs of the cluster and {own:.0f} of this user have ended, "
+            f"of {FEWEST_ENDED} and {FEWEST_OWN} that are needed"
+        )
+        return Spoken(_route(table, ["no model serves: `forewarn train` makes one", missing], None))
+    p = float(probabilities(table.column(ONLINE)[row : row + 1].astype(np.float64))[0])
+    failure = Failure(
+        probability=p,
+        threshold=ONLINE_THRESHOLD,
+        warns=p >= ONLINE_THRESHOLD,
+        base_rate=recent_rate,
+        rests_on=ended,
+    )
+    passed = ["no model serves: `forewarn train` makes one"]
+    route = Route(model=ONLINE, version=None, phase=table.phase, feature_set=None, passed=tuple(passed))
+    return Spoken(route, failure)
+
+
+def _route(table: Table, passed: Sequence[str], champion: Champion | None) -> Route:
+    return Route(
+        model=str(champion.name) if champion else None,
+        version=champion.version if champion else None,
+        phase=table.phase,
+        feature_set=champion.name.feature_set if champion else None,
+        passed=tuple(passed),
+    )

@@ -1,0 +1,73 @@
+"""Rules about compiled programs: for another processor, or with libraries that nobody finds."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterator
+
+from forewarn.assess.assessment import Finding
+from forewarn.assess.script.elf import Program, read_program
+from forewarn.assess.script.subject import Subject
+from forewarn.job.sbatch.files import Use
+
+_READ = 1 << 24  # the tables that tell are near the begin of a program
+_SAME = {"amd64": "x86_64", "arm64": "aarch64", "i686": "i386", "i586": "i386"}
+_RUNS_TOO = {("x86_64", "i386")}
+
+
+def binaries(subject: Subject) -> Iterator[Finding]:
+    """Look at every program that is called by its path."""
+    seen = set[str]()
+    for use in subject.script.body.files:
+        place = subject.place(use.path) if use.use is Use.RUN else None
+        if place is None or place in seen:
+            continue
+        seen.add(place)
+        data = subject.around.head(place, _READ)
+        program = read_program(data) if data else None
+        if data is not None and program is None:
+            yield from _script(subject, use.path, use.line, data)
+        elif program is not None:
+            yield from _architecture(subject, use.path, use.line, program)
+            yield from _libraries(subject, use.path, use.line, place, program)
+
+
+def _script(subject: Subject, path: str, line: int, data: bytes) -> Iterator[Finding]:
+    first = data[:256].split(b"\n")[0]
+    if first.startswith(b"#!"):
+        words = first[2:].decode("utf-8", "replace").split()
+        if first.endswith(b"\r"):
+            what = f"{path} has Windows line ends: its interpreter will not be found"
+            yield Finding(rule="windows-line-ends", what=what, line=line, severity="error")
+        elif words and subject.around.kind(words[0]) == "nothing":
+            what = f"{path} asks for the interpreter {words[0]}, which does not exist here"
+            yield Finding(rule="missing-interpreter", what=what, line=line, severity="error")
+
+
+def _architecture(subject: Subject, path: str, line: int, program: Program) -> Iterator[Finding]:
+    here = subject.around.architecture
+    here = _SAME.get(here, here) if here else None
+    if here is None or program.machine == here or (here, program.machine) in _RUNS_TOO:
+        return
+    what = f"{path} is a program for {program.machine}; this machine is {here}"
+    fix = "compile it for the nodes, or ask for nodes of its kind by --partition or --constraint"
+    yield Finding(rule="wrong-architecture", what=what, line=line, severity="error", fix=fix)
+
+
+def _libraries(subject: Subject, path: str, line: int, place: str, program: Program) -> Iterator[Finding]:
+    # A module or environment brings libraries that are not here now.
+    if subject.changes_programs or program.interpreter is None:
+        return
+    if subject.around.architecture not in (program.machine, None):
+        return
+    origin = os.path.dirname(place)  # noqa: PTH120
+    folders = [f.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for f in program.folders if f]
+    folders += [f for f in subject.around.environment.get("LD_LIBRARY_PATH", "").split(":") if f]
+    missing = [name for name in program.needed if subject.around.has_library(name, folders) is False]
+    if missing:
+        what = f"{path} needs {', '.join(missing)}, which the loader does not find here"
+        fix = "load the module that it was built with, or set LD_LIBRARY_PATH"
+        yield Finding(rule="missing-library", what=what, line=line, severity="error", fix=fix)
+
+
+RULES = (binaries,)

@@ -1,0 +1,141 @@
+"""The machine that the check runs on: a login node, mostly, which sees the file systems that jobs see."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import stat
+import subprocess
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from forewarn.assess.script.elf import is_elf, loader_cache
+
+_FOLDERS = ("/lib", "/usr/lib", "/lib64", "/usr/lib64")
+_MOST_MODULES = 50_000  # files looked at below MODULEPATH
+_ROOTS = ("miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", ".conda", ".local/share/mamba")
+# Asks where packages are, without importing any: only finders run. Isolated (-I), so neither the folder it
+# runs in nor PYTHONSTARTUP matter; what the job would find besides is put in by hand.
+_ASKS = """
+import importlib.util, json, os, site, sys
+sys.path += [p for p in sys.argv[1].split(os.pathsep) if p]
+if sys.prefix == sys.base_prefix: sys.path.append(site.getusersitepackages())
+def lacks(name):
+    try: return importlib.util.find_spec(name) is None
+    except Exception: return False
+print(json.dumps([name for name in sys.argv[2:] if lacks(name)]))
+"""
+
+
+class Here:
+    """The real one."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None, *, patience: float = 3.0) -> None:
+        self._environment = dict(os.environ if environment is None else environment)
+        self._patience = patience  # seconds that another Python may take
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """As the check was called."""
+        return self._environment
+
+    @property
+    def architecture(self) -> str | None:
+        """Of this machine."""
+        return platform.machine() or None
+
+    def kind(self, path: str) -> str | None:
+        """By a look at it; a folder that may not be entered hides what is in it."""
+        try:
+            mode = Path(path).stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return "nothing"
+        except (OSError, ValueError):
+            return None
+        return "folder" if stat.S_ISDIR(mode) else "file"
+
+    def may(self, path: str, how: str) -> bool | None:
+        """By access(2), which knows file systems that are read-only, too."""
+        try:
+            return os.access(path, {"r": os.R_OK, "w": os.W_OK, "x": os.X_OK}[how])
+        except (OSError, ValueError):
+            return None
+
+    def head(self, path: str, length: int) -> bytes | None:
+        """Of plain files only: a pipe would wait."""
+        try:
+            if not stat.S_ISREG(Path(path).stat().st_mode):
+                return None
+            with Path(path).open("rb") as file:
+                return file.read(length)
+        except (OSError, ValueError):
+            return None
+
+    def which(self, program: str) -> str | None:
+        """On PATH."""
+        return shutil.which(program, path=self._environment.get("PATH", os.defpath))
+
+    def modules(self, folders: Sequence[str]) -> Collection[str] | None:
+        """The files below MODULEPATH; None where there are no modules at all."""
+        places = [place for place in self._environment.get("MODULEPATH", "").split(":") if place]
+        if not places:
+            return None
+        found = set[str]()
+        for place in (*places, *folders):
+            for folder, _, files in os.walk(place):
+                inside = os.path.relpath(folder, place)
+                prefix = "" if inside == "." else f"{inside}/"
+                if prefix:
+                    found.add(inside)
+                found.update(prefix + name.removesuffix(".lua") for name in files if not name.startswith("."))
+                if len(found) > _MOST_MODULES:
+                    return None
+        return found
+
+    def environments(self, name: str) -> str | None:
+        """In the places where conda and its kin keep them."""
+        home, said = self._environment.get("HOME", ""), self._environment
+        roots = [f"{home}/{root}" for root in _ROOTS]
+        roots += [said[v] for v in ("MAMBA_ROOT_PREFIX", "CONDA_PREFIX", "CONDA_ROOT") if said.get(v)]
+        if said.get("CONDA_EXE"):
+            roots.insert(0, str(Path(said["CONDA_EXE"]).parent.parent))
+        if name == "base":
+            return next((root for root in roots if (Path(root) / "conda-meta").is_dir()), None)
+        places = [p for v in ("CONDA_ENVS_PATH", "CONDA_ENVS_DIRS") for p in said.get(v, "").split(":") if p]
+        places += [f"{root}/envs" for root in roots]
+        return next((f"{p}/{name}" for p in places if (Path(p) / name / "bin").is_dir()), None)
+
+    def lacks(self, python: str, names: Sequence[str]) -> Collection[str] | None:
+        """By asking it, if it is a program and no script that somebody wrote."""
+        if not is_elf(self.head(python, 4)):
+            return None
+        command = [python, "-I", "-c", _ASKS, self._environment.get("PYTHONPATH", ""), *names]
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=self._patience,
+                env={"HOME": self._environment.get("HOME", "/"), "PATH": os.defpath},
+                cwd="/",
+                check=True,
+            )
+            return set(json.loads(done.stdout))
+        except (OSError, subprocess.SubprocessError, ValueError):
+            return None
+
+    def has_library(self, name: str, folders: Sequence[str]) -> bool | None:
+        """Where the loader looks: the folders given, its cache, the folders that it knows."""
+        if any(Path(folder, name).exists() for folder in (*folders, *_FOLDERS)):
+            return True
+        return None if self._cache is None else name in self._cache
+
+    @cached_property
+    def _cache(self) -> Collection[str] | None:
+        try:
+            return loader_cache(Path("/etc/ld.so.cache").read_bytes())
+        except OSError:
+            return None

@@ -1,0 +1,88 @@
+"""Rules about programs: the interpreter, what is called by name, modules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from forewarn.assess.assessment import Finding
+from forewarn.assess.script.subject import Subject
+from forewarn.job.sbatch.shell import is_plain
+
+# The shell's own, and what Slurm puts there for jobs.
+_BUILT_IN_WORDS = """
+    . : [ [[ alias bg bind break builtin caller case cd command compgen complete continue declare dirs
+    disown echo enable esac eval exec exit export false fc fg fi for getopts hash help history if in jobs
+    kill let local logout mapfile popd printf pushd pwd read readarray readonly return select set shift
+    shopt source suspend test then time times trap true type typeset ulimit umask unalias unset until wait
+    while module ml srun sbatch scancel squeue scontrol sacct sattach sbcast salloc sinfo mpirun mpiexec
+    conda mamba micromamba deactivate activate spack setenv unsetenv limit onintr foreach end endif switch
+    breaksw
+"""
+_BUILT_IN = frozenset(_BUILT_IN_WORDS.split())
+_DEFINED = re.compile(
+    r"^\s*(?:function\s+)?([\w.-]+)\s*\(\)|^\s*function\s+([\w.-]+)|^\s*alias\s+([\w.-]+)=", re.M
+)
+
+
+def interpreter(subject: Subject) -> Iterator[Finding]:
+    """The first line's program must be there and runnable."""
+    first = subject.script.text.partition("\n")[0].rstrip("\r")
+    words = first[2:].split() if first.startswith("#!") else []
+    if not words:
+        return
+    program = words[0]
+    if subject.around.kind(program) == "nothing":
+        what = f"the interpreter {program} does not exist here"
+        yield Finding(rule="missing-interpreter", what=what, line=1, severity="error")
+    elif program.endswith("/env"):
+        names = [w for w in words[1:] if not w.startswith("-") and "=" not in w]
+        if names and subject.around.which(names[0]) is None:
+            what = f"env does not find {names[0]}"
+            yield Finding(rule="missing-interpreter", what=what, line=1, severity="error")
+
+
+def programs(subject: Subject) -> Iterator[Finding]:
+    """Programs that are called by name and are on no PATH."""
+    if subject.changes_programs or not subject.script.body.is_shell:
+        return
+    own = {name for match in _DEFINED.findall(subject.script.text[:1_000_000]) for name in match if name}
+    seen = set[str]()
+    for call in subject.script.body.calls:
+        name = call.program
+        if "/" in name or name in _BUILT_IN or name in own or name in seen or call.image is not None:
+            continue
+        seen.add(name)
+        if not is_plain(name) or not re.fullmatch(r"[\w.+-]+", name) or subject.around.which(name):
+            continue
+        sure = call.command.depth == 0 and not call.command.tested
+        what = (
+            f"{name} is not on PATH here, and the script loads no module or environment that could bring it"
+        )
+        severity = "error" if sure else "warning"
+        yield Finding(rule="missing-program", what=what, line=call.line, severity=severity)
+
+
+def modules(subject: Subject) -> Iterator[Finding]:
+    """Modules that nobody here has."""
+    body = subject.script.body
+    wanted = [m for m in body.modules if is_plain(m.name)]
+    if not wanted or any(not is_plain(folder) for folder in body.module_folders):
+        return
+    folders = [place for folder in body.module_folders if (place := subject.place(folder))]
+    found = subject.around.modules(folders)
+    if found is None:
+        return
+    for number, module in enumerate(wanted):
+        if module.name in found or any(name.startswith(f"{module.name}/") for name in found):
+            continue
+        near = get_close_matches(module.name, found, n=1, cutoff=0.7)
+        # In a hierarchy of modules, one that is loaded before may bring others.
+        severity = "warning" if number else "error"
+        what = f"there is no module {module.name} on MODULEPATH"
+        fix = f"did you mean {near[0]}?" if near else None
+        yield Finding(rule="missing-module", what=what, line=module.line, severity=severity, fix=fix)
+
+
+RULES = (interpreter, programs, modules)

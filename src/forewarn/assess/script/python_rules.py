@@ -1,0 +1,92 @@
+"""Rules about Python: the environment that is named, and what it lacks."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterator
+
+from forewarn.assess.assessment import Finding
+from forewarn.assess.script.python_code import imported_surely, parsed
+from forewarn.assess.script.subject import Subject
+from forewarn.job.sbatch.body import Environment, language_of
+from forewarn.job.sbatch.calls import Call
+from forewarn.job.sbatch.files import script_of
+
+_READ = 1 << 20
+
+
+def missing_environment(subject: Subject) -> Iterator[Finding]:
+    """An environment that is activated and not there."""
+    for environment in subject.script.body.environments:
+        folder = _folder(subject, environment)
+        if folder is None or environment.kind == "uv":
+            continue
+        if subject.around.kind(folder) == "nothing":
+            what = f"there is no environment in {folder}"
+            yield Finding(rule="missing-environment", what=what, line=environment.line, severity="error")
+
+
+def broken_python(subject: Subject) -> Iterator[Finding]:
+    """A script that this Python cannot parse."""
+    for call, place in _scripts(subject):
+        source = subject.around.head(place, _READ)
+        if source is not None and len(source) < _READ and parsed(source) is None:
+            what = f"{script_of(call)} is not Python as this Python reads it"
+            yield Finding(rule="python-syntax", what=what, line=call.line)
+
+
+def missing_imports(subject: Subject) -> Iterator[Finding]:
+    """Packages that the script imports and its Python does not find."""
+    for call, place in _scripts(subject):
+        tree = parsed(subject.around.head(place, _READ))
+        python = _python(subject, call)
+        if tree is None or python is None:
+            continue
+        folder = os.path.dirname(place)  # noqa: PTH120 - text, not a look at a file
+        names = {
+            name: line
+            for name, line in imported_surely(tree).items()
+            if subject.around.kind(f"{folder}/{name}.py") == "nothing"
+            and subject.around.kind(f"{folder}/{name}") == "nothing"
+        }
+        for name in sorted(subject.around.lacks(python, sorted(names)) or () if names else ()):
+            what = f"{script_of(call)} imports {name} (its line {names[name]}), which {python} does not find"
+            fix = f"{python} -m pip install {name}, or activate the environment that has it"
+            yield Finding(rule="missing-import", what=what, line=call.line, severity="error", fix=fix)
+
+
+def _scripts(subject: Subject) -> Iterator[tuple[Call, str]]:
+    """Calls of Python with a script that can be looked at."""
+    for call in subject.script.body.calls:
+        if language_of(call.program) != "python" or call.image is not None:
+            continue
+        script = script_of(call)
+        if script and script.endswith(".py") and (place := subject.place(_inside(subject, call, script))):
+            yield call, place
+
+
+def _inside(subject: Subject, call: Call, script: str) -> str:
+    """The script with the folder that the job has gone to by then."""
+    uses = [f.path for f in subject.script.body.files if f.line == call.line and f.path.endswith(script)]
+    return uses[0] if uses else script
+
+
+def _folder(subject: Subject, environment: Environment) -> str | None:
+    """Where an environment is; None where that cannot be told."""
+    if environment.kind == "conda" and "/" not in environment.name:
+        return subject.around.environments(environment.name)
+    return subject.place(environment.name)
+
+
+def _python(subject: Subject, call: Call) -> str | None:
+    """The Python that will run; None where that cannot be told."""
+    if "/" in call.program:
+        return subject.place(call.program)
+    before = [e for e in subject.script.body.environments if e.line <= call.line]
+    if before:
+        folder = _folder(subject, before[-1])
+        return f"{folder}/bin/python" if folder else None
+    return None if subject.changes_programs else subject.around.which(call.program)
+
+
+RULES = (missing_environment, broken_python, missing_imports)

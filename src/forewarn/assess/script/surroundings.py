@@ -1,0 +1,42 @@
+"""What a script will find around it, as far as the machine of the check can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+
+class Surroundings(Protocol):
+    """The contract: every answer may be None, which is *cannot say* and never becomes a finding."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables that the job will inherit."""
+
+    @property
+    def architecture(self) -> str | None:
+        """What processors there are, as ELF's number of it has a name: x86_64, aarch64."""
+
+    def kind(self, path: str) -> str | None:
+        """``file``, ``folder``, ``nothing``; None where it cannot be looked at."""
+
+    def may(self, path: str, how: str) -> bool | None:
+        """Whether the user may read (r), write (w) or run and enter (x) it."""
+
+    def head(self, path: str, length: int) -> bytes | None:
+        """The first bytes of a file."""
+
+    def which(self, program: str) -> str | None:
+        """Where the shell would find a program."""
+
+    def modules(self, folders: Sequence[str]) -> Collection[str] | None:
+        """The modules that can be loaded, by full name and by name alone; `folders` besides MODULEPATH."""
+
+    def environments(self, name: str) -> str | None:
+        """The folder of a conda environment of that name."""
+
+    def lacks(self, python: str, names: Sequence[str]) -> Collection[str] | None:
+        """Which packages that Python does not find."""
+
+    def has_library(self, name: str, folders: Sequence[str]) -> bool | None:
+        """Whether the loader would find a library, in these folders or where it looks always."""

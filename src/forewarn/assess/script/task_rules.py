@@ -1,0 +1,154 @@
+"""Rules about tasks: how many are asked for, and what starts them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from forewarn.assess.assessment import Finding
+from forewarn.assess.script.elf import read_program
+from forewarn.assess.script.python_code import imported_by, parsed
+from forewarn.assess.script.subject import Subject
+from forewarn.job.sbatch.body import language_of
+from forewarn.job.sbatch.calls import CONTAINERS, MPI_LAUNCHERS, Call
+from forewarn.job.sbatch.files import script_of
+
+# Python packages that make several processes of one program work together.
+_TOGETHER_WORDS = """
+    mpi4py horovod torch lightning pytorch_lightning deepspeed accelerate tensorflow jax petsc4py h5py
+    dolfinx dolfin fenics firedrake dask_mpi lammps yt netCDF4 ray submitit idr_torch openmm gpaw
+"""
+_TOGETHER = frozenset(_TOGETHER_WORDS.split())
+_SERIAL = frozenset({"Rscript", "R", "matlab", "octave", "perl", "ruby", "node", "java", "stata", "sas"})
+_READ = 1 << 20
+
+
+def tasks_and_nodes(subject: Subject) -> Iterator[Finding]:
+    """Numbers that do not fit each other."""
+    options, request = subject.script.options, subject.script.request
+    if "ntasks" not in options or "nodes" not in options:
+        return
+    line = options.line("nodes") or options.line("ntasks")
+    said = options.value("nodes") or ""
+    if said.isdecimal() and int(said) > request.tasks:
+        what = f"{request.tasks} tasks cannot fill {said} nodes: sbatch takes {request.min_nodes}"
+        yield Finding(rule="tasks-and-nodes", what=what, line=line)
+    each = request.tasks_per_node
+    if each and said.isdecimal() and each * int(said) != request.tasks:
+        line = options.line("ntasks-per-node") or line
+        product = each * int(said)
+        what = (
+            f"{said} nodes x {each} tasks a node is {product}, --ntasks says {request.tasks}: sbatch takes "
+        )
+        what += f"{request.tasks}, and {each} as the most a node gets"
+        severity = "warning" if product > request.tasks else "error"
+        fix = f"--ntasks={product}, or leave one of the three out"
+        yield Finding(rule="tasks-and-nodes", what=what, line=line, severity=severity, fix=fix)
+
+
+def idle_tasks(subject: Subject) -> Iterator[Finding]:
+    """Several tasks, and nothing that starts more than one."""
+    request, body = subject.script.request, subject.script.body
+    if request.tasks < 2 or not body.is_shell or not body.calls:
+        return
+    if set(body.launchers) - CONTAINERS or body.submits or _starts_itself(subject):
+        return
+    option = "ntasks" if "ntasks" in subject.script.options else "ntasks-per-node"
+    if option not in subject.script.options:
+        option = "nodes"
+    what = f"{request.tasks} tasks are asked for, but no srun or mpirun starts them: one runs, the rest idle"
+    fix = "start the program with srun; for one program with threads ask for --cpus-per-task"
+    line = subject.script.options.line(option)
+    yield Finding(rule="idle-tasks", what=what, line=line, fix=fix)
+
+
+def _starts_itself(subject: Subject) -> bool:
+    """Programs that start what they need on their own, or are scripts that we cannot see into."""
+    calls = subject.script.body.calls
+    opaque = {
+        "make",
+        "abaqus",
+        "ansys",
+        "fluent",
+        "starccm+",
+        "charmrun",
+        "g16",
+        "orca",
+        "namd2",
+        "vmd",
+        "wait",
+    }
+    return any(call.name in opaque or call.name.endswith((".sh", ".csh")) for call in calls) or any(
+        "$" in call.program for call in calls
+    )
+
+
+def copies(subject: Subject) -> Iterator[Finding]:
+    """`srun` of a program that knows nothing of the others: it runs as many times."""
+    for call in subject.script.body.calls:
+        launcher = next((name for name in call.launchers if name in MPI_LAUNCHERS), None)
+        tasks = call.tasks or subject.script.request.tasks
+        if launcher is None or tasks < 2 or call.image is not None:
+            continue
+        if (why := _is_serial(subject, call)) is not None and "SLURM_PROCID" not in subject.script.text:
+            what = f"{launcher} starts {tasks} copies of {call.name}, {why}: each does the whole work"
+            fix = "ask for one task with --cpus-per-task, or use an MPI program"
+            yield Finding(rule="srun-without-mpi", what=what, line=call.line, fix=fix)
+
+
+def _is_serial(subject: Subject, call: Call) -> str | None:
+    """Why a program cannot work with its copies; None where it may."""
+    if call.name in _SERIAL:
+        script = script_of(call)
+        place = subject.place(script) if script else None
+        text = subject.around.head(place, _READ) if place else None
+        return "which is no MPI program" if text is not None and b"mpi" not in text.lower() else None
+    if language_of(call.program) == "python":
+        return _python_is_serial(subject, call)
+    place = subject.place(call.program) if "/" in call.program else subject.around.which(call.program)
+    data = subject.around.head(place, 1 << 24) if place else None
+    program = read_program(data) if data else None
+    if program is None or not program.needed:
+        return None
+    return None if any("mpi" in name.lower() or "pmi" in name for name in program.needed) else _NO_MPI
+
+
+_NO_MPI = "which is not linked with MPI"
+
+
+def _python_is_serial(subject: Subject, call: Call) -> str | None:
+    script = script_of(call)
+    place = subject.place(script) if script else None
+    tree = parsed(subject.around.head(place, _READ)) if place else None
+    if tree is None or _TOGETHER & imported_by(tree):
+        return None
+    local = imported_by(tree) - _STANDARD
+    return "which imports nothing that could share the work" if not local - _KNOWN_SERIAL else None
+
+
+_STANDARD_WORDS = """
+    __future__ abc argparse array ast base64 collections concurrent configparser contextlib copy csv
+    dataclasses datetime decimal enum functools glob gzip hashlib io itertools json logging math
+    multiprocessing os pathlib pickle platform random re shutil socket statistics string struct subprocess
+    sys tempfile threading time traceback typing uuid warnings zipfile
+"""
+_STANDARD = frozenset(_STANDARD_WORDS.split())
+_KNOWN_SERIAL = frozenset(
+    {"numpy", "scipy", "pandas", "matplotlib", "sklearn", "polars", "numba", "tqdm", "yaml"}
+)
+
+
+def missing_launcher(subject: Subject) -> Iterator[Finding]:
+    """An MPI program that is started without srun or mpirun, though several tasks are asked for."""
+    if subject.script.request.tasks < 2:
+        return
+    for call in subject.script.body.calls:
+        if call.launchers or "/" not in call.program or (place := subject.place(call.program)) is None:
+            continue
+        data = subject.around.head(place, 1 << 24)
+        program = read_program(data) if data else None
+        if program and any(name.startswith(("libmpi", "libpmix")) for name in program.needed):
+            what = f"{call.program} is an MPI program and is started without srun: one process will run"
+            yield Finding(rule="mpi-without-launcher", what=what, line=call.line, fix=f"srun {call.program}")
+
+
+RULES = (tasks_and_nodes, idle_tasks, copies, missing_launcher)

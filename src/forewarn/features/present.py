@@ -1,0 +1,107 @@
+"""What is knowable of a job now, from the saved online state: only the rows that its keys name are read.
+
+For everybody but the one writer of that state. A job can be asked about as if it were submitted this moment,
+and, where the state knows it as in flight, as if it started this moment. Either way all that has become known
+since its real submit counts.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forewarn.errors import StoreError
+from forewarn.features import saved
+from forewarn.features.inputs import job_atoms, job_numbers, node_keys, policed_job
+from forewarn.features.kernel import layout as L  # noqa: N812
+from forewarn.features.kernel.entities import entity_keys
+from forewarn.features.kernel.run import run
+from forewarn.features.kernel.state import START, SUBMIT, with_room
+from forewarn.features.kernel.update import withdrawn
+from forewarn.features.online import OnlineFeatures
+from forewarn.job.outcomes import Policy
+from forewarn.job.record import Job
+from forewarn.store.base import ClusterFacts, Store
+
+Row = NDArray[np.float64]
+Phase = Literal["submit", "start"]
+_NO_RESULT = np.full((1, len(L.RESULTS)), np.nan)
+_NO_NODES = np.zeros(0, np.uint64)
+
+
+class Present:
+    """The features of a cluster's jobs as of one moment, which lies after all that the state knows."""
+
+    def __init__(self, store: Store, cluster: str, at: int, policy: Policy) -> None:
+        saved.check_meta(store, cluster, policy)
+        self._store, self.cluster = store, cluster
+        self.facts = store.clusters().get(cluster, ClusterFacts())
+        self.mark = saved.read_mark(store, cluster)
+        self.at = max(at, self.mark.at) if self.mark else at
+
+    @property
+    def recent_failure_rate(self) -> float | None:
+        """Of the cluster's last hundred jobs or so that ended."""
+        state = saved.cluster_state(self._store, self.cluster)
+        return float(state[L.C_S100] / state[L.C_W100]) if state[L.C_W100] > 0 else None
+
+    def is_in_flight(self, job: Job) -> bool:
+        """Whether the state knows it as pending or running: then it can be asked about as at its start."""
+        return saved.flight_of(self._store, self.cluster, job.job_id, job.submit) is not None
+
+    def features(self, job: Job, phase: Phase) -> Row:
+        """All features of one job; those that only a start has are missing at `submit`."""
+        asked = policed_job(job, self.facts)
+        numbers, atoms = job_numbers(asked, self.facts.timezone, self.at), job_atoms(asked)
+        keys = np.zeros(L.N_ENTITIES, np.uint64)
+        entity_keys(numbers, atoms, keys)
+        nodes = node_keys(job.nodes) if job.nodes and phase == "start" else _NO_NODES
+        flight = saved.flight_of(self._store, self.cluster, job.job_id, job.submit)
+        if flight is None and phase == "start":
+            raise StoreError(f"job {job.job_id} is not in flight: it can be asked about as at submit only")
+        state = saved.load_entities(self._store, self.cluster, keys, nodes, flight)
+        if flight is not None and phase == "submit":
+            withdrawn(state, 0)
+        saved.load_weights(self._store, self.cluster, state, keys, numbers, self.at)
+        kind = SUBMIT if phase == "submit" else START
+        out = np.full((1, L.N_FEATURES), np.nan)
+        run(
+            with_room(state, rows=L.N_ENTITIES + len(nodes), rings=0, flights=1),
+            np.array([self.at]),
+            np.array([kind], np.int8),
+            np.zeros(1, np.int64),
+            numbers[None],
+            atoms[None],
+            numbers[None],
+            atoms[None],
+            _NO_RESULT,
+            np.array([0, len(nodes)]),
+            nodes,
+            np.zeros(1, np.int64),
+            kind,
+            out,
+        )
+        row: Row = out[0]
+        return row
+
+
+def is_current(store: Store, cluster: str, policy: Policy) -> bool:
+    """Whether the saved state knows all that the store does."""
+    try:
+        saved.check_meta(store, cluster, policy)
+    except StoreError:
+        return False
+    mark = saved.read_mark(store, cluster)
+    return mark is not None and mark.revision == store.revision(cluster=cluster)
+
+
+def bring_up_to_date(store: Store, cluster: str, policy: Policy) -> None:
+    """Make the saved state know all that the store does, by walking the whole history where it does not."""
+    if is_current(store, cluster, policy):
+        return
+    revision = store.revision(cluster=cluster)  # before the walk: what comes meanwhile is not marked as known
+    state = OnlineFeatures.from_history(store, cluster, policy)
+    with store.writing() as writer:
+        state.save(writer, revision)

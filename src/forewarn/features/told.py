@@ -1,0 +1,71 @@
+"""What Slurm's controller and its accounting tell differently of the same job, and what features make of it.
+
+A model learns from jobs of which, mostly, only accounting is left, and serves jobs that the controller tells
+of. A field that only one of them tells, or that they count differently, would make the same request look like
+another one: its user's history with it would not be found. So the features of a cluster that is read from a
+live Slurm see such fields as both tell them, or not at all. `tests/lab/test_features_live.py` holds on real
+daemons that no other field differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from forewarn.store.base import ClusterFacts
+
+HIDDEN = "hidden"
+PER_NODE = "counted for a node"
+NOT_READ = "no feature reads it"
+EXPLAINED = "stays"
+
+
+class Difference(NamedTuple):
+    """How one field differs, and what is done about it."""
+
+    treatment: str
+    why: str
+
+
+DIFFERENT: Mapping[str, Difference] = MappingProxyType(
+    {
+        "tasks_asked": Difference(HIDDEN, "accounting does not keep it"),
+        "dependency": Difference(HIDDEN, "accounting does not keep it"),
+        "defaulted": Difference(HIDDEN, "the controller's flags tell more of it than accounting"),
+        "submit_line": Difference(HIDDEN, "the controller does not tell it before 25.05"),
+        "priority": Difference(HIDDEN, "grows while the job waits; accounting keeps that of the start"),
+        "memory_asked": Difference(PER_NODE, "sacct tells it for a node, others as it was asked for"),
+        "memory_per": Difference(PER_NODE, "as memory_asked"),
+        "raw_id": Difference(NOT_READ, "a task of an array has its own number only once it was split off"),
+        "array_tasks": Difference(NOT_READ, "only an array that waits has it"),
+        "constraint": Difference(NOT_READ, "accounting keeps it since 20.11, slurmrestd tells it of late"),
+        "tres_asked": Difference(NOT_READ, "22.05's controller does not tell it once the job has nodes"),
+        "time_limit": Difference(EXPLAINED, "accounting keeps the last one: `scontrol update`"),
+        "partition": Difference(EXPLAINED, "one that waits may name several, accounting the one it got"),
+    }
+)
+
+
+# The field policies of a cluster that is read from a live Slurm.
+_POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {HIDDEN: {"hide": True}, PER_NODE: {"per": "node"}}
+)
+
+
+def with_slurm_policies(facts: ClusterFacts) -> ClusterFacts:
+    """A cluster's facts with what is done about such fields, beside what else is."""
+    fields = dict(facts.fields)
+    for name, difference in DIFFERENT.items():
+        if difference.treatment in _POLICIES:
+            fields[name] = fields.get(name, {}) | dict(_POLICIES[difference.treatment])
+    return replace(facts, fields=fields)
+
+
+def without_others(facts: ClusterFacts) -> ClusterFacts:
+    """Only what was set above: what else there is can be found anew."""
+    own = {
+        name: {way: how[way] for way in ("hide", "per") if way in how} for name, how in facts.fields.items()
+    }
+    return replace(facts, fields={name: how for name, how in own.items() if how})

@@ -1,0 +1,44 @@
+"""What is kept of a script, wherever history holds scripts; the script itself is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from posixpath import basename
+
+from forewarn.job.sbatch.body import Body, read_body
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptFacts:
+    """Short words, the same for scripts that do the same kind of thing."""
+
+    hash: str
+    language: str
+    modules: str | None  # comma separated, sorted
+    launcher: str = "none"  # srun, mpirun, srun+apptainer; none: it starts its programs itself
+    environment: str | None = None  # conda:torch, venv:env
+
+
+def facts_of(script: str, body: Body) -> ScriptFacts:
+    """The facts of a script that has been read."""
+    first = body.environments[0] if body.environments else None
+    return ScriptFacts(
+        hash=sha256(script.encode("utf-8", "replace")).hexdigest()[:16],
+        language=body.language,
+        modules=",".join(sorted({module.name for module in body.modules})) or None,
+        launcher="+".join(body.launchers) or "none",
+        environment=f"{first.kind}:{basename(first.name)}" if first else None,
+    )
+
+
+@lru_cache(maxsize=1 << 12)
+def script_facts(script: str) -> ScriptFacts:
+    r"""Read a script for its facts.
+
+    >>> facts = script_facts("#!/bin/bash\n#SBATCH -n 4\nmodule load gcc/12 openmpi\nsrun python3 a.py\n")
+    >>> facts.language, facts.modules, len(facts.hash), facts.launcher
+    ('python', 'gcc/12,openmpi', 16, 'srun')
+    """
+    return facts_of(script, read_body(script))

@@ -1,0 +1,164 @@
+"""Words read as options, as GNU getopt_long reads them for sbatch.
+
+Long options may be shortened as long as no other begins so; a value follows ``=`` or is the next word, on
+whatever line that stands, since sbatch puts all lines into one. Short ones may be glued to their value and
+to each other. An optional value is one that is joined to its option, never the next word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from forewarn.job.sbatch.problems import Problem
+from forewarn.job.sbatch.table import OPTIONS, SHORT, Argument, Option, options_of
+from forewarn.job.sbatch.words import Word
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One option as it was given."""
+
+    option: str  # its full name, without dashes
+    value: str | None
+    origin: str  # script, environment, command line
+    line: int | None = None  # of the script
+    spelled: str = ""  # how it was written: --mem, -N, --out
+    span: tuple[int, int] | None = None  # columns of the value in its line, where they can be told
+    value_line: int | None = None  # where the value stands: the option's line, mostly
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A word and the line that it stands in."""
+
+    word: Word
+    line: int | None
+
+
+def read_options(
+    words: Iterable[Placed], origin: str, slurm: str | None = None
+) -> tuple[list[Given], list[Problem], list[Placed]]:
+    """The options, what is wrong, and the words from the first on that is no option."""
+    reader = _Reader(list(words), origin, options_of(slurm), any_version=slurm is None)
+    reader.read()
+    return reader.given, reader.problems, reader.words[reader.place :]
+
+
+class _Reader:
+    """The state of one reading."""
+
+    def __init__(
+        self, words: list[Placed], origin: str, known: Mapping[str, Option], *, any_version: bool
+    ) -> None:
+        self.words, self.place, self.origin, self.known = words, 0, origin, known
+        self.any_version = any_version
+        self.given: list[Given] = []
+        self.problems: list[Problem] = []
+
+    def read(self) -> None:
+        while self.place < len(self.words):
+            text = self.words[self.place].word.text
+            if text == "--":
+                self.place += 1
+                return
+            if len(text) < 2 or text[0] != "-":
+                return
+            self.place += 1
+            if text.startswith("--"):
+                self._long(self.words[self.place - 1])
+            else:
+                self._short(self.words[self.place - 1])
+
+    def _long(self, placed: Placed) -> None:
+        name, equals, value = placed.word.text[2:].partition("=")
+        option = self._named(name, placed)
+        if option is None:
+            return
+        span = None
+        if equals and placed.word.plain:
+            span = (placed.word.begin + len(name) + 3, placed.word.end)
+        elif equals and (cut := _raw_equals(placed.word, name)) is not None:
+            span = (cut, placed.word.end)
+        if option.argument is Argument.NONE and equals:
+            self._wrong("unexpected-value", f"--{option.name} takes no value", placed)
+        elif option.argument is Argument.REQUIRED and not equals:
+            self._next_word(option, f"--{name}", placed)
+        else:
+            self._add(option, value if equals else None, f"--{name}", placed, span)
+
+    def _named(self, name: str, placed: Placed) -> Option | None:
+        if name in self.known:
+            return self.known[name]
+        found = [option for full, option in self.known.items() if full.startswith(name)]
+        if len(found) > 1 and self.any_version:
+            # Newer options make ambiguous what was not: nobody said that it is a newer sbatch.
+            found = [option for option in found if option.since is option.until is None] or found
+        if found and all(o.means == found[0].means and o.argument == found[0].argument for o in found):
+            return found[0]
+        if found:
+            could = ", ".join(f"--{option.name}" for option in found[:6])
+            self._wrong("ambiguous-option", f"--{name} could mean {could}", placed)
+        elif name in OPTIONS:
+            since = OPTIONS[name].since
+            told = f"only known to Slurm {since} and newer" if since else "no longer known to this Slurm"
+            self._wrong("unknown-option", f"--{name} is {told}", placed)
+        else:
+            near = get_close_matches(name, self.known, n=1, cutoff=0.6)
+            fix = f"did you mean --{near[0]}?" if near else None
+            self._wrong("unknown-option", f"sbatch knows no option --{name}", placed, fix)
+        return None
+
+    def _short(self, placed: Placed) -> None:
+        text = placed.word.text
+        for at in range(1, len(text)):
+            letter = text[at]
+            option = self.known.get(SHORT.get(letter, ""))
+            if option is None:
+                near = get_close_matches(text.lstrip("-"), self.known, n=1, cutoff=0.8)
+                fix = f"did you mean --{near[0]}?" if near else None
+                self._wrong("unknown-option", f"sbatch knows no option -{letter}", placed, fix)
+                continue
+            rest = text[at + 1 :]
+            if option.argument is Argument.NONE:
+                self._add(option, None, f"-{letter}", placed, None)
+                continue
+            if rest or option.argument is Argument.OPTIONAL:
+                span = (placed.word.begin + at + 1, placed.word.end) if rest and placed.word.plain else None
+                self._add(option, rest or None, f"-{letter}", placed, span)
+            else:
+                self._next_word(option, f"-{letter}", placed)
+            return
+
+    def _next_word(self, option: Option, spelled: str, placed: Placed) -> None:
+        if self.place >= len(self.words):
+            self._wrong("missing-value", f"{spelled} needs a value", placed)
+            return
+        value = self.words[self.place]
+        self.place += 1
+        span = (value.word.begin, value.word.end)
+        self._add(option, value.word.text, spelled, placed, span, value.line)
+
+    def _add(
+        self,
+        option: Option,
+        value: str | None,
+        spelled: str,
+        placed: Placed,
+        span: tuple[int, int] | None,
+        value_line: int | None = None,
+    ) -> None:
+        line = placed.line if value_line is None else value_line
+        self.given.append(Given(option.means, value, self.origin, placed.line, spelled, span, line))
+
+    def _wrong(self, rule: str, what: str, placed: Placed, fix: str | None = None) -> None:
+        where = "" if self.origin == "script" else f" ({self.origin})"
+        self.problems.append(Problem(rule, what + where, placed.line, fix))
+
+
+def _raw_equals(word: Word, name: str) -> int | None:
+    """Where the value of a quoted word begins, if the quotes begin behind the ``=``: --job-name="a b"."""
+    begin = word.begin + len(name) + 3
+    # Without quotes in the name the word up to there is as long in the line as it is in the text.
+    return begin if begin <= word.end and len(word.text) + word.begin < word.end + 1 else None

@@ -1,0 +1,78 @@
+"""All options of a submission: the script's, over them the environment's, over these the command line's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from forewarn.job.sbatch.directives import Directives
+from forewarn.job.sbatch.environment import VARIABLES
+from forewarn.job.sbatch.getopt import Given, Placed, read_options
+from forewarn.job.sbatch.problems import Problem
+from forewarn.job.sbatch.table import OPTIONS, Argument
+from forewarn.job.sbatch.words import Word
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was given, in the order in which sbatch takes it: the last of an option is what counts."""
+
+    given: tuple[Given, ...]
+    problems: tuple[Problem, ...] = ()
+    arguments: tuple[str, ...] = ()  # of the command line: the script and what it is called with
+
+    def __getitem__(self, option: str) -> Given:
+        """The one that counts."""
+        if (given := self.get(option)) is None:
+            raise KeyError(option)
+        return given
+
+    def __contains__(self, option: str) -> bool:
+        return any(given.option == option for given in self.given)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(given.option for given in self.given))
+
+    def get(self, option: str) -> Given | None:
+        """The one that counts, None where the option was not given."""
+        return next((given for given in reversed(self.given) if given.option == option), None)
+
+    def value(self, option: str) -> str | None:
+        """Its value."""
+        return self[option].value if option in self else None
+
+    def line(self, option: str) -> int | None:
+        """The line of the script that it stands in."""
+        return self[option].line if option in self else None
+
+
+def collect_options(
+    directives: Directives,
+    *,
+    command_line: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    slurm: str | None = None,
+    component: int = 0,
+) -> Options:
+    """Put them together, for one component of the job."""
+    words = [
+        Placed(word, directive.line)
+        for directive in directives.read
+        if directive.component == component
+        for word in directive.words
+    ]
+    given, problems, rest = read_options(words, "script", slurm)
+    if rest:
+        what = f"{rest[0].word.text!r} is no option: sbatch refuses the script"
+        problems.append(Problem("not-an-option", what, rest[0].line, "an option begins with - or --"))
+    for variable, option in VARIABLES.items():
+        if (said := (environment or {}).get(variable)) is not None:
+            value = None if OPTIONS[option].argument is Argument.NONE else said
+            given.append(Given(option, value, "environment", spelled=variable))
+    typed = [Placed(Word(text, 0, len(text), plain=True), None) for text in command_line]
+    more, wrong, arguments = read_options(typed, "command line", slurm)
+    return Options(
+        (*given, *more),
+        (*directives.problems, *problems, *wrong),
+        tuple(placed.word.text for placed in arguments),
+    )

@@ -1,0 +1,120 @@
+"""A whole script: its options, its body, the facts that are kept of it, and the job that it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from forewarn.job.record import Job, Partition
+from forewarn.job.sbatch.body import Body, read_body
+from forewarn.job.sbatch.directives import Directives, read_directives
+from forewarn.job.sbatch.facts import ScriptFacts, facts_of
+from forewarn.job.sbatch.options import Options, collect_options
+from forewarn.job.sbatch.problems import Problem
+from forewarn.job.sbatch.request import Request, read_request, to_job
+from forewarn.job.sbatch.sized_memory import SizedMemory
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """All that the text of a script and the way it is submitted tell."""
+
+    text: str
+    directives: Directives
+    components: tuple[Options, ...]  # of a heterogeneous job; one of any other
+    request: Request
+    body: Body
+    facts: ScriptFacts
+
+    @property
+    def options(self) -> Options:
+        """Those of the job, of a heterogeneous one those of its first component."""
+        return self.components[0]
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with the options."""
+        found = [problem for options in self.components for problem in options.problems]
+        return tuple(dict.fromkeys((*found, *self.request.problems)))
+
+    @property
+    def memory_floor(self) -> SizedMemory | None:
+        """The largest amount of memory that the script sizes itself to."""
+        return self.body.memory
+
+    def job(
+        self,
+        cluster: str,
+        user: str | None,
+        submit: int,
+        work_dir: str | None = None,
+        *,
+        script_name: str | None = None,
+        job_id: str = "0",
+        submit_line: str | None = None,
+        partitions: tuple[Partition, ...] = (),
+    ) -> Job:
+        """The job that sbatch would submit; what only the site knows is None (see `to_job`)."""
+        job = to_job(
+            self.options,
+            self.request,
+            cluster=cluster,
+            submit=submit,
+            user=user,
+            job_id=job_id,
+            work_dir=work_dir,
+            script_name=script_name,
+            partitions=partitions,
+        )
+        return replace(
+            job,
+            submit_line=submit_line,
+            script_hash=self.facts.hash,
+            script_language=self.facts.language,
+            script_modules=self.facts.modules,
+            script_launcher=self.facts.launcher,
+            script_environment=self.facts.environment,
+        )
+
+
+def read_script(
+    text: str,
+    *,
+    command_line: Sequence[str] = (),
+    environment: Mapping[str, str] = _NOTHING,
+    slurm: str | None = None,
+) -> Script:
+    r"""Read a script as sbatch will, given what else is on its command line and in the environment.
+
+    `slurm` is the version that will read it, such as ``24.11``; None takes the options of all.
+
+    >>> text = "#!/bin/sh\n#SBATCH -N2 --mem=4G # all of it\npython a.py\n"
+    >>> script = read_script(text, command_line=["-n", "8"])
+    >>> job = script.job("c", "ann", 0)
+    >>> job.nodes_asked, job.tasks_asked, job.memory_asked >> 30, job.memory_per, script.options.line("mem")
+    (2, 8, 4, 'node', 2)
+    """
+    directives = read_directives(text, slurm)
+    count = 1 + max((directive.component for directive in directives.read), default=0)
+    components = tuple(
+        collect_options(
+            directives,
+            command_line=command_line,
+            environment=environment,
+            slurm=slurm,
+            component=component,
+        )
+        for component in range(count)
+    )
+    body = read_body(text)
+    return Script(
+        text=text,
+        directives=directives,
+        components=components,
+        request=read_request(components[0]),
+        body=body,
+        facts=facts_of(text, body),
+    )

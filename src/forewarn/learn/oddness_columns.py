@@ -1,0 +1,132 @@
+"""What a request looks like to the isolation forest, and how each part of it is said in words.
+
+Amounts are on a log scale: 2 GiB and 4 GiB are as far apart as 200 and 400.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forewarn.job.units import UNLIMITED, format_duration
+from forewarn.learn.table import Table
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One number of a job: the feature of the table behind it, and its words."""
+
+    feature: str
+    says: Callable[[float], str]
+    ratio: bool = False  # the feature is a log2 of a ratio already
+    private: bool = False  # from the history of the job's user
+
+
+def _bytes(amount: float) -> str:
+    for unit, size in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20)):
+        if amount >= size:
+            return f"{amount / size:,.1f}".removesuffix(".0") + f" {unit}"
+    return f"{amount / 1024:,.0f} KiB"
+
+
+def _time(seconds: float) -> str:
+    return (
+        "no time limit" if seconds >= UNLIMITED / 2 else f"a time limit of {format_duration(round(seconds))}"
+    )
+
+
+def _times(what: str, than: str) -> Callable[[float], str]:
+    def say(ratio: float) -> str:
+        times = max(ratio, 1 / ratio)
+        told = f"{times:,.0f}" if times >= 10 else f"{times:.1f}".removesuffix(".0")
+        return f"{what} {told} times {than}" if ratio >= 1 else f"{what} 1/{told} of {than}"
+
+    return say
+
+
+def _in_partition(jobs: float) -> str:
+    if jobs < 1:
+        return "this user's first job in the partition"
+    return f"{jobs:,.0f} earlier {'job' if jobs == 1 else 'jobs'} of this user in the partition"
+
+
+def _counted(what: str) -> Callable[[float], str]:
+    return lambda n: f"{n:,.4g} {what if n == 1 else what + 's'}"
+
+
+COLUMNS: Mapping[str, Column] = MappingProxyType(
+    {
+        "cpus": Column("cpus", _counted("CPU")),
+        "nodes": Column("nodes", _counted("node")),
+        "tasks": Column("tasks", _counted("task")),
+        "gpus": Column("gpus", _counted("GPU")),
+        "memory": Column("memory", lambda n: f"{_bytes(n)} memory in all"),
+        "memory_per_cpu": Column("memory_per_cpu", lambda n: f"{_bytes(n)} memory a CPU"),
+        "cpus_per_node": Column("cpus_per_node", lambda n: f"{n:,.3g} CPUs a node"),
+        "time_limit": Column("time_limit", _time),
+        "limit_change": Column(
+            "user_limit_change",
+            _times("a time limit", "that of this user's last job"),
+            ratio=True,
+            private=True,
+        ),
+        "cpus_change": Column(
+            "user_cpus_change", _times("CPUs", "those of this user's last job"), ratio=True, private=True
+        ),
+        "limit_ratio": Column(
+            "user_limit_ratio",
+            _times("a time limit", "this user's usual run time"),
+            ratio=True,
+            private=True,
+        ),
+        "memory_ratio": Column(
+            "user_memory_ratio",
+            _times("memory", "what this user's jobs usually use"),
+            ratio=True,
+            private=True,
+        ),
+        "partition": Column(
+            "user_partition_ended",
+            _in_partition,
+            private=True,
+        ),
+    }
+)
+
+
+def columns_of(table: Table, names: Sequence[str], rows: NDArray[np.int64] | None = None) -> Floats:
+    """Job × column, NaN where a job lacks it or the table does."""
+    count = len(table.values) if rows is None else len(rows)
+    made = np.full((count, len(names)), np.nan)
+    for place, name in enumerate(names):
+        column = COLUMNS[name]
+        if column.feature in table.names:
+            values = table.column(column.feature).astype(np.float64)
+            values = values if rows is None else values[rows]
+            if name.startswith("memory") and not column.ratio:
+                values = np.where(values > 0, values, np.nan)  # 0 is Slurm's --mem=0: all, however much
+            made[:, place] = values if column.ratio else np.log2(1 + np.maximum(values, 0))
+    return made
+
+
+def in_words(name: str, value: float, below: float, above: float) -> str:
+    """A value with how many of the earlier jobs have a smaller, or a larger one.
+
+    >>> in_words("cpus", 10.0, 0.998, 0.0)
+    '1,023 CPUs: more than 99.8 % of jobs'
+    """
+    column = COLUMNS[name]
+    said = column.says(2**value if column.ratio else round(2**value - 1, 3))
+    if below >= above:
+        return f"{said}: more than {_share(below)} of jobs"
+    return f"{said}: less than {_share(above)} of jobs"
+
+
+def _share(part: float) -> str:
+    return f"{min(part, 0.9999) * 100:.4g} %"

@@ -1,0 +1,35 @@
+"""All that is said of some live jobs, with advice that can be typed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from forewarn.assess.advice.written import for_job
+from forewarn.assess.assessment import Advice, Assessment
+from forewarn.learn.serving import Serving
+from forewarn.operate.predict import WAITING, Wanted, assess_live, keep_predictions
+from forewarn.sources.live import Scheduler
+from forewarn.store.base import Store
+
+
+def advise(
+    store: Store,
+    scheduler: Scheduler,
+    serving: Serving,
+    job_ids: Sequence[str],
+    *,
+    at: int,
+    timezone: str | None = None,
+) -> list[Assessment]:
+    """The whole assessment of each job. What runs can no longer be changed: only its risk is told."""
+    wanted = Wanted(job_ids=job_ids)
+    said = assess_live(store, scheduler, serving, wanted, at=at, timezone=timezone, whole=True)
+    keep_predictions(store, said)
+    return [replace(made, advice=_typed(made)) for made in said]
+
+
+def _typed(made: Assessment) -> tuple[Advice, ...]:
+    if made.state not in WAITING or made.job_id is None:
+        return ()
+    return tuple(for_job(advice, made.job_id) for advice in made.advice)

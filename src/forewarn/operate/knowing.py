@@ -1,0 +1,87 @@
+"""What can be known of jobs here: the site's store and models, or, on a login node, a person's own.
+
+An ordinary user has no access to the site's store. For them a bundle that somebody exported (it holds
+nobody's data) and their own history by `sacct` are enough: that is kept in their own home, and read again
+when it is some minutes old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from forewarn.assess.assessor import Assessor
+from forewarn.assess.champions import Champions
+from forewarn.config import Config
+from forewarn.errors import StoreError, UsageError
+from forewarn.features.present import Present, bring_up_to_date, is_current
+from forewarn.learn.archive import is_archive, unpack
+from forewarn.learn.serving import Serving
+from forewarn.operate.collect import Collector
+from forewarn.operate.predict import policy_of
+from forewarn.store.base import Store
+from forewarn.store.embedded import open_store
+
+OWN_DAYS = 180  # of a person's own history
+STALE = 600  # seconds after which it is read again
+
+
+@contextmanager
+def knowledge(config: Config, *, cluster: str | None, user: str, at: int) -> Iterator[tuple[Store, Assessor]]:
+    """A store and an assessor over it; `StoreError` where there is nothing to know."""
+    own = config.model is not None
+    if own:
+        config.home.mkdir(parents=True, exist_ok=True)
+    with (
+        open_store(config.home, known_delay=config.known_delay) as store,
+        _bundles(config.model) as bundles,
+    ):
+        if own:
+            _read_own(store, config, user, at)
+        name = _cluster(store, cluster or config.cluster)
+        champions = Champions(name, Serving(config.home / "models"), bundles)
+        policy = policy_of(champions)
+        if not is_current(store, name, policy):
+            bring_up_to_date(store, name, policy)
+        yield store, Assessor(store, Present(store, name, at, policy), champions)
+
+
+def _cluster(store: Store, asked: str | None) -> str:
+    known = store.clusters()
+    if asked is not None and asked in known:
+        return asked
+    if not known:
+        raise StoreError("no history here yet: `forewarn ingest` or `forewarn collect` reads one")
+    if asked is not None or len(known) > 1:
+        raise UsageError(f"say which cluster with -M: there are {', '.join(sorted(known))}")
+    return next(iter(known))
+
+
+@contextmanager
+def _bundles(model: Path | None) -> Iterator[tuple[Path, ...]]:
+    if model is None:
+        yield ()
+    elif is_archive(model):
+        with TemporaryDirectory(prefix="forewarn-") as scratch:
+            unpack(model, Path(scratch))
+            yield (Path(scratch),)
+    else:
+        yield (model,)
+
+
+def _read_own(store: Store, config: Config, user: str, at: int) -> None:
+    """The person's own jobs, and the machine's nodes and partitions, as Slurm's commands show them."""
+    from forewarn.sources.connect import connect
+
+    read = store.cursor(f"own {user}")
+    if read is not None and at - int(read) < STALE:
+        return
+    commands = replace(config, scheduler="commands")
+    with closing(connect(commands, user=user)) as scheduler:
+        for _ in Collector(store, scheduler, since=at - OWN_DAYS * 86400).once():
+            pass
+    with store.writing() as writer:
+        writer.set_cursor(f"own {user}", str(at))

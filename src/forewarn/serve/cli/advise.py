@@ -1,0 +1,45 @@
+"""`forewarn advise`: what to change of a job that waits."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from forewarn.serve.cli.common import configured, home_option, json_option, store_of
+from forewarn.serve.cli.output import print_json
+
+
+@click.command("advise")
+@click.argument("job_ids", nargs=-1, required=True, metavar="JOBID...")
+@home_option
+@json_option
+def command(job_ids: tuple[str, ...], home: Path | None, as_json: bool) -> None:
+    """Say what to change of a job that waits, with what that does.
+
+    Everything that is said of the job as of now: how long it will run, how much memory it needs, what is odd
+    about it, how likely it fails and of what, why, what became of jobs like it, and what to change, with a
+    command that does.
+
+    \b
+    Examples:
+      forewarn advise 123456
+      forewarn advise 123456 --json | jq -r '.[].advice[0].command'
+    """
+    from forewarn.learn.serving import Serving
+    from forewarn.operate.advise import advise
+    from forewarn.serve.cli.assessing import show
+    from forewarn.sources.connect import connect
+
+    config = configured(home=home)
+    zone = config.of_cluster(config.cluster).timezone
+    serving = Serving(config.home / "models")
+    with store_of(config) as store, closing(connect(config)) as scheduler:
+        said = advise(store, scheduler, serving, job_ids, at=int(time.time()), timezone=zone)
+    if as_json:
+        print_json([assessment.to_json() for assessment in said])
+        return
+    for assessment in said:
+        show(assessment, f"job {assessment.job_id}")

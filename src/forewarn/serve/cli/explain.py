@@ -1,0 +1,91 @@
+"""`forewarn explain`: why a job failed, waits, or how it fares."""
+
+from __future__ import annotations
+
+import getpass
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from forewarn.config import Config
+from forewarn.errors import StoreError
+from forewarn.serve.cli.common import configured, home_option, json_option, store_of
+from forewarn.serve.cli.output import note, print_json
+
+if TYPE_CHECKING:
+    from forewarn.sources.live import Scheduler
+    from forewarn.store.base import Store
+
+_TRIES = 2  # a person waits for the answer
+
+
+@click.command("explain")
+@click.argument("job_id", metavar="JOBID")
+@home_option
+@click.option("-M", "--cluster", metavar="NAME", help="The cluster, where several have such a job.")
+@click.option(
+    "--log",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Its output, where that is not where Slurm says.",
+)
+@json_option
+def command(job_id: str, home: Path | None, cluster: str | None, log: Path | None, as_json: bool) -> None:
+    """Say why a job failed, or why it waits, with the evidence and what to do.
+
+    Its record, its exit code and steps, what happened to its nodes and to other jobs at the time, and the
+    lines of its output that match known errors are put together; no language model is asked. The job is
+    looked up in the store, then in Slurm where that is within reach. The output is read where Slurm says it
+    is, if you may read it.
+
+    \b
+    Examples:
+      forewarn explain 123456
+      forewarn explain 123456_7 --log run.out
+      forewarn explain 123456 --json | jq .cause
+    """
+    from forewarn.assess.post_mortem import explain
+    from forewarn.assess.post_mortem.finding import find_job
+    from forewarn.serve.cli.explain_output import print_report
+
+    config = configured(home=home)
+    with _store(config) as store, _scheduler(config) as scheduler:
+        found = find_job(job_id, store, scheduler, cluster=cluster or config.cluster)
+        whose = "your" if found.job.user in (None, getpass.getuser()) else f"{found.job.user}'s"
+        report = explain(found.job, store, details=found.details, log=log, whose=whose)
+        zones = {} if store is None else {name: facts.timezone for name, facts in store.clusters().items()}
+    if as_json:
+        print_json(report.to_json() | {"notes": [*report.notes, *found.notes]})
+        return
+    print_report(report, found.job, zones.get(report.cluster, "UTC"))
+    for message in (*found.notes, *report.notes):
+        note(message)
+
+
+@contextmanager
+def _store(config: Config) -> Iterator[Store | None]:
+    """The store, if there is one: Slurm alone can be enough."""
+    try:
+        store = store_of(config, read_only=True)
+    except StoreError:
+        yield None
+        return
+    with store:
+        yield store
+
+
+@contextmanager
+def _scheduler(config: Config) -> Iterator[Scheduler | None]:
+    """The scheduler, where one is configured or its commands are here."""
+    if config.slurmrestd is None and config.scheduler == "auto" and shutil.which("sacct") is None:
+        yield None
+        return
+    from forewarn.sources.connect import connect
+    from forewarn.sources.patience import Patience
+
+    with closing(connect(config, patience=Patience(tries=_TRIES))) as scheduler:
+        yield scheduler

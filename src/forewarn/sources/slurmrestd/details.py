@@ -1,0 +1,84 @@
+"""What slurmrestd tells of one job beside its record: outputs, script, steps, Slurm's estimate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from forewarn.errors import RefusedError, SchedulerError
+from forewarn.job.units import JobId
+from forewarn.sources.live import JobDetails, StepRecord
+from forewarn.sources.slurmrestd.asking import Asker
+from forewarn.sources.slurmrestd.job_values import exit_status, state
+from forewarn.sources.slurmrestd.refusals import UNKNOWN_JOB
+from forewarn.sources.slurmrestd.values import Record, as_number
+
+_state, _live_state, _exit = state("state"), state("job_state"), exit_status("exit_code")
+
+
+def read_details(asker: Asker, asked: JobId) -> JobDetails:
+    """Each part where it can be had: from the controller, then from accounting."""
+    notes: list[str] = []
+    live = _one(asker, "slurm", asked, notes)
+    past = _one(asker, "slurmdb", asked, notes)
+    estimate = as_number(live.get("start_time")) if _live_state(live) == "PENDING" else None
+    script = past.get("script")
+    return JobDetails(
+        outputs=_outputs(live, past),
+        script=script if isinstance(script, str) and script.startswith("#!") else None,
+        start_estimate=int(estimate) if estimate else None,  # 0: there is none yet
+        steps=tuple(_step(step) for step in past.get("steps") or ()),
+        notes=tuple(notes),
+    )
+
+
+def _one(asker: Asker, area: str, asked: JobId, notes: list[str]) -> Record:
+    """The job's newest record, of an array its task; nothing where nobody knows it."""
+    try:
+        jobs = asker.said(area, f"job/{asked.number}").get("jobs") or []
+    except SchedulerError as error:
+        if not (isinstance(error, RefusedError) and error.code == UNKNOWN_JOB):
+            whom = "the controller" if area == "slurm" else "accounting"
+            notes.append(f"{whom} could not be asked: {error}")
+        return {}
+    fitting = [job for job in jobs if isinstance(job, dict) and _fits(job, area, asked)]
+    return fitting[-1] if fitting else {}
+
+
+def _fits(job: Record, area: str, asked: JobId) -> bool:
+    if asked.task is None:
+        return True
+    array: Any = job.get("array") or {}
+    task = as_number(job.get("array_task_id") if area == "slurm" else array.get("task_id"))
+    return task is None or int(task) == asked.task
+
+
+def _outputs(live: Record, past: Record) -> tuple[str, ...]:
+    found = []
+    for places in (
+        ("stderr_expanded", "standard_error", "stderr"),
+        ("stdout_expanded", "standard_output", "stdout"),
+    ):
+        paths = (record.get(place) for record in (live, past) for place in places)
+        path = next((path for path in paths if isinstance(path, str) and path), None)
+        if path is not None:
+            found.append(path)
+    return tuple(dict.fromkeys(found))
+
+
+def _step(step: Record) -> StepRecord:
+    about = step.get("step") or {}
+    name, ident = str(about.get("name") or ""), str(about.get("id") or "")
+    try:
+        code, signal = _exit(step)
+    except ValueError:
+        code = signal = None
+    short = ident.rpartition(".")[2] or name  # 21.batch, and before v0.0.39 batch
+    nodes = (step.get("nodes") or {}).get("range")
+    return StepRecord(
+        name=short,
+        state=_state(step),
+        exit_code=code,
+        exit_signal=signal,
+        nodes=nodes or None,
+        command=name if name and name != short else None,
+    )

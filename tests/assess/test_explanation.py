@@ -1,0 +1,178 @@
+"""Reasons: every column has one kind of evidence, the weights add up, the words fit the values."""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from forewarn.assess.assessment import Reason
+from forewarn.assess.explanation import EVERYTHING_ELSE, reasons, waterfall_svg
+from forewarn.assess.explanation.groups import Group, group_of, resolved
+from forewarn.assess.explanation.sentences import CROWD, sentence
+from forewarn.features.kernel.layout import FEATURES
+from forewarn.learn.bundle import Bundle
+from forewarn.learn.encoders import CATEGORIES
+from forewarn.learn.table import POSTHOC, Table
+
+COLUMNS = [
+    *(feature.name for feature in FEATURES),
+    *POSTHOC,
+    *{field for fields in CATEGORIES.values() for field in fields},
+    *("profile_0", "profile_12"),
+]
+
+
+def values_of(table: Table, row: int) -> dict[str, float]:
+    return dict(zip(table.names, table.values[row].tolist(), strict=True))
+
+
+def test_every_column_is_of_one_kind_of_evidence() -> None:
+    for column in COLUMNS:
+        assert isinstance(group_of(column), Group)
+    with pytest.raises(KeyError, match="no rule"):
+        group_of("something_new")
+
+
+@pytest.mark.parametrize(
+    ("column", "group"),
+    [
+        ("user_request_streak", Group.REQUEST),
+        ("user_name_request_rate3", Group.REQUEST),
+        ("backoff_name_15", Group.NAME),
+        ("user_rate15", Group.USER),
+        ("context_user_outcomes", Group.USER),
+        ("user_name_request_in_flight", Group.IN_FLIGHT),
+        ("user_name_limit_fail_ratio", Group.TIME_LIMIT),
+        ("user_memory15", Group.MEMORY),
+        ("nodes_given", Group.SIZE),
+        ("node_seen", Group.NODES),
+        ("partition", Group.PARTITION),
+        ("partition_running_cpus", Group.QUEUE),
+        ("partition_rate3", Group.PARTITION),
+        ("script_last", Group.OTHERS),
+        ("name_rate3", Group.OTHERS),
+        ("online_states", Group.LEARNT),
+        ("user_ended_since_submit", Group.USER),
+    ],
+)
+def test_kinds_of_evidence(column: str, group: Group) -> None:
+    assert group_of(column) is group
+
+
+def test_the_online_regression_is_told_with_what_it_rests_on() -> None:
+    counts = {"user_request_ended": 3.0, "user_name_ended": 5.0, "user_ended": 9.0}
+    assert resolved(Group.LEARNT, counts) is Group.REQUEST
+    assert resolved(Group.LEARNT, counts | {"user_request_ended": math.nan}) is Group.NAME
+    assert resolved(Group.LEARNT, {}) is Group.OTHERS
+    assert resolved(Group.MEMORY, counts) is Group.MEMORY
+
+
+def test_reasons_add_up(table: Table, bundle: Bundle) -> None:
+    rows = np.flatnonzero(table.labelled)[-400::20]
+    matrix = bundle.assembly.matrix(table, rows)
+    contributions, margins, risk = (
+        bundle.contributions(matrix),
+        bundle.margins(matrix),
+        bundle.probability(matrix),
+    )
+    for place, row in enumerate(rows):
+        made = reasons(bundle, matrix, values_of(table, row), row=place)
+        weights = [reason.weight for reason in made]
+        assert sum(weights) == pytest.approx(contributions[place, :-1].sum(), abs=1e-9)
+        assert sum(weights) == pytest.approx(margins[place] - contributions[place, -1], abs=1e-4)
+        named = [reason for reason in made if reason.group != EVERYTHING_ELSE]
+        assert len(named) <= 5
+        assert [abs(r.weight) for r in named] == sorted((abs(r.weight) for r in named), reverse=True)
+        assert made[-1].risk_after == pytest.approx(risk[place], abs=1e-4)
+        for before, after in pairwise(made):
+            assert before.risk_after == after.risk_before
+        told = [name for reason in made for name in reason.features]
+        assert len(told) == len(set(told)), "no column twice"
+        assert not any(re.search(r"[a-z]_[a-z]|\bnan\b|\bNone\b", reason.what) for reason in made)
+
+
+def test_both_directions_are_told(table: Table, bundle: Bundle) -> None:
+    rows = np.flatnonzero(table.labelled)[-400:]
+    matrix = bundle.assembly.matrix(table, rows)
+    signs = [
+        {
+            math.copysign(1, reason.weight)
+            for reason in reasons(bundle, matrix, values_of(table, row), row=place)
+        }
+        for place, row in enumerate(rows[:40])
+    ]
+    assert {1.0, -1.0} in signs
+
+
+def test_a_model_for_start(start_table: Table) -> None:
+    values = {"node_rate_max": 0.42, "node_since_fail": 90.0, "wait": 7200.0}
+    assert "42 % of the last jobs failed" in sentence(Group.NODES, values)
+    assert "1.5 minutes ago" in sentence(Group.NODES, values)
+    assert "it waited 2 hours" in sentence(Group.QUEUE, values)
+    assert set(map(group_of, start_table.names)) >= {Group.NODES, Group.QUEUE}
+
+
+@pytest.mark.parametrize("group", [group for group in Group if group is not Group.LEARNT])
+@pytest.mark.parametrize("value", [math.nan, 0.0, 1.0, -3.0, 60.0])
+def test_any_values_make_a_sentence(group: Group, value: float) -> None:
+    made = sentence(group, {column: value for column in COLUMNS if column != "weekday"} | {"weekday": 2.0})
+    assert made
+    assert "nan" not in made
+    assert sentence(group, {})
+
+
+def test_words_of_the_user_s_history() -> None:
+    values = {
+        "user_request_streak": 4.0,
+        "user_request_ended": 9.0,
+        "user_request_rate15": 0.6,
+        "user_request_since_end": 3600.0,
+    }
+    assert sentence(Group.REQUEST, values) == (
+        "your last 4 jobs with this request failed; of about the last 9, 60 % failed; "
+        "the last ended 1 hour ago"
+    )
+    assert sentence(Group.REQUEST, values, whose="ann's").startswith("ann's last 4 jobs")
+    assert sentence(Group.REQUEST, {}) == "the first of your jobs with this request"
+
+
+def test_words_of_limits() -> None:
+    values = {"time_limit": 3600.0, "user_request_limit_ratio": -1.0, "user_request_limit15": 0.5}
+    assert sentence(Group.TIME_LIMIT, values) == (
+        "a time limit of 1 hour, half what your jobs with this request ran, about 2 hours, "
+        "50 % of your last jobs with this request ran to their limit"
+    )
+    values = {"memory": 8.0 * 2**30, "user_memory_ratio": 3.0}
+    assert sentence(Group.MEMORY, values) == "8 GiB of memory in all, 8 times what your jobs used for a task"
+
+
+def test_others_are_told_in_aggregate_only() -> None:
+    few = {"script_rate100": 1.0, "script_ended": CROWD - 1.0}
+    assert "%" not in sentence(Group.OTHERS, few)
+    assert "100 % of those with this script" in sentence(Group.OTHERS, few | {"script_ended": CROWD})
+
+
+def test_the_waterfall_is_a_figure() -> None:
+    made = [
+        Reason(
+            what="your last 4 jobs <failed> & so on " * 12,
+            group="a",
+            weight=2.0,
+            risk_before=0.1,
+            risk_after=0.5,
+        ),
+        Reason(what="memory", group="b", weight=-0.5, risk_before=0.5, risk_after=0.4),
+    ]
+    figure = waterfall_svg(made)
+    root = ElementTree.fromstring(figure)
+    texts = ["".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"+40", "-10", "this job", "40 %"} <= set(texts)
+    bars = [bar.get("class") for bar in root.iter("{http://www.w3.org/2000/svg}rect")]
+    assert bars == ["back", "end", "up", "down", "end"]
+    with pytest.raises(ValueError, match="at least one"):
+        waterfall_svg([])

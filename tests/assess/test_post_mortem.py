@@ -1,0 +1,457 @@
+"""Why a job failed or waits: the cause follows from record, surroundings and log, and says how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.assess.post_mortem import Confidence, PostMortem, explain
+from forewarn.assess.post_mortem.finding import find_job
+from forewarn.assess.post_mortem.log_paths import filled, log_paths
+from forewarn.assess.post_mortem.pending_reasons import in_words
+from forewarn.assess.post_mortem.pending_table import REASONS
+from forewarn.errors import UnreachableError, UsageError
+from forewarn.job.columns import to_frame
+from forewarn.job.record import Job, Node, Observation
+from forewarn.sources.live import JobDetails, StepRecord
+from forewarn.store.base import Store
+from forewarn.store.embedded import open_store
+from tests.operate.fake_scheduler import FakeScheduler, FakeTime
+from tests.operate.fake_scheduler import job as row
+
+GIB = 1 << 30
+NOW = 1_700_000_000
+
+
+def job(number: object = 7, **fields: Any) -> Job:
+    usual: dict[str, Any] = {
+        "cluster": "c",
+        "job_id": str(number),
+        "submit": NOW,
+        "user": "ann",
+        "name": "fit",
+        "nodes": "n1",
+        "start": NOW + 60,
+        "end": NOW + 660,
+        "time_limit": 3600,
+        "state": "FAILED",
+        "outcome": "failed",
+        "exit_code": 1,
+        "exit_signal": 0,
+        "memory_asked": 4 * GIB,
+        "memory_per": "node",
+        "nodes_given": 1,
+    }
+    return Job(**(usual | fields))
+
+
+def ended(state: str, outcome: str, **fields: Any) -> Job:
+    return job(state=state, outcome=outcome, **fields)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / "store") as opened:
+        yield opened
+
+
+def keep(store: Store, *records: Job | Node, seen_at: int | None = None) -> None:
+    seen: dict[str, list[Observation]] = {"job": [], "node": []}
+    for record in records:
+        kind = "job" if isinstance(record, Job) else "node"
+        at = seen_at or (record.end if isinstance(record, Job) and record.end else NOW)
+        seen[kind].append(Observation(seen_at=at, source="test", reconstructed=kind == "job", record=record))
+    with store.writing() as writer:
+        for kind, found in seen.items():
+            writer.observe(kind, to_frame(found, kind))
+
+
+# --- the record -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "family", "confidence"),
+    [
+        (
+            {"state": "OUT_OF_MEMORY", "outcome": "out_of_memory", "exit_code": 0, "exit_signal": 125},
+            "out_of_memory",
+            Confidence.CERTAIN,
+        ),
+        (
+            {"state": "TIMEOUT", "outcome": "timeout", "exit_code": 0, "end": NOW + 3690},
+            "time_limit",
+            Confidence.CERTAIN,
+        ),
+        ({"state": "NODE_FAIL", "outcome": "node_fail"}, "node_failure", Confidence.CERTAIN),
+        ({"state": "PREEMPTED", "outcome": "preempted"}, "preempted", Confidence.CERTAIN),
+        ({"state": "DEADLINE", "outcome": "deadline", "start": None}, "deadline", Confidence.CERTAIN),
+        (
+            {"state": "CANCELLED", "outcome": "cancelled", "cancelled_by": "ann"},
+            "cancelled",
+            Confidence.CERTAIN,
+        ),
+        (
+            {"state": "CANCELLED", "outcome": "cancelled", "end": NOW + 60 + 3600},
+            "time_limit",
+            Confidence.VERY_LIKELY,
+        ),
+        (
+            {
+                "state": "CANCELLED",
+                "outcome": "cancelled",
+                "start": None,
+                "reason": "DependencyNeverSatisfied",
+            },
+            "dependency",
+            Confidence.CERTAIN,
+        ),
+        ({"exit_code": 139}, "crash", Confidence.VERY_LIKELY),
+        ({"exit_code": 0, "exit_signal": 11}, "crash", Confidence.VERY_LIKELY),
+        ({"exit_code": 127}, "command_missing", Confidence.LIKELY),
+        ({"exit_code": 126}, "not_executable", Confidence.LIKELY),
+        ({"exit_code": 107}, "file_system", Confidence.LIKELY),
+        (
+            {"exit_code": 0, "exit_signal": 53, "reason": "RaisedSignal:53(Real-time_signal_19)"},
+            "launch",
+            Confidence.CERTAIN,
+        ),
+        ({"exit_code": 137, "max_memory": 4 * GIB}, "out_of_memory", Confidence.VERY_LIKELY),
+        ({"exit_code": 137}, "out_of_memory", Confidence.LIKELY),
+        ({"exit_code": 1}, None, Confidence.UNKNOWN),
+        ({"exit_code": 2}, "usage", Confidence.POSSIBLE),
+        ({"exit_code": None, "exit_signal": None}, None, Confidence.UNKNOWN),
+    ],
+)
+def test_the_record_alone(fields: dict[str, Any], family: str | None, confidence: Confidence) -> None:
+    said = explain(job(**fields))
+    assert (said.family, said.confidence) == (family, confidence), said.cause
+    assert said.what_to_do
+    assert said.phase == "ended"
+
+
+def test_what_is_not_known_is_not_made_up() -> None:
+    said = explain(job(end=NOW + 65))
+    assert said.family is None
+    assert "only its output can tell" in said.cause
+    assert "failed within 5 seconds" in said.cause
+    assert said.kind == "user"
+
+
+def test_a_completed_job_did_not_fail() -> None:
+    said = explain(ended("COMPLETED", "completed", exit_code=0))
+    assert said.cause == "It did not fail: Slurm calls it completed"
+    assert said.what_to_do == ()
+
+
+def test_advice_has_the_job_s_own_numbers() -> None:
+    said = explain(ended("OUT_OF_MEMORY", "out_of_memory", exit_signal=125, max_memory=4 * GIB))
+    assert "`#SBATCH --mem=8G`" in said.what_to_do[0]
+    said = explain(ended("TIMEOUT", "timeout", end=NOW + 60 + 3600))
+    assert "`#SBATCH --time=02:00:00`" in said.what_to_do[0]
+    assert "`#SBATCH --exclude=n1`" in explain(ended("NODE_FAIL", "node_fail")).what_to_do[0]
+
+
+def test_idle_cpus_are_noticed() -> None:
+    said = explain(ended("TIMEOUT", "timeout", end=NOW + 3660, cpus_given=8, cpu_time=20.0))
+    assert any("busy <1 %" in fact.what for fact in said.evidence)
+
+
+def test_steps_tell_more_than_the_script() -> None:
+    steps = (
+        StepRecord(name="batch", state="FAILED", exit_code=1, exit_signal=0),
+        StepRecord(
+            name="0", state="OUT_OF_MEMORY", exit_code=0, exit_signal=125, nodes="n1", command="solver"
+        ),
+        StepRecord(name="1", state="COMPLETED", exit_code=0, exit_signal=0),
+    )
+    said = explain(job(), details=JobDetails(steps=steps))
+    assert (said.family, said.confidence) == ("out_of_memory", Confidence.VERY_LIKELY)
+    assert any("step 0 (solver) is OUT_OF_MEMORY" in fact.what for fact in said.evidence)
+
+
+# --- the log --------------------------------------------------------------------------------------------
+
+
+def with_log(tmp_path: Path, text: str, **fields: Any) -> PostMortem:
+    (tmp_path / "slurm-7.out").write_text(text)
+    return explain(job(work_dir=str(tmp_path), **fields))
+
+
+def test_the_log_says_what_it_was(tmp_path: Path) -> None:
+    after = "srun: error: n1: task 0: Exited with exit code 1\n"
+    said = with_log(tmp_path, f"hello\nModuleNotFoundError: No module named 'torch'\n{after}")
+    assert (said.family, said.confidence) == ("python_package", Confidence.VERY_LIKELY)
+    assert "Python does not find the package torch" in said.cause
+    assert [(line.line, line.follow_up) for line in said.log] == [(2, False), (3, True)]
+    assert said.logs[0].read
+
+
+def test_a_log_and_an_exit_code_that_agree_are_surer(tmp_path: Path) -> None:
+    text = "slurm_script: line 7: samtools: command not found\n"
+    assert with_log(tmp_path, text, exit_code=1).confidence is Confidence.LIKELY
+    assert with_log(tmp_path, text, exit_code=127).confidence is Confidence.VERY_LIKELY
+
+
+def test_a_warning_does_not_outweigh_the_scheduler(tmp_path: Path) -> None:
+    text = "rm: cannot remove 'old': No such file or directory\nworking\n"
+    said = with_log(tmp_path, text, state="TIMEOUT", outcome="timeout", end=NOW + 3700, exit_code=0)
+    assert said.family == "time_limit"
+
+
+def test_completed_with_an_error_in_the_log(tmp_path: Path) -> None:
+    said = with_log(
+        tmp_path,
+        "FileNotFoundError: [Errno 2] No such file: 'a'\n",
+        state="COMPLETED",
+        outcome="completed",
+        exit_code=0,
+    )
+    assert "but its log has an error" in said.cause
+    assert said.confidence is Confidence.POSSIBLE
+    assert "set -e" in said.what_to_do[0]
+
+
+def test_where_it_looked_is_told(tmp_path: Path) -> None:
+    said = explain(job(work_dir=str(tmp_path)))
+    assert [(file.path, file.read) for file in said.logs] == [(str(tmp_path / "slurm-7.out"), False)]
+    assert said.logs[0].why_not == "no such file or directory"
+
+
+def test_a_log_that_is_named_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        explain(job(), log=tmp_path / "nothing")
+
+
+def test_output_and_error_in_one_file_are_read_once(tmp_path: Path) -> None:
+    (tmp_path / "a.out").write_text("MemoryError\n")
+    (tmp_path / "a.err").symlink_to(tmp_path / "a.out")
+    details = JobDetails(outputs=(str(tmp_path / "a.err"), str(tmp_path / "a.out")))
+    assert len(explain(job(), details=details).log) == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "script", "expected"),
+    [
+        ({}, None, ["/w/slurm-7.out"]),
+        ({"job_id": "5_3", "array_job_id": 5, "array_task_id": 3, "raw_id": 9}, None, ["/w/slurm-5_3.out"]),
+        (
+            {},
+            "#!/bin/bash\n#SBATCH -o out/%x-%j.log -e /e/%u.%N.err\nsrun x\n",
+            ["/e/ann.n1.err", "/w/out/fit-7.log"],
+        ),
+        ({}, "#!/bin/bash\n#SBATCH --output=a.log\nsrun -o b.log x\n#SBATCH -o late\n", ["/w/a.log"]),
+        ({"submit_line": "sbatch --output c.log job.sh"}, "#!/bin/bash\n#SBATCH -o a.log\n", ["/w/c.log"]),
+        ({"submit_line": "sbatch -oc%%d.log job.sh"}, None, ["/w/c%d.log"]),
+        ({"submit_line": "sbatch -o '/dev/null' job.sh"}, None, []),
+        ({"work_dir": None}, None, []),
+        ({"submit_line": "sbatch -o 'broken job.sh"}, None, ["/w/'broken"]),
+    ],
+)
+def test_where_the_output_is(fields: dict[str, Any], script: str | None, expected: list[str]) -> None:
+    assert [str(path) for path in log_paths(job(**({"work_dir": "/w"} | fields)), script=script)] == expected
+
+
+def test_what_slurm_tells_of_the_output_wins() -> None:
+    told = ["", "/w/%x.%A_%a.out", "/w/%x.%A_%a.out"]
+    assert [str(p) for p in log_paths(job(work_dir="/w"), told=told, script="#SBATCH -o x")] == [
+        "/w/fit.7_4294967294.out"
+    ]
+    assert filled("\\%j.out", job()) == "%j.out"
+
+
+# --- surroundings ---------------------------------------------------------------------------------------
+
+
+def test_a_node_that_went_down(store: Store) -> None:
+    broken = Node(cluster="c", name="n1", state="DOWN", reason="Not responding", reason_at=NOW + 650)
+    keep(store, broken, Node(cluster="c", name="n2", state="DOWN", reason_at=NOW + 650), seen_at=NOW + 660)
+    said = explain(job(), store)
+    assert (said.family, said.confidence) == ("node_failure", Confidence.VERY_LIKELY)
+    assert any("n1 became DOWN" in fact.what and "Not responding" in fact.what for fact in said.evidence)
+    assert not any("n2" in fact.what for fact in said.evidence)
+
+
+def test_a_node_that_booted_again(store: Store) -> None:
+    keep(store, Node(cluster="c", name="n1", state="IDLE", boot=NOW + 700), seen_at=NOW + 90_000)
+    assert "booted again" in explain(job(), store).cause
+
+
+def test_a_node_that_went_down_on_another_day(store: Store) -> None:
+    broken = Node(cluster="c", name="n1", state="DOWN", reason="disk", reason_at=NOW - 5000, boot=NOW - 9000)
+    keep(store, broken, seen_at=NOW - 5000)
+    assert explain(job(), store).family is None
+
+
+def others(count: int, users: int, *, at: int, outcome: str = "failed", nodes: str = "n9") -> list[Job]:
+    return [
+        job(
+            1000 + at % 997 * 50 + n,
+            user=f"u{n % users}",
+            end=at,
+            outcome=outcome,
+            nodes=nodes,
+            submit=NOW - n,
+        )
+        for n in range(count)
+    ]
+
+
+def test_an_outage_is_nobody_s_fault(store: Store) -> None:
+    keep(store, *others(12, 5, at=NOW + 655))
+    said = explain(job(), store)
+    assert said.family == "outage"
+    (fact,) = [fact for fact in said.evidence if fact.source == "cluster"]
+    assert "12 jobs of 5 other users" in fact.what
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        others(12, 1, at=NOW + 655),  # one user's array
+        others(12, 5, at=NOW + 655, outcome="completed"),
+        others(12, 5, at=NOW + 655 - 3000),
+        [one for minute in range(0, 80000, 300) for one in others(6, 5, at=NOW + 655 - minute)],  # as always
+    ],
+)
+def test_no_outage(store: Store, ends: list[Job]) -> None:
+    keep(store, *ends)
+    assert explain(job(), store).family is None
+
+
+def test_others_on_the_same_node_are_counted_and_not_named(store: Store) -> None:
+    keep(store, *others(6, 3, at=NOW + 400, nodes="n[1-2]"))
+    said = explain(job(), store)
+    (fact,) = [fact for fact in said.evidence if "same nodes" in fact.what]
+    assert "6 of 6 other jobs" in fact.what
+    assert "u0" not in str(said.to_json())
+
+
+# --- jobs that have not ended ---------------------------------------------------------------------------
+
+
+def waiting(reason: str | None) -> Job:
+    return job(state="PENDING", outcome=None, start=None, end=None, nodes=None, exit_code=None, reason=reason)
+
+
+def test_a_job_that_waits() -> None:
+    said = explain(waiting("Priority"), details=JobDetails(start_estimate=NOW + 9000), now=NOW + 1800)
+    assert said.phase == "pending"
+    assert said.cause == "The job waits: jobs of higher priority are before it"
+    assert said.start_estimate == NOW + 9000
+    assert any("Slurm's own estimate" in fact.what and "in 2 hours" in fact.what for fact in said.evidence)
+    assert any("waited for 30 minutes" in fact.what for fact in said.evidence)
+
+
+def test_an_estimate_that_has_passed_is_none() -> None:
+    said = explain(waiting("Resources"), details=JobDetails(start_estimate=NOW), now=NOW + 1800)
+    assert said.start_estimate is None
+
+
+@pytest.mark.parametrize("reason", list(REASONS))
+def test_every_reason_has_words(reason: str) -> None:
+    said = explain(waiting(reason), now=NOW)
+    assert "Slurm says" not in said.cause
+    assert "JOBID" not in str(said.what_to_do)
+
+
+@pytest.mark.parametrize(
+    ("reason", "words", "never"),
+    [
+        ("QOSMaxJobsPerUserLimit", "its QOS lets a user have only so many jobs at once", False),
+        ("AssocGrpCPUMinutesLimit", "CPU minutes, and they are used up", False),
+        ("AssocGrpNodeLimit", "its account together may have only so many nodes at once", False),
+        ("AssocMaxJobsLimit", "its account lets a user have only so many jobs at once", False),
+        ("QOSGrpGRES", "its QOS together may have only so many GPUs or other devices at once", False),
+        ("QOSMaxWallDurationPerJobLimit", "it will not start like this", True),
+        ("QOSMaxMemoryPerUser", "only so much memory at once", False),
+        ("MaxJobsPerAccount", "a limit lets an account have only so many jobs at once", False),
+        ("QOSMinGRES", "wants more GPUs", True),
+        ("ReqNodeNotAvail, UnavailableNodes:n[1-3]", "(n[1-3])", False),
+        (
+            "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
+            "are down",
+            False,
+        ),
+        ("SomethingNew_in_Slurm", "Slurm says: SomethingNew in Slurm", False),
+        ("", "gives no reason", False),
+    ],
+)
+def test_reasons(reason: str, words: str, never: bool) -> None:
+    said = in_words(reason)
+    assert words in said.words
+    assert said.never is never
+
+
+def test_a_job_that_runs(tmp_path: Path) -> None:
+    running = job(state="RUNNING", outcome=None, end=None, exit_code=None, work_dir=str(tmp_path))
+    said = explain(running, now=NOW + 60 + 1800, risk=0.42)
+    assert (said.phase, said.cause, said.risk) == ("running", "The job runs", 0.42)
+    assert any("30 minutes of the 1 hour that it may (50 %)" in fact.what for fact in said.evidence)
+    assert any("42 %" in fact.what for fact in said.evidence)
+    (tmp_path / "slurm-7.out").write_text("CUDA error: out of memory\n")
+    assert "its log has an error" in explain(running, now=NOW + 1800).cause
+
+
+# --- which job is meant ---------------------------------------------------------------------------------
+
+
+def test_the_store_is_asked_first(store: Store) -> None:
+    keep(store, job(7))
+    scheduler = FakeScheduler(FakeTime())
+    assert find_job("7", store, scheduler).job == job(7)
+    assert scheduler.calls == ["details 7"], "an ended job does not change"
+
+
+def test_slurm_knows_what_the_store_does_not(store: Store) -> None:
+    scheduler = FakeScheduler(FakeTime(), live=[row(8, NOW, reason="Priority")])
+    assert find_job("8", store, scheduler).job.reason == "Priority"
+    with pytest.raises(UsageError, match="no job 9 in the store or in Slurm"):
+        find_job("9", store, scheduler)
+
+
+def test_slurm_that_is_away_is_no_end(store: Store) -> None:
+    keep(store, waiting("Priority"))
+    scheduler = FakeScheduler(FakeTime())
+    scheduler.goes("slurmctld")
+    found = find_job("7", store, scheduler)
+    assert found.job.state == "PENDING"
+    assert "could not be asked" in found.notes[0]
+    scheduler.away["slurmctld"] = UnreachableError("no socket")
+    with pytest.raises(UsageError, match="no socket"):
+        find_job("99", store, scheduler)
+
+
+def test_of_an_array_the_task_that_failed(store: Store) -> None:
+    keep(
+        store,
+        *(
+            job(
+                f"5_{task}",
+                array_job_id=5,
+                array_task_id=task,
+                outcome="failed" if task == 2 else "completed",
+            )
+            for task in range(4)
+        ),
+    )
+    found = find_job("5", store, None)
+    assert found.job.job_id == "5_2"
+    assert "of 4 of them 1 did not go well" in found.notes[0]
+    assert find_job("5_1", store, None).job.outcome == "completed"
+
+
+def test_of_a_requeued_job_the_last_run(store: Store) -> None:
+    keep(store, job(7, outcome="preempted"), job(7, submit=NOW + 5000, start=NOW + 5001, end=NOW + 5002))
+    found = find_job("7", store, None)
+    assert found.job.submit == NOW + 5000
+    assert "requeued" in found.notes[0]
+
+
+def test_the_same_id_on_two_clusters(store: Store) -> None:
+    keep(store, job(7), job(7, cluster="d"))
+    with pytest.raises(UsageError, match="choose one with -M"):
+        find_job("7", store, None)
+    assert find_job("7", store, None, cluster="d").job.cluster == "d"

@@ -1,0 +1,91 @@
+"""Similar jobs: the user's own, earlier, the most alike first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.assess.similar import similar_jobs, similarity
+from forewarn.job.columns import to_frame
+from forewarn.job.record import Job, Observation
+from forewarn.store.base import Store
+from forewarn.store.embedded import open_store
+
+GIB = 1 << 30
+NOW = 1_700_000_000
+
+
+def job(number: int, **fields: Any) -> Job:
+    usual = {
+        "user": "ann", "name": f"fit_{number:03}", "work_dir": "/home/ann/fit", "partition": "main",
+        "cpus_asked": 4, "nodes_asked": 1, "memory_asked": 8 * GIB, "memory_per": "node", "time_limit": 3600,
+        "start": NOW + 10 * number, "end": NOW + 10 * number + 600, "outcome": "completed",
+    }  # fmt: skip
+    return Job(**({"cluster": "c", "job_id": str(number), "submit": NOW + 10 * number} | usual | fields))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / "home") as opened:
+        yield opened
+
+
+def keep(store: Store, *jobs: Job) -> None:
+    seen = [
+        Observation(seen_at=one.end or one.submit, source="test", reconstructed=True, record=one)
+        for one in jobs
+    ]
+    with store.writing() as writer:
+        writer.observe("job", to_frame(seen))
+
+
+def test_the_user_s_own_jobs_and_no_others(store: Store) -> None:
+    keep(
+        store,
+        job(1, outcome="out_of_memory"),
+        job(2, outcome="failed", memory_asked=16 * GIB),
+        job(3, user="bob", outcome="failed"),
+        job(4, name="other", work_dir="/scratch", outcome="failed"),
+        job(5, outcome=None, end=None),
+    )
+    found = similar_jobs(store, job(9, submit=NOW + 86_400))
+    assert [one.job_id for one in found.jobs] == ["1", "2"]
+    assert found.jobs[0].similarity == 1.0
+    assert found.jobs[1].differs == ("16 GiB instead of 8 GiB",)
+    assert found.jobs[0].run_time == 600
+    assert found.tally == "of your 2 most similar jobs 2 failed, 1 of them out of memory"
+
+
+def test_what_was_not_known_then_does_not_count(store: Store) -> None:
+    keep(store, job(1, end=NOW + 50_000), job(2, end=NOW + 2_000))
+    asked = job(9, submit=NOW + 10_000)
+    assert [one.job_id for one in similar_jobs(store, asked).jobs] == ["2"]
+    assert {one.job_id for one in similar_jobs(store, asked, as_of=NOW + 99_999).jobs} == {"1", "2"}
+
+
+def test_jobs_of_years_ago_are_found(store: Store) -> None:
+    keep(store, job(1))
+    later = similar_jobs(store, job(9, submit=NOW + 9 * 365 * 86_400))
+    assert [one.job_id for one in later.jobs] == ["1"]
+
+
+def test_tasks_of_the_same_array_are_no_experience(store: Store) -> None:
+    keep(store, job(1, array_job_id=7), job(2, array_job_id=6))
+    asked = job(9, submit=NOW + 10_000, array_job_id=7)
+    assert [one.job_id for one in similar_jobs(store, asked).jobs] == ["2"]
+
+
+def test_nobody_s_job(store: Store) -> None:
+    keep(store, job(1, user=None))
+    assert similar_jobs(store, job(9, user=None, submit=NOW + 10_000)).tally is None
+
+
+def test_similarity() -> None:
+    one = job(1)
+    assert similarity(one, job(2)) == 1.0, "a number in the name is the run's"
+    assert similarity(one, job(2, cpus_asked=8)) > similarity(one, job(2, cpus_asked=64))
+    assert similarity(one, job(2, time_limit=None)) < 0.2
+    assert similarity(job(1, script_hash="a"), job(2, script_hash="b")) < 1.0
