@@ -28,11 +28,12 @@ def memory_of(part: Table, row: int) -> int | None:
 
 def run_time(foreseen: Foreseen, row: int, limit: int | None) -> RunTime | None:
     """How long one of the jobs will run, and the chance that it needs longer than a limit."""
-    if foreseen.run_time is None:
+    seconds = _quantiles(foreseen.run_time, row)
+    if seconds is None:
         return None
     over = None if limit is None else foreseen.over_limit(limit)
     return RunTime(
-        seconds=_quantiles(foreseen.run_time, row),
+        seconds=seconds,
         limit=limit,
         over_limit=None if over is None else float(over[row]),
         rests_on=foreseen.rests_on["run_time"],
@@ -50,16 +51,18 @@ def resources(
     request = foreseen.memory_quantile(enough)
     over = None if memory_asked is None else foreseen.over_memory(memory_asked)
     return Resources(
-        memory=foreseen.memory and _quantiles(foreseen.memory, row, units),
+        memory=_quantiles(foreseen.memory, row, units),
         memory_request=None if request is None else float(request[row]),
         memory_asked=memory_asked,
         over_memory=None if over is None else float(over[row]),
-        cpu_efficiency=foreseen.cpu_efficiency and _quantiles(foreseen.cpu_efficiency, row),
-        io_rate=foreseen.io_rate and _quantiles(foreseen.io_rate, row),
+        cpu_efficiency=_quantiles(foreseen.cpu_efficiency, row),
+        io_rate=_quantiles(foreseen.io_rate, row),
         rests_on=max(foreseen.rests_on.get(name, 0) for name in parts),
     )
 
 
-def _quantiles(told: Distributions, row: int, times: float = 1.0) -> Quantiles:
+def _quantiles(told: Distributions | None, row: int, times: float = 1.0) -> Quantiles | None:
+    if told is None:
+        return None
     low, median, high = (float(told.quantile(level)[row]) * times for level in LEVELS)
     return Quantiles(low=low, median=median, high=high)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,18 @@ class Distributions:
         part = np.clip((place - self.borders[after - 1]) / width, 0.0, 1.0)
         low, high = self.below[rows, after - 1], self.below[rows, after]
         return np.where(np.isnan(place), np.nan, 1.0 - self.levels(low + part * (high - low)))
+
+    def halving_beyond(self, limit: Floats) -> Distributions:
+        """The same, but of what is left at a job's limit half at most is left with every doubling after it.
+
+        Where limits are kept nobody has seen a job like it go on beyond, and trees that know nothing would
+        let it run as long as the longest job ever. Only for logarithmic scales.
+        """
+        plain = replace(self, levels=Levels.plain())
+        place = self.quantity.scaled(limit)[:, None]
+        left = plain.over(limit)[:, None] * np.exp2(np.minimum(place - self.borders, 0.0))
+        stays = np.where(self.borders > place, np.minimum(1.0 - self.below, left), 1.0 - self.below)
+        return replace(self, below=1.0 - stays)
 
     def said(self, value: Floats) -> Floats:
         """The chance that holds of staying at or below: of what came true, even if the levels hold."""

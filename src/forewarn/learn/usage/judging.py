@@ -34,7 +34,7 @@ def judge(usage: Usage, table: Table, cuts: Cuts, *, enough: float = ENOUGH) -> 
         rows = blocks(table, told[name], cuts)["test"]
         if not len(rows):
             continue
-        foreseen = usage.foresee(table.rows(rows))
+        foreseen = usage.foresee(table, rows)
         said: Distributions = getattr(foreseen, name)
         truth = Target(told[name].value[rows], told[name].exact[rows])
         rules = _rules(name, table, told[name], rows, cuts)

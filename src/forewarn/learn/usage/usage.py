@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.errors import BundleError, MissingExtraError
+from forewarn.learn.matrix import Rows
 from forewarn.learn.split import settled
 from forewarn.learn.table import Table
 from forewarn.learn.usage.foreseen import Distributions, Foreseen
+from forewarn.learn.usage.history import HISTORY, history, remembers
 from forewarn.learn.usage.levels import Levels
 from forewarn.learn.usage.quantities import (
     MADE_FROM,
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from forewarn.learn.usage.hazard import Example, Hazard
 
 FACTS = "usage.json"
+MOST_JOBS = 40_000  # the latest are learnt from: what is older tells less, and costs as much
+LIMIT = "time_limit"
+GRACE, SELDOM = 1.05, 0.03  # a limit is kept if only so few completed jobs ran longer than so many times it
 FEWEST = 200  # exact values below which nothing is learnt of a quantity
 Cuts = tuple[int, int, int]
 
@@ -46,13 +51,20 @@ class Part:
     hazard: Hazard
     levels: Levels
     jobs: int  # learnt from
+    limited: bool = False  # run time, on a cluster that stops jobs at their limit
+
+    @property
+    def remembers(self) -> bool:
+        """Whether it leans on what the user's earlier jobs used."""
+        return not set(HISTORY).isdisjoint((*self.columns, *self.anchors))
 
     def foresee(self, known: Mapping[str, NDArray[Any]], rows: int) -> Distributions:
         """The distributions of jobs of which these columns are known."""
         below = self.hazard.below(
             _stacked(known, self.columns, rows), _anchored(known, self.anchors, self.quantity, rows)
         )
-        return Distributions(self.quantity, self.hazard.borders, below, self.levels)
+        made = Distributions(self.quantity, self.hazard.borders, below, self.levels)
+        return made.halving_beyond(np.asarray(known[LIMIT], np.float64)) if self.limited else made
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +85,35 @@ class Usage:
         known = columns_of(table, features)
         parts = {}
         for name, target in targets(table).items():
-            made = _fit(QUANTITIES[name], target, table, known, cuts, seed, threads)
+            quantity, rows = QUANTITIES[name], _latest(blocks(table, target, cuts))
+            own = known
+            if any(feature.startswith("user_") for feature in features) and remembers(quantity, table):
+                own = known | history(table, target, np.unique(np.concatenate(list(rows.values()))))
+            made = _fit(quantity, target, own, rows, seed, threads)
             if made is not None:
                 parts[name] = made
         return cls(parts) if parts else None
 
-    def foresee(self, part: Table) -> Foreseen:
-        """What is foreseen of some jobs, as of the moment of the table's phase."""
-        names = {name for p in self.parts.values() for name in (*p.columns, *p.anchors)}
+    def foresee(self, table: Table, rows: Rows | None = None) -> Foreseen:
+        """What is foreseen of some jobs of a table (all, if none are named), as of their moment.
+
+        Most of what is needed is in their own rows. What CPU efficiency and I/O rate lean on, the same
+        user's earlier jobs, is taken from the other rows; without those they are told less sharply.
+        """
+        which = np.arange(len(table.values)) if rows is None else np.asarray(rows)
+        part = table.rows(which)
         derived = anchors(part)
-        known = {name: derived[name] if name in derived else part.column(name) for name in names}
-        said = {name: p.foresee(known, len(part.values)) for name, p in self.parts.items()}
+        told = targets(table) if any(p.remembers for p in self.parts.values()) else {}
+        said = {}
+        for name, p in self.parts.items():
+            own = history(table, told[name], which) if p.remembers else {}
+            remembered = {column: values[which] for column, values in own.items()}
+            known = {
+                column: derived[column] if column in derived else part.column(column)
+                for column in (*p.columns, *p.anchors, LIMIT)
+                if column not in remembered
+            }
+            said[name] = p.foresee(known | remembered, len(which))
         return Foreseen(
             **{name: said.get(name) for name in QUANTITIES},
             units_per_node=units_per_node(part),
@@ -98,6 +128,7 @@ class Usage:
                 "anchors": list(part.anchors),
                 "levels": part.levels.to_json(),
                 "jobs": part.jobs,
+                "limited": part.limited,
                 "hazard": part.hazard.save(folder / f"{name}.ubj"),
             }
             for name, part in self.parts.items()
@@ -114,7 +145,9 @@ class Usage:
                 columns, own = tuple(value["columns"]), tuple(value["anchors"])
                 hazard = _hazard().Hazard.load(folder, value["hazard"], len(columns) + 1 + len(own))
                 levels = Levels.from_json(value["levels"])
-                parts[name] = Part(QUANTITIES[name], columns, own, hazard, levels, int(value["jobs"]))
+                parts[name] = Part(
+                    QUANTITIES[name], columns, own, hazard, levels, int(value["jobs"]), bool(value["limited"])
+                )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise BundleError(f"{folder / FACTS} cannot be read: {error!r}; train again") from error
         return cls(parts)
@@ -145,22 +178,25 @@ def blocks(table: Table, target: Target, cuts: Cuts) -> dict[str, NDArray[np.int
     }
 
 
+def _latest(rows: Mapping[str, NDArray[np.int64]]) -> dict[str, NDArray[np.int64]]:
+    """Of each block what is learnt from."""
+    return {name: some[-MOST_JOBS:] for name, some in rows.items() if name != "test"}
+
+
 def _fit(
     quantity: Quantity,
     target: Target,
-    table: Table,
     known: Mapping[str, NDArray[Any]],
-    cuts: Cuts,
+    rows: Mapping[str, NDArray[np.int64]],
     seed: int,
     threads: int,
 ) -> Part | None:
-    rows = blocks(table, target, cuts)
     train = rows["train"]
     if target.exact[train].sum() < FEWEST or len(np.unique(target.value[train])) < 2:
         return None
     hazard = _hazard()
     names = tuple(known)
-    own = tuple(name for name in quantity.anchors if name in known and _says(known[name][train]))
+    own = tuple(name for name in (*quantity.anchors, *HISTORY) if name in known and _says(known[name][train]))
 
     def example(which: str, columns: tuple[str, ...]) -> Example:
         some = {name: known[name][rows[which]] for name in (*columns, *own)}
@@ -182,7 +218,14 @@ def _fit(
     value = target.value[rows["calibrate"]]
     levels = Levels.fit(unheld.said(value), later.exact)
     last, _ = fit(example("learnt", columns), None, rounds=rounds)
-    return Part(quantity, columns, own, last, levels, len(rows["learnt"]))
+    limited = quantity.name == "run_time" and LIMIT in known and _keeps_limits(target, known[LIMIT], train)
+    return Part(quantity, columns, own, last, levels, len(rows["learnt"]), limited)
+
+
+def _keeps_limits(target: Target, limit: NDArray[Any], rows: NDArray[np.int64]) -> bool:
+    """Whether jobs are stopped at their limit. On LANL-CM5 a third of the completed ones ran over it."""
+    ended = rows[target.exact[rows] & np.isfinite(limit[rows])]
+    return bool((target.value[ended] > GRACE * limit[ended]).mean() < SELDOM) if len(ended) else False
 
 
 def _says(column: NDArray[Any]) -> bool:

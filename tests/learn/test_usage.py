@@ -1,0 +1,371 @@
+"""Usage: quantiles hold of what was censored too, nothing knows the future, and it comes back from files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from forewarn.assess.usage import limit_of, memory_of, resources, run_time
+from forewarn.errors import BundleError
+from forewarn.features.kernel import layout as L  # noqa: N812
+from forewarn.learn.bundle import USAGE, Bundle
+from forewarn.learn.manifest import MANIFEST
+from forewarn.learn.split import split
+from forewarn.learn.table import Table
+from forewarn.learn.usage import Usage
+from forewarn.learn.usage.baselines import codes, last_two, medians, most_similar
+from forewarn.learn.usage.judging import judge
+from forewarn.learn.usage.levels import Levels, below
+from forewarn.learn.usage.quantities import targets, unit_memory
+from forewarn.learn.usage.usage import FACTS, blocks
+from tests.learn.bundles import tiny_bundle
+
+NAMES = tuple(L.FEATURES[place].name for place in L.selected("submit", "generic"))
+FEATURES = ("user_run_time", "time_limit", "cpus", "memory", "user_memory_ratio")
+GIB = float(1 << 30)
+LEVELS = np.array([0.1, 0.5, 0.9])
+
+
+def made(jobs: int = 6_000, seed: int = 0) -> tuple[Table, np.ndarray]:
+    """Jobs of a cluster where a third run into their limit, and how long they would have run."""
+    random = np.random.default_rng(seed)
+    usual = np.exp2(random.uniform(7, 14, jobs))
+    cpus = random.integers(1, 3, jobs)
+    needs = usual * np.exp2(random.normal(size=jobs) * np.where(cpus == 1, 0.3, 1.2))
+    limit = np.round(usual * np.exp2(random.uniform(-0.5, 2.5, jobs)))
+    ran = np.minimum(np.ceil(needs), limit).astype(np.int64)
+    submit = np.sort(random.integers(0, 10_000_000, jobs))
+    values = np.full((jobs, len(NAMES)), np.nan, np.float32)
+    for name, column in {"user_run_time": usual, "time_limit": limit, "cpus": cpus}.items():
+        values[:, NAMES.index(name)] = column
+    late = needs > limit
+    nothing = pl.lit(None, dtype=pl.Int64)
+    about = pl.DataFrame(
+        {
+            "job_id": [str(number) for number in range(jobs)],
+            "submit": submit,
+            "user": random.choice(["ann", "bob", "cy"], jobs),
+            "label": random.choice(["a", "b"], jobs),
+            "partition": ["p"] * jobs,
+            "qos": ["q"] * jobs,
+            "run_time": ran,
+            "time_limit": limit.astype(np.int64),
+            "outcome": np.where(late, "timeout", "completed"),
+            "cpus": cpus,
+        }
+    ).with_columns(
+        cpu_time=nothing, max_memory=nothing, io_bytes=nothing, cpus_used=nothing, start=pl.col("submit")
+    )
+    fails = late.astype(np.float64)
+    known = submit + ran
+    return Table("made", "submit", "papers", NAMES, values, fails, known, submit, about), needs
+
+
+def fitted(table: Table, features: tuple[str, ...] = FEATURES) -> Usage:
+    usage = Usage.fit(table, split(table).cuts, features, seed=0, threads=1)
+    assert usage is not None
+    return usage
+
+
+def held(usage: Usage, table: Table, needs: np.ndarray) -> list[float]:
+    """The share of test jobs that would have stayed at or below each quantile, had nothing stopped them."""
+    rows = np.flatnonzero(table.submit >= split(table).cuts[2])
+    said = usage.foresee(table, rows).run_time
+    assert said is not None
+    return [float((needs[rows] <= said.quantile(level)).mean()) for level in LEVELS]
+
+
+@pytest.fixture(scope="module")
+def world() -> tuple[Table, np.ndarray]:
+    return made()
+
+
+@pytest.fixture(scope="module")
+def usage(world: tuple[Table, np.ndarray]) -> Usage:
+    return fitted(world[0])
+
+
+@pytest.fixture(scope="module")
+def simulated(table: Table) -> Usage:
+    return fitted(table, tuple(name for name in table.names if not name.endswith("_ended")))
+
+
+def test_quantiles_hold_of_jobs_that_their_limit_stopped_too(
+    usage: Usage, world: tuple[Table, np.ndarray]
+) -> None:
+    assert held(usage, *world) == pytest.approx(LEVELS, abs=0.06)
+
+
+def test_without_the_jobs_that_were_cut_short_too_little_is_said(
+    usage: Usage, world: tuple[Table, np.ndarray]
+) -> None:
+    table, needs = world
+    blind = table.about.with_columns(run_time=pl.when(pl.col("outcome") == "completed").then("run_time"))
+    honest, dropped = held(usage, table, needs), held(fitted(replace(table, about=blind)), table, needs)
+    assert dropped[1] < honest[1] - 0.08
+    assert dropped[2] < 0.8 < honest[2]
+
+
+def test_the_spread_is_the_job_s_own(usage: Usage, world: tuple[Table, np.ndarray]) -> None:
+    table, _ = world
+    rows = np.flatnonzero(table.submit >= split(table).cuts[2])
+    said = usage.foresee(table, rows).run_time
+    assert said is not None
+    wide = np.log2(said.quantile(0.9) / said.quantile(0.1))
+    sure = table.column("cpus")[rows] == 1
+    assert np.median(wide[sure]) < 1.2 < 2 < np.median(wide[~sure])
+
+
+def test_chances_to_go_beyond_a_limit_come_true_and_fall_with_it(
+    usage: Usage, world: tuple[Table, np.ndarray]
+) -> None:
+    table, needs = world
+    rows = np.flatnonzero(table.submit >= split(table).cuts[2])
+    foreseen = usage.foresee(table, rows)
+    limit = table.column("time_limit")[rows].astype(np.float64)
+    for times in (0.5, 1.0, 2.0):
+        over = foreseen.over_limit(limit * times)
+        assert over is not None
+        assert over.mean() == pytest.approx((needs[rows] > limit * times).mean(), abs=0.05)
+    chances = np.stack([foreseen.run_time.over(at) for at in (1.0, 60.0, 3600.0, 1e5, 1e9)])  # type: ignore[union-attr]
+    assert (np.diff(chances, axis=0) <= 0).all()
+    assert foreseen.run_time is not None
+    median = foreseen.run_time.quantile(0.5)
+    assert np.median(foreseen.run_time.over(median)) == pytest.approx(0.5, abs=0.02)
+    assert np.isnan(foreseen.run_time.over(np.nan)).all()
+
+
+def test_beyond_a_limit_that_is_kept_half_of_what_is_left_ends_with_every_doubling(
+    usage: Usage, world: tuple[Table, np.ndarray]
+) -> None:
+    table, _ = world
+    assert usage.parts["run_time"].limited
+    said = usage.foresee(table, np.arange(500)).run_time
+    limit = table.column("time_limit")[:500].astype(np.float64)
+    assert said is not None
+    plain = replace(said, levels=Levels.plain())
+    room = limit * 4 < 2 ** said.borders[-1]
+    for times in (2.0, 4.0):
+        assert (plain.over(limit * times)[room] <= plain.over(limit)[room] / times + 0.03).all()
+    over = replace(
+        table,
+        about=table.about.with_columns(
+            run_time=pl.when(pl.int_range(pl.len()) % 5 == 0)
+            .then(pl.col("time_limit") * 2)
+            .otherwise("run_time"),
+            outcome=pl.lit("completed"),
+        ),
+    )
+    assert not fitted(over).parts["run_time"].limited
+
+
+def test_quantiles_never_cross_and_everything_is_foreseen_on_a_simulated_cluster(
+    simulated: Usage, table: Table
+) -> None:
+    foreseen = simulated.foresee(table, np.arange(4_000, 5_000))
+    assert set(simulated.parts) == {"run_time", "memory", "cpu_efficiency", "io_rate"}
+    for name in simulated.parts:
+        quantiles = np.stack([getattr(foreseen, name).quantile(level) for level in np.linspace(0, 1, 21)])
+        assert (np.diff(quantiles, axis=0) >= 0).all(), name
+        assert np.isfinite(quantiles).all()
+        assert (quantiles >= 0).all()
+
+
+def test_on_a_simulated_cluster_it_beats_what_was_asked_and_its_levels_hold(
+    simulated: Usage, table: Table
+) -> None:
+    found = judge(simulated, table, split(table).cuts)
+    for name in ("run_time", "memory"):
+        model, rules = found[name]["model"], found[name]["rules"]
+        assert model["mean_distance"] < min(
+            rules["asked"]["mean_distance"], rules["user_median"]["mean_distance"]
+        )
+        assert found[name]["coverage"]["0.9"] == pytest.approx(0.9, abs=0.1)
+    assert found["memory"]["requests"]["model"]["short"] < 0.15
+    assert found["memory"]["requests"]["model"]["wasted"] < found["memory"]["requests"]["asked"]["wasted"]
+    assert found["run_time"]["over_limit"]["roc_auc"] > 0.7
+
+
+def test_kaplan_and_meier_need_no_more_than_shares_where_all_is_exact() -> None:
+    values = np.random.default_rng(0).random(500)
+    told = below(values, np.ones(500, bool), LEVELS)
+    assert told == pytest.approx([(values <= level).mean() for level in LEVELS])
+
+
+def test_what_became_of_a_job_is_exact_or_a_lower_bound_or_nothing(table: Table) -> None:
+    found = targets(table)
+    outcome = table.about["outcome"].to_numpy()
+    ran, memory = found["run_time"], found["memory"]
+    assert ran.exact[outcome == "completed"].all()
+    stopped = outcome == "timeout"
+    assert stopped.any()
+    assert not ran.exact[stopped].any()
+    assert ran.known[stopped].all()
+    failed = (outcome == "failed") & (
+        table.about.select((pl.col("run_time") < pl.col("time_limit")).fill_null(True)).to_series().to_numpy()
+    )
+    assert failed.any()
+    assert not ran.known[failed].any()
+    killed = outcome == "out_of_memory"
+    assert killed.any()
+    assert not memory.exact[killed].any()
+    asked = unit_memory(table)[killed]
+    assert (memory.value[killed][np.isfinite(asked)] >= asked[np.isfinite(asked)]).all()
+
+
+Rule = Callable[[Table, np.ndarray, np.ndarray], np.ndarray]
+RULES: dict[str, Rule] = {
+    "median": lambda t, values, rows: medians(t, values, codes(t, "user"), rows),
+    "name": lambda t, values, rows: medians(t, values, codes(t, "user", "label"), rows),
+    "last two": lambda t, values, rows: last_two(t, values, codes(t, "user"), rows),
+    "similar": most_similar,
+}
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_no_rule_sees_the_future(rule: Rule, world: tuple[Table, np.ndarray]) -> None:
+    table = world[0].rows(np.arange(1_500))
+    values = table.about["run_time"].cast(pl.Float64).to_numpy()
+    cut = int(table.submit[900])
+    rows = np.flatnonzero(table.submit <= cut)
+    before = rule(table, values, rows)
+    assert np.isfinite(before).mean() > 0.9
+    later = table.known >= cut
+    assert (later & (table.submit <= cut)).any()
+    other = replace(table, known=np.where(later, table.known + 77_777, table.known))
+    np.testing.assert_array_equal(before, rule(other, np.where(later, 3.0, values), rows))
+    # The check can fail: values that were known are seen.
+    assert not np.array_equal(before, rule(table, np.where(later, values, 3.0), rows), equal_nan=True)
+
+
+def test_the_last_two_are_the_last_known_not_the_last_submitted() -> None:
+    table, _ = made(4)
+    table = replace(
+        table,
+        about=table.about.with_columns(user=pl.lit("ann"), submit=pl.Series([0, 1, 2, 100])),
+        moment=np.array([0, 1, 2, 100]),
+        known=np.array([90, 50, 100, 200]),
+    )
+    values = np.array([10.0, 20.0, 40.0, 80.0])
+    assert last_two(table, values, codes(table, "user"), np.array([3])).tolist() == [15.0]
+    assert medians(table, values, codes(table, "user"), np.array([0, 3]))[1] == 15.0
+    assert np.isnan(last_two(table, values, codes(table, "user"), np.array([0]))).all()
+
+
+def test_what_is_foreseen_of_a_job_rests_on_nothing_after_its_moment(simulated: Usage, table: Table) -> None:
+    rows = np.arange(2_000, 2_050)
+    cut = int(table.moment[rows].max())
+    later = table.known >= cut
+    about = table.about.with_columns(
+        cpu_time=pl.when(pl.Series(later)).then(1.0).otherwise("cpu_time"),
+        io_bytes=pl.when(pl.Series(later)).then(7).otherwise("io_bytes"),
+        outcome=pl.when(pl.Series(later)).then(pl.lit("completed")).otherwise("outcome"),
+    )
+    one, other = (simulated.foresee(t, rows) for t in (table, replace(table, about=about)))
+    for name in simulated.parts:
+        np.testing.assert_array_equal(getattr(one, name).below, getattr(other, name).below)
+
+
+def test_it_comes_back_from_files_and_equal_arguments_give_equal_ones(
+    usage: Usage, world: tuple[Table, np.ndarray], tmp_path: Path
+) -> None:
+    table, _ = world
+    for name, made_usage in (("one", usage), ("two", fitted(table))):
+        (tmp_path / name).mkdir()
+        made_usage.save(tmp_path / name)
+    files = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert files == ["run_time.ubj", FACTS]
+    for name in files:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    again = Usage.load(tmp_path / "one").foresee(table, np.arange(50))
+    here = usage.foresee(table, np.arange(50))
+    assert again.run_time is not None
+    assert here.run_time is not None
+    np.testing.assert_array_equal(again.run_time.below, here.run_time.below)
+    np.testing.assert_allclose(again.run_time.quantile(0.9), here.run_time.quantile(0.9), rtol=1e-4)
+
+
+@pytest.mark.parametrize("damage", ["booster", "json", "levels"])
+def test_what_is_not_whole_is_refused(damage: str, usage: Usage, tmp_path: Path) -> None:
+    usage.save(tmp_path)
+    facts = json.loads((tmp_path / FACTS).read_text())
+    if damage == "booster":
+        (tmp_path / "run_time.ubj").write_bytes((tmp_path / "run_time.ubj").read_bytes()[:-9])
+    elif damage == "json":
+        (tmp_path / FACTS).write_text("{")
+    else:
+        facts["run_time"]["levels"][7] = 2.0
+        (tmp_path / FACTS).write_text(json.dumps(facts))
+    with pytest.raises(BundleError):
+        Usage.load(tmp_path)
+
+
+def test_a_bundle_keeps_it(usage: Usage, world: tuple[Table, np.ndarray], tmp_path: Path) -> None:
+    replace(tiny_bundle(), usage=usage).save(tmp_path / "with")
+    tiny_bundle().save(tmp_path / "without")
+    assert f"{USAGE}/{FACTS}" in json.loads((tmp_path / "with" / MANIFEST).read_text())["files"]
+    assert Bundle.load(tmp_path / "without").usage is None
+    loaded = Bundle.load(tmp_path / "with").usage
+    assert loaded is not None
+    assert loaded.foresee(world[0], np.arange(3)).rests_on == usage.foresee(world[0], np.arange(3)).rests_on
+
+
+def test_a_history_that_tells_nothing_has_no_usage(world: tuple[Table, np.ndarray]) -> None:
+    table, _ = world
+    silent = replace(table, about=table.about.with_columns(run_time=pl.lit(None, pl.Int64)))
+    assert Usage.fit(silent, split(table).cuts, FEATURES, seed=0, threads=1) is None
+    few = table.rows(np.arange(len(table.values)) % 20 == 0)
+    assert Usage.fit(few, split(table).cuts, FEATURES, seed=0, threads=1) is None
+
+
+def test_blocks_follow_each_other_and_know_only_what_was_known(world: tuple[Table, np.ndarray]) -> None:
+    table, _ = world
+    cuts = split(table).cuts
+    rows = blocks(table, targets(table)["run_time"], cuts)
+    for name, cut in zip(("train", "search", "calibrate", "learnt"), (*cuts, cuts[2]), strict=True):
+        assert len(rows[name])
+        assert (table.known[rows[name]] < cut).all()
+    assert table.submit[rows["test"]].min() >= cuts[2]
+
+
+def test_a_job_is_said_in_bytes_a_node(simulated: Usage, table: Table) -> None:
+    tasks, nodes = table.column("tasks"), table.column("nodes")
+    row = int(np.flatnonzero((tasks > nodes) & (table.column("memory") > 0))[-1])
+    foreseen = simulated.foresee(table, np.array([row]))
+    part = table.rows(np.array([row]))
+    asked, limit = memory_of(part, 0), limit_of(part, 0)
+    said, how_long = resources(foreseen, 0, asked), run_time(foreseen, 0, limit)
+    assert said is not None
+    assert said.memory is not None
+    assert said.memory_request is not None
+    assert how_long is not None
+    assert asked == pytest.approx(table.column("memory")[row] / nodes[row], rel=1e-6)
+    each = foreseen.memory.quantile(0.5)[0]  # type: ignore[union-attr]
+    assert said.memory.median == pytest.approx(each * tasks[row] / nodes[row], rel=1e-6)
+    assert said.memory.low <= said.memory.median <= said.memory.high <= said.memory_request
+    over = foreseen.over_memory(said.memory_request)
+    assert over is not None
+    assert over[0] == pytest.approx(0.05, abs=0.02)
+    assert how_long.seconds.low <= how_long.seconds.median <= how_long.seconds.high
+    assert how_long.limit == limit
+    assert 0 <= (how_long.over_limit or 0) <= 1
+    assert said.cpu_efficiency is not None
+    assert said.io_rate is not None
+    assert how_long.rests_on > 0 < said.rests_on
+
+
+def test_what_is_not_told_is_not_said(usage: Usage, world: tuple[Table, np.ndarray]) -> None:
+    table, _ = world
+    foreseen = usage.foresee(table, np.array([5]))
+    assert resources(foreseen, 0, None) is None
+    said = run_time(foreseen, 0, None)
+    assert said is not None
+    assert said.over_limit is None
+    assert foreseen.over_memory(GIB) is None
+    assert memory_of(table.rows(np.array([5])), 0) is None
