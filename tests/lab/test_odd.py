@@ -1,0 +1,72 @@
+"""What our rules call impossible, sbatch refuses; what they call possible, it takes."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+
+import polars as pl
+import pytest
+
+from forewarn.assess.oddness import oddities
+from forewarn.job.columns import to_records
+from forewarn.job.record import Job, Node, Partition
+from forewarn.sources.commands import CommandScheduler
+from forewarn.sources.commands.runner import Runner
+from lab.cluster import Lab
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def machine(lab: Lab) -> tuple[str, list[Node], list[Partition]]:
+    """The lab's nodes and partitions by scontrol."""
+    path = f"{lab.state / 'bin'}:{os.environ['PATH']}"
+    with closing(CommandScheduler(Runner(environ=os.environ | {"PATH": path}))) as scheduler:
+        nodes = pl.concat([batch.frame for batch in scheduler.nodes()])
+        partitions = pl.concat([batch.frame for batch in scheduler.partitions()])
+        return scheduler.cluster, list(to_records(nodes, Node)), list(to_records(partitions, Partition))
+
+
+def test_sbatch_and_the_rules_agree(lab: Lab, machine: tuple[str, list[Node], list[Partition]]) -> None:
+    cluster, nodes, partitions = machine
+    memory = max(node.memory or 0 for node in nodes)
+    cpus = max(node.cpus or 0 for node in nodes)
+    mib = memory // MIB
+    asked: list[tuple[list[str], dict[str, object]]] = [
+        ([f"--mem={mib * 4}M"], {"memory_asked": memory * 4, "memory_per": "node"}),
+        ([f"--mem={mib // 2}M"], {"memory_asked": memory // 2, "memory_per": "node"}),
+        (["-N", "99"], {"nodes_asked": 99, "tasks_asked": 99}),
+        (["-N", str(len(nodes))], {"nodes_asked": len(nodes), "tasks_asked": len(nodes)}),
+        (["-c", str(cpus * 4)], {"cpus_asked": cpus * 4, "tasks_asked": 1}),
+        (["-c", str(cpus)], {"cpus_asked": cpus, "tasks_asked": 1}),
+        (["-p", "nowhere"], {"partition": "nowhere"}),
+        (["-p", "main,nowhere"], {"partition": "main,nowhere"}),
+        (["-p", "main,low"], {"partition": "main,low"}),
+        (["-C", "haswell"], {"constraint": "haswell"}),
+        (["-p", "short", "-N", "2"], {"partition": "short", "nodes_asked": 2, "tasks_asked": 2}),
+    ]
+    for options, fields in asked:
+        job = Job(cluster=cluster, job_id="0", submit=0, **fields)  # type: ignore[arg-type]
+        impossible = [oddity for oddity in oddities(job, nodes, partitions) if oddity.impossible]
+        said = lab.try_run("bob", "sbatch", "--hold", "--parsable", *options, "--wrap", "true")
+        refused = said.returncode != 0
+        if not refused:
+            lab.run("bob", "scancel", said.stdout.strip().split(";")[0])
+        assert bool(impossible) == refused, (options, said.stderr, impossible)
+
+
+def test_a_limit_beyond_the_partition_s_waits_for_ever(
+    lab: Lab, machine: tuple[str, list[Node], list[Partition]]
+) -> None:
+    """Slurm takes it, unless EnforcePartLimits is set, and never starts it."""
+    cluster, nodes, partitions = machine
+    job = Job(cluster=cluster, job_id="0", submit=0, partition="short", time_limit=3600)
+    (told,) = oddities(job, nodes, partitions)
+    assert told.what == "asks for a time limit of 01:00:00; partition short allows 00:10:00"
+    said = lab.try_run("bob", "sbatch", "--parsable", "-p", "short", "-t", "60", "--wrap", "true")
+    if said.returncode == 0:
+        number = said.stdout.strip().split(";")[0]
+        shown = lab.run("root", "scontrol", "-o", "show", "job", number)
+        lab.run("bob", "scancel", number)
+        assert "JobState=PENDING" in shown
