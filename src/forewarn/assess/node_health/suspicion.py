@@ -54,14 +54,15 @@ def suspicions(
     What ran before `since` (a boot, a return to service) says nothing any more of programs that failed;
     what ran before `repaired` nothing of jobs that lost the node.
     """
-    found = _examined(runs, now, since, repaired)
-    named = [node for node, s in found.items() if s.q <= BELIEVED]
-    # What became of a job on several nodes of which one is sick is that one's doing.
-    jobs = runs.filter(pl.col("node").is_in(named) & (pl.col("share") < 1)).select("job").unique()
-    if jobs.height:
-        theirs = runs.join(jobs, on="job", how="semi").filter(~pl.col("node").is_in(named))
-        cleared = runs.join(theirs.select("job", "node"), on=["job", "node"], how="anti")
-        found = _examined(cleared, now, since, repaired)
+    found, blamed = _examined(runs, now, since, repaired), list[str]()
+    while named := [s for s in found.values() if s.q <= BELIEVED and s.node not in blamed]:
+        # What became of a job on several nodes of which one is sick is that one's doing, the worst first.
+        blamed.append(min(named, key=lambda s: s.p).node)
+        jobs = runs.filter((pl.col("node") == blamed[-1]) & (pl.col("share") < 1)).select("job")
+        cleared = runs.join(jobs, on="job", how="semi").filter(~pl.col("node").is_in(blamed))
+        if cleared.height:
+            runs = runs.join(cleared.select("job", "node"), on=["job", "node"], how="anti")
+            found = _examined(runs, now, since, repaired)
     return found
 
 
