@@ -88,7 +88,7 @@ def without_bursts(runs: pl.DataFrame) -> pl.DataFrame:
     Of those that struck one node at once all but the first are marked `again`: a bad minute is one thing,
     however many jobs met it. Leaving out failures only ever clears a node.
     """
-    struck = runs.filter("system").select("job", "end", "node").sort("end", "job")
+    struck = runs.filter("system").select("job", "end", "node", "share").sort("end", "job")
     if struck.is_empty():
         return runs.with_columns(again=False)
     ends = runs["end"].to_numpy()
@@ -96,11 +96,13 @@ def without_bursts(runs: pl.DataFrame) -> pl.DataFrame:
     shared = [struck.head(0).select("end")]
     for seconds, nodes in BURSTS:
         near = struck.rolling("end", period=f"{2 * seconds}i", offset=f"-{seconds}i", closed="both").agg(
-            at_once=pl.col("node").n_unique()
+            # A job on several nodes is one failure, and two of them may have met on one of its nodes.
+            at_once=pl.col("node").filter(pl.col("share") == 1).n_unique()
+            + pl.col("job").filter(pl.col("share") < 1).n_unique() // 2
         )
         alone = near.filter(pl.col("at_once") < nodes).height
         usual = alone / days / DAY * 2 * seconds  # nodes struck in such a while, one by one
-        shared.append(near.filter(pl.col("at_once") >= nodes + 4 * usual).select("end"))
+        shared.append(near.filter(pl.col("at_once") >= nodes + int(4 * usual)).select("end"))
     struck = struck.with_columns(shared=pl.col("end").is_in(pl.concat(shared)["end"].implode()))
     again = (pl.col("end") - pl.col("end").shift() <= _ONE_MOMENT).over("node").fill_null(False)
     struck = struck.with_columns(again=again)
