@@ -10,70 +10,11 @@ from hypothesis import strategies as st
 
 from tests.assess.script.places import check
 
-PIECES = st.sampled_from(
-    [
-        "#!/bin/sh",
-        "#SBATCH",
-        "--mem=",
-        "-o",
-        "-D",
-        "cat",
-        "<",
-        ">",
-        ">>",
-        "python3",
-        "a.py",
-        "./x",
-        "/dev/null",
-        "cd",
-        "..",
-        "~",
-        "~/a",
-        "$HOME",
-        "$X",
-        "*",
-        "?",
-        "\\",
-        "'",
-        '"',
-        ";",
-        "&&",
-        "||",
-        "|",
-        "module",
-        "load",
-        "gcc",
-        "source",
-        "activate",
-        "srun",
-        "mpirun",
-        "-n",
-        "4",
-        "java",
-        "-Xmx9g",
-        "-jar",
-        "env",
-        "time",
-        "exec",
-        "/proc/self/mem",
-        "/bin/sh",
-        "apptainer",
-        "exec",
-        "x.sif",
-        "conda",
-        "activate",
-        "--input=a/b.c",
-        "2>&1",
-        "tee",
-        "cp",
-        "-r",
-        "tar",
-        "xzf",
-        "ulimit",
-        "-v",
-    ]
-    + ["\n", "\n", " ", " ", " ", "\0", "\udcff", "\r\n", "\n#SBATCH ", "<<E\n"]
-)
+_WORDS = """#!/bin/sh #SBATCH --mem= -o -D cat < > >> python3 a.py ./x /dev/null cd .. ~/a $HOME $X * ? \\ ' "
+    ; && || | module load gcc source activate srun mpirun -n 4 java -Xmx9g -jar env time exec /proc/self/mem
+    /bin/sh apptainer exec x.sif conda --input=a/b.c 2>&1 tee cp -r tar xzf ulimit -v"""
+_ODD = ("\n", "\n", " ", " ", " ", "\0", "\udcff", "\r\n", "\n#SBATCH ", "<<E\n")
+PIECES = st.sampled_from([*_WORDS.split(), *_ODD])
 
 
 @pytest.fixture(scope="module")
