@@ -68,6 +68,8 @@ def test_missing(tmp_path: Path, body: str, rule: str, severity: str) -> None:
         "cat <<EOF > made.ini\n./nothing\nEOF\n",
         "cat there.csv\ncd folder\ncat inside.csv\n",
         "cp there.csv folder\n",
+        "case a in\n a) echo b;;\nesac\n",
+        "cp there.csv ann@host:/backup/there.csv\n",
         "echo a > $TMPDIR/x\necho b > /dev/null\n",
         "echo apptainer exec\n",
     ],
@@ -130,6 +132,7 @@ def test_programs_by_name(tmp_path: Path) -> None:
     assert ("missing-program", 2, "error") in told(tmp_path, HEAD + "samtoolz sort x\n")
     assert rules(tmp_path, HEAD + "module load bio\nsamtoolz sort x\n") == []
     assert rules(tmp_path, HEAD + "run_all() { echo a; }\nrun_all\n") == []
+    assert rules(tmp_path, "#!/bin/bash -l\nsamtoolz sort x\n") == []
 
 
 @pytest.mark.parametrize("first", ["#!/usr/bin/zshell\n", "#!/usr/bin/env pythonn\n"])
@@ -201,6 +204,12 @@ def test_an_environment_that_is_not_there(tmp_path: Path) -> None:
     around = {"HOME": str(tmp_path)}
     assert rules(tmp_path, HEAD + "conda activate torch\n", environment=around) == []
     assert Here({"HOME": str(tmp_path)}).environments("torch") == f"{tmp_path}/miniconda3/envs/torch"
+
+
+def test_a_script_in_python_itself(tmp_path: Path) -> None:
+    text = f"#!{sys.executable}\n#SBATCH -n 1\nimport json\nimport not_there_at_all\n"
+    assert told(tmp_path, text) == [("missing-import", 4, "error")]
+    assert told(tmp_path, f"#!{sys.executable}\nprint 'two'\n") == [("python-syntax", 1, "warning")]
 
 
 def test_python_that_does_not_parse(tmp_path: Path) -> None:

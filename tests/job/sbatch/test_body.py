@@ -115,6 +115,14 @@ def test_here_documents_and_comments_are_no_commands() -> None:
     assert body.language == "bash"
 
 
+def test_patterns_of_a_case_are_no_commands() -> None:
+    text = "#!/bin/bash\ncase $1 in\n  a|b) python x.py;;\n  *) (cd d; ./run);;\nesac\n./last\n"
+    body = read_body(text)
+    assert [(call.name, call.line, call.command.depth) for call in body.calls] == [
+        *(("python", 3, 1), ("cd", 4, 1), ("run", 4, 1), ("last", 6, 0))
+    ]
+
+
 def test_what_it_submits_itself() -> None:
     assert read_body("#!/bin/bash\nsbatch -n 2 --dependency=singleton next.sh\n").submits == ("next.sh",)
 

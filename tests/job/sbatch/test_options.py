@@ -108,6 +108,13 @@ def test_an_abbreviation_that_a_newer_sbatch_calls_ambiguous() -> None:
     assert read_script(text, slurm="26.05").problems[0].rule == "ambiguous-option"
 
 
+def test_options_of_a_plugin_are_no_mistake() -> None:
+    read = read_script(script("--container-image=nvcr.io/nvidia/pytorch", "--container-mounts /a:/b", "-n 2"))
+    assert [(problem.rule, problem.refused) for problem in read.problems] == [("plugin-option", False)] * 2
+    assert read.options.value("container-mounts") == "/a:/b"
+    assert read.options.value("ntasks") == "2"
+
+
 def test_only_before_the_first_command() -> None:
     read = read_script(script("-n 2", "", "# comment").replace("echo begin", "set -e\n#SBATCH -n 9"))
     assert read.options.value("ntasks") == "2"

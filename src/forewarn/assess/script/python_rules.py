@@ -55,6 +55,22 @@ def missing_imports(subject: Subject) -> Iterator[Finding]:
             yield Finding(rule="missing-import", what=what, line=call.line, severity="error", fix=fix)
 
 
+def itself(subject: Subject) -> Iterator[Finding]:
+    """A batch script that is Python itself."""
+    body = subject.script.body
+    if body.is_shell or body.language != "python" or body.interpreter is None:
+        return
+    tree = parsed(subject.script.text.encode("utf-8", "surrogateescape"))
+    if tree is None:
+        yield Finding(rule="python-syntax", what="this is not Python as this Python reads it", line=1)
+        return
+    python = body.interpreter if "/" in body.interpreter else subject.around.which(body.interpreter)
+    names = imported_surely(tree)
+    for name in sorted(subject.around.lacks(python, sorted(names)) or () if python and names else ()):
+        what = f"{name} is imported, which {python} does not find"
+        yield Finding(rule="missing-import", what=what, line=names[name], severity="error")
+
+
 def _scripts(subject: Subject) -> Iterator[tuple[Call, str]]:
     """Calls of Python with a script that can be looked at."""
     for call in subject.script.body.calls:
@@ -89,4 +105,4 @@ def _python(subject: Subject, call: Call) -> str | None:
     return None if subject.changes_programs else subject.around.which(call.program)
 
 
-RULES = (missing_environment, broken_python, missing_imports)
+RULES = (missing_environment, broken_python, missing_imports, itself)

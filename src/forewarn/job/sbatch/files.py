@@ -133,9 +133,10 @@ def _named(name: str, words: tuple[str, ...]) -> Iterator[tuple[Use, str]]:
     if name in _READERS:
         yield from ((Use.READ, word) for word in plain if _looks_like_file(word))
     elif name in _COPIES and len(plain) > 1:
-        if ":" not in "".join(plain) and not {"-t", "-s"} & set(words):
-            yield from ((Use.READ, word) for word in plain[:-1])
-        yield Use.WRITE, plain[-1]
+        if not {"-t", "-s"} & set(words):
+            yield from ((Use.READ, word) for word in plain[:-1] if ":" not in word)
+        if ":" not in plain[-1]:  # host:path is not here
+            yield Use.WRITE, plain[-1]
     elif name == "tee" or name == "touch":
         yield from ((Use.WRITE, word) for word in plain)
     elif name in ("tar", "unzip"):

@@ -17,6 +17,7 @@ _SKIPPED = frozenset({"then", "else", "elif", "do", "!", "time", "in"})
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _NOT_PLAIN = re.compile(r"[$`*?{}\[\]<>|&;()\x00-\x1f]")
+_CASE = re.compile(r"\s*\(?[^()#'\"$`\s|]+(?:\s*\|\s*[^()#'\"$`\s|]+)*\)")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)([\w.+-]+)\1")
 _LONGEST = 100_000  # characters of a line; nobody's commands are longer
 _LONGEST_VALUE = 4096  # of a variable: one that doubles itself must not fill the memory
@@ -60,6 +61,8 @@ def commands(script: str) -> Iterator[Command]:
     depth = 0
     for line, text in _logical_lines(script):
         tested = False
+        if depth and (pattern := _CASE.match(text)):  # `a|b) command` in a case: no command a
+            text = text[pattern.end() :]
         for tokens, divider in _simple(text):
             tokens, opened, closed, asks = _blocks(tokens)
             depth = max(0, depth - closed)
