@@ -155,6 +155,10 @@ def test_modules(tmp_path: Path) -> None:
     later = told(tmp_path, HEAD + "module load gcc/12.2\nmodule load petsc\n", environment=around)
     assert later == [("missing-module", 3, "warning")]
     assert rules(tmp_path, HEAD + "module load petsc\n") == [], "no modules here at all: nothing can be said"
+    (misspelt,) = check(tmp_path, HEAD + "module load opnmpi\n", environment=around)
+    assert misspelt.fix == "did you mean openmpi?"
+    (tmp_path / "modules/gcc/.modulerc").touch()  # it may call a version otherwise
+    assert rules(tmp_path, HEAD + "module load gcc/12.3\n", environment=around) == []
 
 
 # --- Python ----------------------------------------------------------------------------------------
