@@ -207,6 +207,13 @@ def test_an_environment_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "miniconda3/envs/torch/bin").mkdir(parents=True)
     around = {"HOME": str(tmp_path)}
     assert rules(tmp_path, HEAD + "conda activate torch\n", environment=around) == []
+    assert rules(tmp_path, HEAD + "conda activate other\n", environment=around) == [], (
+        "no conda to be sure of"
+    )
+    (tmp_path / "miniconda3/conda-meta").mkdir()
+    other = told(tmp_path, HEAD + "conda activate other\n", environment=around)
+    assert other == [("missing-environment", 2, "error")]
+    assert rules(tmp_path, HEAD + "module load conda\nconda activate other\n", environment=around) == []
     assert Here({"HOME": str(tmp_path)}).environments("torch") == f"{tmp_path}/miniconda3/envs/torch"
 
 

@@ -112,7 +112,9 @@ class Here:
             return next((root for root in roots if (Path(root) / "conda-meta").is_dir()), None)
         places = [p for v in ("CONDA_ENVS_PATH", "CONDA_ENVS_DIRS") for p in said.get(v, "").split(":") if p]
         places += [f"{root}/envs" for root in roots]
-        return next((f"{p}/{name}" for p in places if (Path(p) / name / "bin").is_dir()), None)
+        there = next((f"{p}/{name}" for p in places if (Path(p) / name / "bin").is_dir()), None)
+        own = next((root for root in roots if (Path(root) / "conda-meta").is_dir()), None)
+        return there or (f"{own}/envs/{name}" if own else None)
 
     def lacks(self, python: str, names: Sequence[str]) -> Collection[str] | None:
         """By asking it, if it is a program and no script that somebody wrote."""

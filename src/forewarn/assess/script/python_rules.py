@@ -19,7 +19,9 @@ def missing_environment(subject: Subject) -> Iterator[Finding]:
     """An environment that is activated and not there."""
     for environment in subject.script.body.environments:
         folder = _folder(subject, environment)
-        if folder is None or environment.kind == "uv":
+        # A module may bring another conda, with environments of its own.
+        by_name = environment.kind == "conda" and "/" not in environment.name
+        if folder is None or environment.kind == "uv" or (by_name and subject.script.body.modules):
             continue
         if subject.around.kind(folder) == "nothing":
             what = f"there is no environment in {folder}"

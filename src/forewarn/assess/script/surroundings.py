@@ -36,7 +36,7 @@ class Surroundings(Protocol):
         """Modules that one could have meant: other versions of it, other names."""
 
     def environments(self, name: str) -> str | None:
-        """The folder of a conda environment of that name."""
+        """The folder of a conda environment of that name, or where it would be; None without a conda."""
 
     def lacks(self, python: str, names: Sequence[str]) -> Collection[str] | None:
         """Which packages that Python does not find."""
