@@ -8,12 +8,14 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from forewarn.config import Config
 from forewarn.errors import (
     ClockSkewError,
     ControllerDownError,
@@ -32,11 +34,13 @@ from forewarn.errors import (
     VersionGoneError,
     WrongUserError,
 )
+from forewarn.sources.connect import connect
 from forewarn.sources.live import Submission
 from forewarn.sources.slurmrestd.address import Address
+from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
 from forewarn.sources.slurmrestd.refusals import refusal
 from forewarn.sources.slurmrestd.submitting import submit_request
-from forewarn.sources.slurmrestd.tokens import Token, Tokens, from_text
+from forewarn.sources.slurmrestd.tokens import Token, Tokens, from_file, from_text
 from forewarn.sources.slurmrestd.transport import Transport
 from forewarn.sources.slurmrestd.versions import Served
 from forewarn.sources.windows import Span
@@ -520,6 +524,41 @@ def test_a_unix_socket(tmp_path: Path) -> None:
         client_of(fake.address) as client,
     ):
         assert client.ping()
+
+
+def test_no_token_on_a_socket_until_one_is_wanted(tmp_path: Path) -> None:
+    wanted = False
+
+    def ping(asked: Asked) -> Reply:
+        refused = wanted and "x-slurm-user-token" not in {name.lower() for name in asked.headers}
+        return (401, {}) if refused else (200, {"pings": [{"ping": "UP"}]})
+
+    token = tmp_path / "token"
+    token.write_text(jwt())
+    tokens = from_file(token, FakeTime().clock)
+    with (
+        serving(script(ping=ping), tmp_path / "s.sock") as fake,
+        client_of(fake.address, tokens=tokens, first_without=True) as client,
+    ):
+        assert client.ping()
+        assert not client.asker.needs_token
+        wanted = True
+        assert client.ping()
+        assert client.asker.needs_token
+        assert len(fake.asked) == 4, "refused once, then with a token"
+
+
+def test_whose_socket_is_asked_without_a_token(tmp_path: Path) -> None:
+    def needs(place: str, environ: dict[str, str], **settings: Any) -> bool:
+        with closing(connect(Config(slurmrestd=place, **settings), environ=environ)) as scheduler:
+            assert isinstance(scheduler, SlurmrestdScheduler)
+            return scheduler.asker.needs_token
+
+    socket = f"unix:{tmp_path}/s.sock"
+    assert not needs(socket, {})
+    assert needs("http://localhost:6820", {})
+    assert needs(socket, {"SLURM_JWT": jwt()})
+    assert needs(socket, {}, slurm_token_file=tmp_path / "token")
 
 
 def test_sockets_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
