@@ -38,6 +38,7 @@ from forewarn.sources.live import Scheduler
 from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
 from forewarn.store.embedded import open_store
 from lab.cluster import Lab, start_lab
+from lab.errors import LabMissingError
 from lab.synthetic import load_jobs
 from lab.versions import DEFAULT, VERSIONS
 
@@ -209,7 +210,11 @@ def main() -> None:
         kept = options.state is not None
         state = options.state or Path(folder)
         is_up = (state / "lab.json").exists() and Lab(state).is_up
-        lab = Lab(state) if is_up else start_lab(options.slurm, state, dies_with_me=not kept)
+        try:
+            lab = Lab(state) if is_up else start_lab(options.slurm, state, dies_with_me=not kept)
+        except LabMissingError as error:
+            print(f"not run: {error}", file=sys.stderr)
+            sys.exit(error.exit_code)
         try:
             if options.only != "load":
                 show_history(lab, options)
