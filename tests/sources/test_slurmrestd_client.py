@@ -358,6 +358,7 @@ ACCESS = "Access/permission denied"
             ControllerDownError,
             "or refuses",
         ),
+        (500, {"errors": [{"error_number": -1, "error": "x"}]}, RefusedError, "error -1"),
         (422, {"errors": [{"error_number": 9000, "error": "not RFC7320"}]}, RefusedError, "9000"),
         (418, None, RefusedError, "HTTP status 418"),
     ],
@@ -366,6 +367,13 @@ def test_what_a_refusal_means(status: int, said: Any, error: type[SchedulerError
     found = refusal(status, said, "here", token=Token.read(jwt()), user=None, now=NOW)
     assert type(found) is error
     assert words in str(found)
+
+
+def test_22_05_does_not_say_why_it_has_no_diagnosis() -> None:
+    said = {"errors": [{"error_number": -1, "error": "Unspecified error"}]}
+    found = refusal(500, said, "here /slurm/v0.0.38/diag", token=Token.read(jwt()), user=None, now=NOW)
+    assert type(found) is ControllerDownError
+    assert "or refuses the token" in str(found)
 
 
 def test_why_a_token_is_not_accepted_is_in_the_token() -> None:
@@ -546,6 +554,29 @@ def test_no_token_on_a_socket_until_one_is_wanted(tmp_path: Path) -> None:
         assert client.ping()
         assert client.asker.needs_token
         assert len(fake.asked) == 4, "refused once, then with a token"
+
+
+@pytest.mark.parametrize("as_if", [(401, {}), (500, {"errors": [{"error_number": 1800}]})])
+def test_a_socket_that_wants_a_token_which_cannot_be_made(as_if: Reply, tmp_path: Path) -> None:
+    tokens = from_file(tmp_path / "none", FakeTime().clock)
+    with (
+        serving(script(ping=as_if, jobs=as_if), tmp_path / "s.sock") as fake,
+        client_of(fake.address, tokens=tokens, first_without=True, tries=1) as client,
+        pytest.raises((TokenError, ControllerDownError), match=r"none is configured|slurmctld"),
+    ):
+        list(client.live_jobs())
+    assert not client.asker.needs_token
+
+
+def test_a_controller_that_goes_away_wants_no_token(tmp_path: Path) -> None:
+    answers = [(200, {"pings": [{"ping": "UP"}]}), (500, {"errors": [{"error_number": 1800}]})]
+    with (
+        serving(script(ping=lambda _: answers.pop(0)), tmp_path / "s.sock") as fake,
+        client_of(fake.address, first_without=True, tries=1) as client,
+    ):
+        assert client.ping()
+        assert not client.ping()
+        assert not client.asker.needs_token
 
 
 def test_whose_socket_is_asked_without_a_token(tmp_path: Path) -> None:
