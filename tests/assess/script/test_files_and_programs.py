@@ -289,7 +289,7 @@ def test_copies_of_a_program_that_knows_no_mpi(tmp_path: Path) -> None:
     text = HEAD + "#SBATCH -n 4\nmodule load x\n"
     for line, found in (
         ("srun python3 serial.py", True), ("srun -n1 python3 serial.py", False), ("srun ./solver", True),
-        ("srun python3 parallel.py", False), ("srun python3 own.py", False),
+        ("srun hostname", False), ("srun python3 parallel.py", False), ("srun python3 own.py", False),
         ("mpirun -np 4 Rscript fit.R", True),
         ("srun python3 serial.py $SLURM_PROCID", False),
     ):  # fmt: skip

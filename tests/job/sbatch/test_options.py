@@ -145,6 +145,12 @@ def test_command_line_over_environment_over_script() -> None:
     assert options.arguments == ("job.sh", "-n", "9")
 
 
+def test_the_jobs_that_it_waits_for() -> None:
+    text = script("--dependency=afterok:7:8_3,after:9+5,singleton")
+    assert read_script(text).depends_on == ("7", "8_3", "9")
+    assert read_script(script("-n 2")).depends_on == ()
+
+
 def test_components_have_options_of_their_own() -> None:
     read = read_script(script("-n 2", "hetjob", "-n 3", "packjob -n 4"))
     assert [options.value("ntasks") for options in read.components] == ["2", "3", "4"]
