@@ -76,13 +76,11 @@ def collect(lab: Lab, way: str, home: Path, jobs: int, days: int) -> Collected:
             store, scheduler, since=since, most_jobs=jobs // TENTHS, clock=Clock(sleep=restless)
         )
         began = time.perf_counter()
+        seconds = 0.0
         for _ in collector.once():
             peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
-            print(
-                f"{way}: {store.count():,} jobs, waited {pairs.waited:.0f} s, bare {pairs.bare:.0f} s",
-                file=sys.stderr,
-            )
-        seconds = time.perf_counter() - began - pairs.bare
+            seconds = time.perf_counter() - began - pairs.bare
+            print(f"{way}: {store.count():,} jobs, {seconds:.1f} s, bare {pairs.bare:.1f} s", file=sys.stderr)
         return Collected(seconds, pairs.waited, pairs.bare, scheduler.load.received, peaks, pairs.asked)
 
 
