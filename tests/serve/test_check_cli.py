@@ -84,13 +84,18 @@ def site(tmp_path_factory: pytest.TempPathFactory, registry_template: Path) -> S
     assert version
     if "champion" not in version.aliases:
         registry.promote(version)
-    common = (
-        jobs.filter(pl.col("nodes_asked") == 1).group_by("user", "name").len().sort("len", "user").tail(1)
+    whole = (pl.col("nodes_asked") == 1) & (pl.col("tasks_asked") == 1) & (pl.col("memory_per") == "node")
+    kinds = jobs.filter(whole & (pl.col("memory_asked") > 0)).group_by(
+        "user", "name", "partition", "cpus_asked", "memory_asked"
     )
+    common = kinds.len().sort("len", "user").tail(1).to_dicts()[0]
     return Site(
         home=home,
-        user=common["user"].item(),
-        name=common["name"].item(),
+        user=common["user"],
+        name=common["name"],
+        partition=common["partition"],
+        cpus=common["cpus_asked"],
+        memory=common["memory_asked"] >> 20,
         at=int(jobs["submit"].max()) + 3600,  # type: ignore[arg-type]
         users=frozenset(jobs["user"].unique()),
     )
