@@ -64,14 +64,15 @@ def runs_of(jobs: pl.DataFrame) -> pl.DataFrame:
         broke=failed & (pl.col("kind") != str(Kind.LIMIT)).fill_null(True),
         lost=pl.col("outcome").is_in([str(Outcome.NODE_FAIL), str(Outcome.BOOT_FAIL)]),
     )
+    runs = runs.with_columns(pl.col("work", "cell").rank("dense"))
     return runs.filter(pl.col("node").list.len() > 0).explode("node").cast(_RUNS)  # type: ignore[arg-type]
 
 
 _RUNS = {
     "job": pl.UInt32,
     "user": pl.String,
-    "work": pl.String,
-    "cell": pl.String,
+    "work": pl.UInt32,  # numbers, since much is joined by them
+    "cell": pl.UInt32,
     "start": pl.Int64,
     "end": pl.Int64,
     "node": pl.String,
