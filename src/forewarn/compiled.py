@@ -4,6 +4,9 @@ Numba notices a change only in a function's own file, not in the constants and f
 others. So the cache of a kernel lies in a folder named by a digest of all files of the kernel's package, in
 the user's cache and not in the installation, which may be read-only. What only the kernel calls is compiled
 without the wrappers for Python and is cached within its callers.
+
+A process that needs the features of one job only is quicker without: loading Numba and the kernel takes
+longer than Python takes to walk one event. Such a process says so (`interpret`) before it imports a kernel.
 """
 
 from __future__ import annotations
@@ -12,24 +15,46 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import numba
+import numpy
 
 F = TypeVar("F", bound=Callable[..., Any])
-_njit: Any = numba.njit  # its stubs know not all of its options
+_interpreted = False
+
+
+def interpret() -> None:
+    """From now on kernels that are imported stay plain Python: for the features of one job, not of many."""
+    global _interpreted
+    _interpreted = True
+
+
+def is_interpreted() -> bool:
+    """Whether kernels are plain Python in this process."""
+    return _interpreted
+
+
+def _njit(*args: Any, **options: Any) -> Any:
+    import numba
+
+    decorate: Any = numba.njit  # its stubs know not all of its options
+    return decorate(*args, **options)
 
 
 def inner(function: F) -> F:
     """A function that only compiled ones call, and that allocates nothing: it counts no references."""
+    if _interpreted:
+        return function
     lean = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return cast(F, _njit(error_model="numpy", **lean)(function))
 
 
 def entry(function: F) -> F:
     """A function that Python calls."""
+    if _interpreted:
+        return cast(F, _unwarned(function))
     return cast(F, _cached(function, lambda: _njit(cache=True, error_model="numpy")(function)))
 
 
@@ -37,12 +62,27 @@ def typed(signature: str) -> Callable[[F], F]:
     """A small function with fixed types: left to itself, Numba compiles one for each constant passed."""
 
     def compile_it(function: F) -> F:
+        if _interpreted:
+            return function
         return cast(F, _cached(function, lambda: _njit(signature, cache=True)(function)))
 
     return compile_it
 
 
+def _unwarned(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Numba's arithmetic says nothing of overflows (hashes live on them) and of what is no number."""
+
+    @wraps(function)
+    def quiet(*args: Any) -> Any:
+        with numpy.errstate(all="ignore"):
+            return function(*args)
+
+    return quiet
+
+
 def _cached(function: Callable[..., Any], compile_it: Callable[[], Any]) -> Any:
+    import numba
+
     settings: Any = numba.config
     before, settings.CACHE_DIR = settings.CACHE_DIR, _cache_folder(Path(function.__code__.co_filename).parent)
     try:
@@ -53,6 +93,8 @@ def _cached(function: Callable[..., Any], compile_it: Callable[[], Any]) -> Any:
 
 @cache
 def _cache_folder(package: Path) -> str:
+    import numba
+
     digest = hashlib.sha256(numba.__version__.encode())
     for source in sorted(package.glob("*.py")):
         digest.update(source.read_bytes())

@@ -13,6 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from forewarn.job.units import format_duration
 from forewarn.learn.fitting import Settings
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.registry import Registry
@@ -32,7 +33,7 @@ SCRIPT = """#!/bin/bash
 #SBATCH --ntasks=1
 #SBATCH --cpus-per-task={cpus}
 #SBATCH --mem={mem}
-#SBATCH --time=02:00:00
+#SBATCH --time={time}
 {body}
 """
 
@@ -47,6 +48,7 @@ class Site:
     partition: str
     cpus: int
     memory: int  # MiB
+    limit: int  # seconds
     at: int
     users: frozenset[str]
 
@@ -57,6 +59,7 @@ class Site:
             partition=self.partition,
             cpus=self.cpus,
             mem=mem or f"{self.memory}M",
+            time=format_duration(self.limit),
             body=body,
         )
 
@@ -86,7 +89,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, registry_template: Path) -> S
         registry.promote(version)
     whole = (pl.col("nodes_asked") == 1) & (pl.col("tasks_asked") == 1) & (pl.col("memory_per") == "node")
     kinds = jobs.filter(whole & (pl.col("memory_asked") > 0)).group_by(
-        "user", "name", "partition", "cpus_asked", "memory_asked"
+        "user", "name", "partition", "cpus_asked", "memory_asked", "time_limit"
     )
     common = kinds.len().sort("len", "user").tail(1).to_dicts()[0]
     return Site(
@@ -96,6 +99,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, registry_template: Path) -> S
         partition=common["partition"],
         cpus=common["cpus_asked"],
         memory=common["memory_asked"] >> 20,
+        limit=common["time_limit"],
         at=int(jobs["submit"].max()) + 3600,  # type: ignore[arg-type]
         users=frozenset(jobs["user"].unique()),
     )
@@ -138,7 +142,7 @@ def test_everything_is_said(check: Forewarn, site: Site) -> None:
         made["failure"]["probability"]
     )
     run = made["run_time"]
-    assert run["limit"] == 7200
+    assert run["limit"] == site.limit
     assert run["seconds"]["low"] <= run["seconds"]["median"] <= run["seconds"]["high"]
     assert made["resources"]["memory_asked"] == site.memory << 20
     assert 0 <= made["resources"]["over_memory"] <= 1

@@ -15,7 +15,7 @@ import polars as pl
 from forewarn.job.record import Job, Partition
 from forewarn.store.base import Store
 
-DAYS = 90  # how far back a user's own earlier jobs are looked at
+DAYS = (7, 90)  # how far back a user's own earlier jobs are looked at, the second time if there are none
 _WHOSE = ("group", "account", "qos")  # what Slurm takes from its own records of the user
 
 
@@ -37,20 +37,25 @@ def with_defaults(job: Job, partitions: Sequence[Partition], store: Store | None
     filled["tasks_asked"] = job.tasks_asked or filled["nodes_asked"]
     filled["cpus_asked"] = job.cpus_asked or filled["tasks_asked"]
     if store is not None and job.user:
-        filled |= {k: v for k, v in _last_of(store, job).items() if getattr(job, k) is None}
+        filled |= _last_of(store, replace(job, partition=named))
     new = {k: v for k, v in filled.items() if getattr(job, k) is None and v is not None}
     return replace(job, **new)
 
 
 def _last_of(store: Store, job: Job) -> Mapping[str, Any]:
-    frames = list(
-        store.scan(
-            cluster=job.cluster,
-            since=job.submit - DAYS * 86400,
-            until=job.submit + 1,
-            columns=[*_WHOSE, "submit", "user"],
-            where=pl.col("user") == job.user,
+    """Account and quality of the user's last job, in this partition if there was one."""
+    for days in DAYS:
+        frames = list(
+            store.scan(
+                cluster=job.cluster,
+                since=job.submit - days * 86400,
+                until=job.submit + 1,
+                columns=[*_WHOSE, "submit", "user", "partition"],
+                where=pl.col("user") == job.user,
+            )
         )
-    )
-    jobs = pl.concat(frames) if frames else pl.DataFrame()
-    return jobs.select(_WHOSE).tail(1).to_dicts()[0] if jobs.height else {}
+        jobs = pl.concat(frames) if frames else pl.DataFrame()
+        if jobs.height:
+            here = jobs.filter(pl.col("partition") == job.partition)
+            return (here if here.height else jobs).select(_WHOSE).tail(1).to_dicts()[0]
+    return {}

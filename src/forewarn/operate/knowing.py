@@ -7,6 +7,9 @@ when it is some minutes old.
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -15,9 +18,12 @@ from tempfile import TemporaryDirectory
 
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
+from forewarn.compiled import is_interpreted
 from forewarn.config import Config
 from forewarn.errors import StoreError, UsageError
 from forewarn.features.present import Present, bring_up_to_date, is_current
+from forewarn.features.saved import check_meta
+from forewarn.job.outcomes import POLICIES, Policy
 from forewarn.learn.archive import is_archive, unpack
 from forewarn.learn.serving import Serving
 from forewarn.operate.collect import Collector
@@ -32,21 +38,40 @@ STALE = 600  # seconds after which it is read again
 @contextmanager
 def knowledge(config: Config, *, cluster: str | None, user: str, at: int) -> Iterator[tuple[Store, Assessor]]:
     """A store and an assessor over it; `StoreError` where there is nothing to know."""
-    own = config.model is not None
-    if own:
-        config.home.mkdir(parents=True, exist_ok=True)
-    with (
-        open_store(config.home, known_delay=config.known_delay) as store,
-        _bundles(config.model) as bundles,
-    ):
-        if own:
-            _read_own(store, config, user, at)
+    if config.model is not None:
+        _read_own(config, user, at)
+    with open_store(config.home, read_only=True) as store, _bundles(config.model) as bundles:
         name = _cluster(store, cluster or config.cluster)
         champions = Champions(name, Serving(config.home / "models"), bundles)
         policy = policy_of(champions)
         if not is_current(store, name, policy):
-            bring_up_to_date(store, name, policy)
+            _bring_up_to_date(config, name, policy)
         yield store, Assessor(store, Present(store, name, at, policy), champions)
+
+
+def _bring_up_to_date(config: Config, cluster: str, policy: Policy) -> None:
+    """By whoever may write; others take what is there, and are told where that is nothing."""
+    try:
+        if is_interpreted():
+            told = json.dumps([str(config.home), config.known_delay, cluster, policy.name])
+            subprocess.run([sys.executable, "-c", _COMPILED, told], check=True, capture_output=True)
+        else:
+            refresh(config.home, config.known_delay, cluster, policy.name)
+    except (StoreError, OSError, subprocess.CalledProcessError):
+        with open_store(config.home, read_only=True) as store:
+            check_meta(store, cluster, policy)
+
+
+# A walk over a whole history is a hundred times slower uncompiled: then another process does it.
+_COMPILED = (
+    "import json, sys; from forewarn.operate.knowing import refresh; refresh(*json.loads(sys.argv[1]))"
+)
+
+
+def refresh(home: str | Path, known_delay: int, cluster: str, policy: str) -> None:
+    """Make the online state of a home know all that its store does."""
+    with open_store(Path(home), known_delay=known_delay) as store:
+        bring_up_to_date(store, cluster, POLICIES[policy])
 
 
 def _cluster(store: Store, asked: str | None) -> str:
@@ -72,16 +97,18 @@ def _bundles(model: Path | None) -> Iterator[tuple[Path, ...]]:
         yield (model,)
 
 
-def _read_own(store: Store, config: Config, user: str, at: int) -> None:
+def _read_own(config: Config, user: str, at: int) -> None:
     """The person's own jobs, and the machine's nodes and partitions, as Slurm's commands show them."""
     from forewarn.sources.connect import connect
 
-    read = store.cursor(f"own {user}")
-    if read is not None and at - int(read) < STALE:
-        return
-    commands = replace(config, scheduler="commands")
-    with closing(connect(commands, user=user)) as scheduler:
-        for _ in Collector(store, scheduler, since=at - OWN_DAYS * 86400).once():
-            pass
-    with store.writing() as writer:
-        writer.set_cursor(f"own {user}", str(at))
+    config.home.mkdir(parents=True, exist_ok=True)
+    with open_store(config.home, known_delay=config.known_delay) as store:
+        read = store.cursor(f"own {user}")
+        if read is not None and at - int(read) < STALE:
+            return
+        commands = replace(config, scheduler="commands")
+        with closing(connect(commands, user=user)) as scheduler:
+            for _ in Collector(store, scheduler, since=at - OWN_DAYS * 86400).once():
+                pass
+        with store.writing() as writer:
+            writer.set_cursor(f"own {user}", str(at))

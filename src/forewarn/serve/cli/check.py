@@ -77,6 +77,9 @@ def command(
       forewarn check job.sbatch --fix && sbatch job.fixed.sbatch
       forewarn check job.sbatch --json | jq .verdict
     """
+    from forewarn.compiled import interpret
+
+    interpret()  # one job's features: sooner than Numba is loaded
     from forewarn.assess.script import Here
     from forewarn.operate.check import check
     from forewarn.serve.cli.assessing import show
