@@ -114,11 +114,16 @@ class Usage:
         which = np.arange(len(table.values)) if rows is None else np.asarray(rows)
         part = table.rows(which)
         derived = anchors(part)
-        told = targets(table) if any(p.remembers for p in self.parts.values()) else {}
+        lives = bool((table.known < 0).all())  # jobs of now, without any that ended
+        told = {} if lives else targets(table)
         said = {}
         for name, p in self.parts.items():
-            own = history(table, told[name], which) if p.remembers else {}
-            remembered = {column: values[which] for column, values in own.items()}
+            remembered: dict[str, NDArray[Any]] = {}
+            if p.remembers and lives:
+                remembered = dict.fromkeys(HISTORY, np.full(len(which), np.nan))
+            elif p.remembers:
+                own = history(table, told[name], which)
+                remembered = {column: values[which] for column, values in own.items()}
             known = {
                 column: derived[column] if column in derived else part.column(column)
                 for column in (*p.columns, *p.anchors, LIMIT)

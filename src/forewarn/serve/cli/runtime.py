@@ -91,11 +91,11 @@ def _cells(said: Assessment) -> list[str | None]:
     memory = use.memory if use else None
     return [
         *(said.job_id, said.user, said.partition, said.state and said.state.lower()),
-        run and time_in_words(run.seconds.median),
-        run and time_in_words(run.seconds.high),
+        None if run is None else time_in_words(run.seconds.median),
+        None if run is None else time_in_words(run.seconds.high),
         None if run is None or run.limit is None else time_in_words(run.limit),
         None if run is None or run.over_limit is None else f"{run.over_limit:.0%}",
-        memory and bytes_in_words(memory.median),
+        None if memory is None else bytes_in_words(memory.median),
         None if use is None or use.memory_request is None else bytes_in_words(use.memory_request),
         None if use is None or use.memory_asked is None else bytes_in_words(use.memory_asked),
         None if use is None or use.over_memory is None else f"{use.over_memory:.0%}",
