@@ -57,7 +57,7 @@ lab: $(READY)  ## start a real Slurm on this machine, as root, to try Forewarn o
 lab-down: $(READY)  ## end it; its history is kept
 	@$(BIN)/python -m lab down --slurm $(LAB)
 
-bench: $(READY)  ## parsing, store, features and learning measured, each against what it is compared with (hours)
+bench: $(READY)  ## parsing, store, features, learning and a real Slurm measured, each against what it is compared with (hours)
 	$(BIN)/python bench/parsing.py
 	$(BIN)/python bench/store_engines.py --jobs 1000000 --row-jobs 200000
 	$(BIN)/python bench/store_live.py
@@ -67,9 +67,11 @@ bench: $(READY)  ## parsing, store, features and learning measured, each against
 	test ! -d $(LOGS) || $(BIN)/python bench/online.py $(LOGS)
 	test ! -d $(LOGS) || $(BIN)/python bench/search.py swf:$(LOGS)/SDSC-BLUE-2000-4.2-cln.swf.gz
 	test ! -d $(LOGS) || $(BIN)/python bench/learning.py $(LOGS)
+	$(BIN)/python -m bench.live || test $$? -eq 3  # 3: no root, or no packages for a lab, which it says
 
-soak: $(READY)  ## long proofs: 100 kills of a writer; ten million jobs once through (JOBS=n, KILLS=n for fewer)
+soak: $(READY)  ## long proofs: kills of a writer and of a collector, ten million jobs (JOBS=n, KILLS=n for fewer)
 	$(BIN)/python -m tests.store.crash --kills $(KILLS)
+	$(BIN)/python -m tests.lab.kills --kills $$(( ($(KILLS) + 1) / 2 )) --slurm $(LAB) || test $$? -eq 3
 	$(BIN)/python bench/ten_million.py --jobs $(JOBS)
 
 clean:  ## remove everything that was made here, .venv too

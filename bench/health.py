@@ -156,7 +156,7 @@ def main(name: str, jobs: int, clusters: int, seed: int, only: str) -> None:
         "as the scenario has it": ({}, False, False),
     }
     for told, (faults, silent, drains) in settings.items():
-        if only not in told:
+        if only and only != told:
             continue
         scenario = replace(plain, faults=replace(plain.faults, **faults))
         tally = Tally()
@@ -177,6 +177,6 @@ if __name__ == "__main__":
     parser.add_argument("--jobs", type=int, default=20_000)
     parser.add_argument("--clusters", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1000)
-    parser.add_argument("--only", default="", help="settings whose name has this in it")
+    parser.add_argument("--only", default="", help="the one setting of this name")
     given = parser.parse_args()
     main(given.scenario, given.jobs, given.clusters, given.seed, given.only)

@@ -1,14 +1,14 @@
 """Forewarn beside a real Slurm: a long history collected whole, and what a steady cluster is asked for.
 
     python -m bench.live                              # 300,000 jobs, then 1,000 live ones; as root, 45 min
-    python -m bench.live --jobs 30000 --minutes 2     # a quick look
+    python -m bench.live --jobs 30000 --days 9 --minutes 2
     python -m bench.live --only history               # or: --only load
 
 Boots a lab of its own (docs/lab.md), which is gone afterwards; with --state one is kept and used again.
 
 History: jobs made up in the accounting database, collected by `operate.Collector` into a store, by REST and
-by sacct, each in a process of its own; in turns with it the same requests by curl, the same commands by
-themselves, one after the other, answers thrown away. Load: see bench/live_load.py. Prints Markdown.
+by sacct, each in a process of its own; in turns with each request the same by curl, with each command the
+same by itself, answers thrown away. Load: see bench/live_load.py. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import argparse
 import json
 import os
 import resource
-import shlex
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -38,10 +38,10 @@ from forewarn.sources.live import Scheduler
 from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
 from forewarn.store.embedded import open_store
 from lab.cluster import Lab, start_lab
+from lab.errors import LabMissingError
 from lab.synthetic import load_jobs
 from lab.versions import DEFAULT, VERSIONS
 
-DAYS = 90
 TENTHS = 10
 
 
@@ -64,27 +64,24 @@ def restless(_: float) -> None:
 # --- in a process of its own ----------------------------------------------------------------------
 
 
-def collect(lab: Lab, way: str, home: Path, jobs: int) -> Collected:
-    """Collect everything, and note what was asked."""
+def collect(lab: Lab, way: str, home: Path, jobs: int, days: int) -> Collected:
+    """Collect everything; each question, right before or after it is asked, is asked without us too."""
     config, environ = site(lab, way)
-    asked: list[str] = []
-    waits: list[float] = []
+    pairs = Pairs(lab, way)
     peaks: list[int] = []
     with open_store(home) as store, closing(connect(config, environ=environ)) as scheduler:
-        note_what_is_asked(scheduler, lab.rest_url, asked, waits)
-        since = int(time.time()) - (DAYS + 5) * 86400
+        pairs.join(scheduler)
+        since = int(time.time()) - (days + 5) * 86400
         collector = Collector(
             store, scheduler, since=since, most_jobs=jobs // TENTHS, clock=Clock(sleep=restless)
         )
-        token, seconds, alone, told = lab.token("root", 36000), 0.0, 0.0, 0
-        for done in collector.once():
+        began = time.perf_counter()
+        seconds = 0.0
+        for _ in collector.once():
             peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
-            seconds += done.seconds
-            # In turns, a tenth each: what else the machine does meets both.
-            alone += bare(lab, way, asked[told:], token)
-            told = len(asked)
-            print(f"{way}: {store.count():,} jobs, {seconds:.0f} s, bare {alone:.0f} s", file=sys.stderr)
-        return Collected(seconds, sum(waits), alone, scheduler.load.received, peaks, told)
+            seconds = time.perf_counter() - began - pairs.bare
+            print(f"{way}: {store.count():,} jobs, {seconds:.1f} s, bare {pairs.bare:.1f} s", file=sys.stderr)
+        return Collected(seconds, pairs.waited, pairs.bare, scheduler.load.received, peaks, pairs.asked)
 
 
 def site(lab: Lab, way: str) -> tuple[Config, dict[str, str]]:
@@ -95,44 +92,56 @@ def site(lab: Lab, way: str) -> tuple[Config, dict[str, str]]:
     return Config(slurmrestd=lab.rest_url, slurm_token=lab.token("root", 36000), slurm_user="root"), environ
 
 
-def note_what_is_asked(scheduler: Scheduler, base: str, asked: list[str], waits: list[float]) -> None:
-    """Note every URL or command that is sent from here on, and how long its answer took."""
-    if isinstance(scheduler, SlurmrestdScheduler):
-        transport = scheduler.asker.transport
-        ask = transport.ask
+class Pairs:
+    """What is asked through a scheduler, and the same by curl, or by the command alone: in turns.
 
-        def noted_ask(method: str, path: str, **rest: Any) -> Any:
-            query = "&".join(f"{name}={value}" for name, value in (rest.get("query") or {}).items())
-            asked.append(f"{base}{path}?{query}")
-            began = time.perf_counter()
-            answer = ask(method, path, **rest)
-            waits.append(time.perf_counter() - began)
-            return answer
+    So what else the machine does meets both; and neither always comes second, to a database that is warm.
+    """
 
-        transport.ask = noted_ask  # type: ignore[method-assign]
-    elif isinstance(scheduler, CommandScheduler):
-        runner = scheduler.runner
-        run = runner._run
+    def __init__(self, lab: Lab, way: str) -> None:
+        self.asked, self.waited, self.bare = 0, 0.0, 0.0
+        self._base = lab.rest_url
+        token = lab.token("root", 36000)
+        header = ["-H", "X-SLURM-USER-NAME: root", "-H", f"X-SLURM-USER-TOKEN: {token}"]
+        self._curl = ["curl", "-s", "-f", "-o", "/dev/null", *header]
+        self._environ = site(lab, way)[1] | {"SLURM_TIME_FORMAT": "%s"}
 
-        def noted_run(command: tuple[str, ...], given: str = "") -> Any:
-            asked.append(shlex.join(command))
-            began = time.perf_counter()
-            answer = run(command, given)
-            waits.append(time.perf_counter() - began)
-            return answer
+    def join(self, scheduler: Scheduler) -> None:
+        """From here on."""
+        if isinstance(scheduler, SlurmrestdScheduler):
+            transport = scheduler.asker.transport
+            ask = transport.ask
 
-        runner._run = noted_run  # type: ignore[method-assign]
+            def paired_ask(method: str, path: str, **rest: Any) -> Any:
+                query = "&".join(f"{name}={value}" for name, value in (rest.get("query") or {}).items())
+                alone = [*self._curl, f"{self._base}{path}?{query}"]
+                return self._pair(lambda: ask(method, path, **rest), alone)
 
+            transport.ask = paired_ask  # type: ignore[method-assign]
+        elif isinstance(scheduler, CommandScheduler):
+            runner = scheduler.runner
+            run = runner._run
 
-def bare(lab: Lab, way: str, asked: list[str], token: str) -> float:
-    """Seconds that the same questions take without us."""
-    environ = os.environ | {"PATH": f"{lab.state / 'bin'}:{os.environ['PATH']}", "SLURM_TIME_FORMAT": "%s"}
-    header = ["-H", "X-SLURM-USER-NAME: root", "-H", f"X-SLURM-USER-TOKEN: {token}"]
-    began = time.perf_counter()
-    for one in asked:
-        command = ["curl", "-s", "-f", "-o", "/dev/null", *header, one] if way == "REST" else shlex.split(one)
-        subprocess.run(command, check=True, env=environ, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - began
+            def paired_run(command: tuple[str, ...], given: str = "") -> Any:
+                return self._pair(lambda: run(command, given), list(command))
+
+            runner._run = paired_run  # type: ignore[method-assign]
+
+    def _pair(self, ours: Callable[[], Any], alone: list[str]) -> Any:
+        self.asked += 1
+        if self.asked % 2:
+            self._ask(alone)
+        began = time.perf_counter()
+        answer = ours()
+        self.waited += time.perf_counter() - began
+        if not self.asked % 2:
+            self._ask(alone)
+        return answer
+
+    def _ask(self, alone: list[str]) -> None:
+        began = time.perf_counter()
+        subprocess.run(alone, check=True, env=self._environ, stdout=subprocess.DEVNULL)
+        self.bare += time.perf_counter() - began
 
 
 # --- around it ------------------------------------------------------------------------------------
@@ -143,15 +152,16 @@ def measured(lab: Lab, options: argparse.Namespace, way: str, home: Path) -> tup
     for what in ("stop", "start"):  # its peak begins anew
         getattr(lab.daemons, what)("slurmrestd")
     command = [sys.executable, "-m", "bench.live", "--state", str(lab.state), "--jobs", str(options.jobs)]
+    command += ["--days", str(options.days)]
     told = subprocess.run(
         [*command, "--collect", way, "--home", str(home)], check=True, stdout=subprocess.PIPE, text=True
     )
     return Collected(**json.loads(told.stdout)), lab.daemons.peak_memory_bytes("slurmrestd") or 0
 
 
-def compare(lab: Lab, home: Path) -> str:
+def compare(lab: Lab, home: Path, days: int) -> str:
     """What the store has against what sacct says, in words."""
-    options = ("-a", "-X", "-D", "-n", "-P", "-S", f"now-{DAYS + 5}days", "-o", "JobID,Submit")
+    options = ("-a", "-X", "-D", "-n", "-P", "-S", f"now-{days + 5}days", "-o", "JobID,Submit")
     said = lab.run("root", "env", "SLURM_TIME_FORMAT=%s", "sacct", *options, timeout=600).splitlines()
     with open_store(home, read_only=True) as store:
         ours = Counter(
@@ -165,13 +175,13 @@ def compare(lab: Lab, home: Path) -> str:
 
 def show_history(lab: Lab, options: argparse.Namespace) -> None:
     """The table of the long history."""
-    load_jobs(lab, options.jobs, DAYS)
+    load_jobs(lab, options.jobs, options.days)
     rows, found = [], []
     for way, name in (("REST", "curl"), ("sacct", "sacct")):
         with TemporaryDirectory() as folder:
             home = Path(folder)
             got, rest_peak = measured(lab, options, way, home)
-            found.append(f"{way}: {compare(lab, home)}")
+            found.append(f"{way}: {compare(lab, home, options.days)}")
         peaks = [got.peaks[0], got.peaks[len(got.peaks) // 2], got.peaks[-1]]
         rest = f"{rest_peak / 1e6:,.0f} MB" if way == "REST" else "-"
         rows.append(
@@ -179,7 +189,9 @@ def show_history(lab: Lab, options: argparse.Namespace) -> None:
             f"| {got.waited:.0f} s | {got.bare:.0f} s ({name}) | {got.seconds / got.bare:.2f} | {rest} "
             f"| {', '.join(f'{peak / 1e6:.0f}' for peak in peaks)} MB |"
         )
-    print(f"\n{options.jobs:,} jobs of {DAYS} days, Slurm {options.slurm}. Jobs found, {'; '.join(found)}.\n")
+    print(
+        f"\n{options.jobs:,} jobs of {options.days} days, Slurm {options.slurm}. Found: {'; '.join(found)}.\n"
+    )
     print(
         "| | requests | received | ours | of it waiting | the same bare | ratio | slurmrestd's peak", end=" "
     )
@@ -193,6 +205,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--jobs", type=int, default=300_000)
+    parser.add_argument("--days", type=int, default=90, help="that these jobs are spread over")
     parser.add_argument("--live-jobs", type=int, default=1_000)
     parser.add_argument("--minutes", type=int, default=5, help="of each of the three phases of the load")
     parser.add_argument("--slurm", choices=VERSIONS, default=DEFAULT)
@@ -202,14 +215,18 @@ def main() -> None:
     parser.add_argument("--home", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.collect:
-        got = collect(Lab(options.state), options.collect, options.home, options.jobs)
+        got = collect(Lab(options.state), options.collect, options.home, options.jobs, options.days)
         print(json.dumps(asdict(got)))
         return
     with TemporaryDirectory() as folder:
         kept = options.state is not None
         state = options.state or Path(folder)
         is_up = (state / "lab.json").exists() and Lab(state).is_up
-        lab = Lab(state) if is_up else start_lab(options.slurm, state, dies_with_me=not kept)
+        try:
+            lab = Lab(state) if is_up else start_lab(options.slurm, state, dies_with_me=not kept)
+        except LabMissingError as error:
+            print(f"not run: {error}", file=sys.stderr)
+            sys.exit(error.exit_code)
         try:
             if options.only != "load":
                 show_history(lab, options)

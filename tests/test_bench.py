@@ -11,6 +11,22 @@ from forewarn.features.kernel.layout import selected
 BENCH = Path(__file__).resolve().parents[1] / "bench"
 
 
+def test_node_health_in_small() -> None:
+    command = [
+        sys.executable,
+        str(BENCH / "health.py"),
+        "--clusters",
+        "1",
+        "--only",
+        "sick, 60 % fail, silent",
+    ]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    cells = [cell.strip() for cell in said[-1].split("|")]
+    assert cells[1:3] == ["small, sick, 60 % fail, silent", "1"]
+    found, _, sick, *_ = cells[4].split()
+    assert 0.6 * int(sick) <= int(found) > 0
+
+
 def test_ten_million_jobs_in_small(tmp_path: Path) -> None:
     command = [sys.executable, str(BENCH / "ten_million.py"), "--jobs", "3000", "--folder", str(tmp_path)]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()

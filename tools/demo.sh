@@ -1,5 +1,6 @@
 #!/bin/sh
-# A cluster from nothing: simulate, ingest, look, learn. Called by `make demo`, which says where things are.
+# The whole story on a made-up cluster: history, a model, a script checked, advice followed, a failure explained.
+# Called by `make demo`, which says where things are.
 set -eu
 BIN=${BIN:-.venv/bin} DEMO=${DEMO:-.work/demo}
 rm -rf "$DEMO"
@@ -13,40 +14,37 @@ say() { printf '\n%s%s%s\n' "$bold" "$1" "$plain"; }
 run() { printf '$ forewarn %s\n' "$*"; "$BIN/forewarn" "$@"; }
 
 say 'A small cluster, simulated: people with habits and skill, wrong requests, sick nodes, outages.'
-run simulate --scenario small --seed 7 --format sacct -o "$DEMO/history.txt"
+run simulate --scenario small --seed 7 --machine "$DEMO" -o "$DEMO/jobs.parquet"
 
-say 'What it wrote is what sacct would print. Read it into the store.'
-run ingest --timezone Europe/Berlin "sacct:$DEMO/history.txt"
+say 'Two months later. What its Slurm has seen until now is read into the store.'
+"$BIN/python" tools/story.py begin "$DEMO" > "$DEMO/story.env"
+. "$DEMO/story.env"
+run ingest "parquet:$DEMO/before.parquet" "slurmrestd:$DEMO/nodes.json" "slurmrestd:$DEMO/partitions.json"
 
-say 'The same file again changes nothing.'
-run ingest --timezone Europe/Berlin "sacct:$DEMO/history.txt"
-
-say 'How it went, week by week.'
-run jobs --by week
-
-say 'The busiest people, and how much of it is lost.'
-run jobs --by user --limit 10
-
-say 'The last jobs that were lost, and what they had asked for.'
-run jobs -s failed,timeout,oom,node_fail --limit 12 -o jobid,user,partition,jobname,reqmem,maxrss,elapsed,timelimit,outcome,exitcode
-
-say 'What was knowable about each job when it was submitted, nothing later: the table that models learn from.'
-run features --phase submit -o "$DEMO/submit.parquet"
+say 'Who runs here, and how much of it is lost.'
+run jobs --by user --limit 5
 
 say 'Learn from it: a search over trees of four kinds, calibrated, with a threshold, judged on the last fifth.'
-run train --trials 8
+run train --trials 4
 
-say 'It is registered, and serves. Another one, the regression that the features carry along, challenges it.'
-run train --family online
-run models list
+say "$STORY_USER is about to submit a job. It looks like many before it:"
+cat "$DEMO/job.sbatch"
 
-say 'Both on the same jobs, none of which they learnt from: is the challenger worth promoting?'
-run evaluate small.submit.generic
+say 'Before sbatch: will it fail, why, and what to change?'
+run check "$DEMO/job.sbatch" -u "$STORY_USER" --at "$STORY_SUBMIT" --diff --fix || true
 
-say 'Yours to explore, beginning with the report of a training, at the path that it gave: one HTML page.'
+say 'The simulator knows what will happen. The job as it was, and as advised:'
+"$BIN/python" tools/story.py follow "$DEMO"
+
+say "An earlier job of $STORY_USER failed. Why?"
+run explain "$STORY_FAILED"
+
+say 'Yours to explore, beginning with the report of the training, at the path that it gave: one HTML page.'
 cat <<END
   export FOREWARN_HOME=$FOREWARN_HOME
-  $BIN/forewarn train --phase start    the same at the moment when a job starts
-  $BIN/forewarn jobs --help
-  $BIN/forewarn ingest --help      read your own cluster's history: README.md has the sacct line
+  $BIN/forewarn models list
+  $BIN/forewarn jobs --by week             the history itself; also --by partition, -s failed, …
+  $BIN/forewarn health --all               the nodes
+  $BIN/forewarn train --phase start        the same at the moment when a job starts
+  $BIN/forewarn ingest --help              read your own cluster's history: README.md has the sacct line
 END

@@ -154,6 +154,10 @@ def test_words_of_limits() -> None:
 def test_others_are_told_in_aggregate_only() -> None:
     few = {"script_rate100": 1.0, "script_ended": CROWD - 1.0}
     assert "%" not in sentence(Group.OTHERS, few)
+    assert "%" not in sentence(Group.PARTITION, {"partition_rate100": 1.0, "partition_ended": 3.0})
+    assert "10 %" in sentence(Group.PARTITION, {"partition_rate100": 0.1, "partition_ended": 300.0})
+    alone = {"fail_rate_10m": 1.0, "ends_10m": 1.0, "fail_rate_1d": 0.2}
+    assert "100 %" not in sentence(Group.CLUSTER, alone)
     assert "100 % of those with this script" in sentence(Group.OTHERS, few | {"script_ended": CROWD})
 
 

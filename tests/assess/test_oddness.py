@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from forewarn.assess.assessment import Oddity
-from forewarn.assess.oddness import Request, Usual, oddities, oddness
+from forewarn.assess.oddness import Request, Usual, oddities, oddness, read_machine
 from forewarn.assess.oddness.rules import LAST_RULES, RULES
 from forewarn.assess.oddness.usual import usual_of
 from forewarn.job.columns import to_records
@@ -161,7 +161,7 @@ def test_usual_by_the_store(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         with store.writing() as writer:
             writer.observe("job", seen)
-        now = seen["submit"].max() + 1  # type: ignore[operator]
+        now = int(seen["submit"].to_numpy().max()) + 1
         busiest = seen["user"].mode()[0]
         usual = usual_of(store, "small", busiest, now)
         assert usual is not None
@@ -169,6 +169,18 @@ def test_usual_by_the_store(tmp_path: Path) -> None:
         assert usual.jobs == own["job_id"].n_unique()
         assert usual.fields["cpus_asked"][0] == own["cpus_asked"].median()
         assert usual_of(store, "small", "nobody", now) is None
+
+
+def test_the_machine_by_the_store(machine: tuple[list[Node], list[Partition]], tmp_path: Path) -> None:
+    paths = write_machine(load_scenario("small"), tmp_path)
+    with open_store(tmp_path / "home") as store:
+        with store.writing() as writer:
+            for kind, path in zip(("node", "partition"), paths, strict=True):
+                for batch in open_source(f"slurmrestd:{path}").batches():
+                    writer.observe(kind, batch.frame)
+        nodes, partitions = read_machine(store, "small")
+    assert {node.name for node in nodes} == {node.name for node in machine[0]}
+    assert {part.name: part.time_max for part in partitions} == {p.name: p.time_max for p in machine[1]}
 
 
 def test_every_job_that_ran_was_possible(machine: tuple[list[Node], list[Partition]]) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from forewarn.assess.post_mortem import Confidence, PostMortem, explain
 from forewarn.assess.post_mortem.finding import find_job
@@ -15,6 +17,7 @@ from forewarn.assess.post_mortem.pending_reasons import in_words
 from forewarn.assess.post_mortem.pending_table import REASONS
 from forewarn.errors import UnreachableError, UsageError
 from forewarn.job.columns import to_frame
+from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job, Node, Observation
 from forewarn.sources.live import JobDetails, StepRecord
 from forewarn.store.base import Store
@@ -110,6 +113,11 @@ def keep(store: Store, *records: Job | Node, seen_at: int | None = None) -> None
         ),
         ({"exit_code": 139}, "crash", Confidence.VERY_LIKELY),
         ({"exit_code": 0, "exit_signal": 11}, "crash", Confidence.VERY_LIKELY),
+        (
+            {"exit_code": 0, "exit_signal": 11, "reason": "JobLaunchFailure"},
+            "crash",
+            Confidence.VERY_LIKELY,
+        ),
         ({"exit_code": 127}, "command_missing", Confidence.LIKELY),
         ({"exit_code": 126}, "not_executable", Confidence.LIKELY),
         ({"exit_code": 107}, "file_system", Confidence.LIKELY),
@@ -149,6 +157,8 @@ def test_a_completed_job_did_not_fail() -> None:
 def test_advice_has_the_job_s_own_numbers() -> None:
     said = explain(ended("OUT_OF_MEMORY", "out_of_memory", exit_signal=125, max_memory=4 * GIB))
     assert "`#SBATCH --mem=8G`" in said.what_to_do[0]
+    by_cpu = ended("OUT_OF_MEMORY", "out_of_memory", memory_per="cpu", memory_asked=GIB, cpus_given=4)
+    assert "`#SBATCH --mem-per-cpu=2G`" in explain(by_cpu).what_to_do[0]
     said = explain(ended("TIMEOUT", "timeout", end=NOW + 60 + 3600))
     assert "`#SBATCH --time=02:00:00`" in said.what_to_do[0]
     assert "`#SBATCH --exclude=n1`" in explain(ended("NODE_FAIL", "node_fail")).what_to_do[0]
@@ -170,6 +180,31 @@ def test_steps_tell_more_than_the_script() -> None:
     said = explain(job(), details=JobDetails(steps=steps))
     assert (said.family, said.confidence) == ("out_of_memory", Confidence.VERY_LIKELY)
     assert any("step 0 (solver) is OUT_OF_MEMORY" in fact.what for fact in said.evidence)
+
+
+_TEXT = st.none() | st.sampled_from(["", "n[1-3]", "n1", "broken[", "Dependency", "TimeLimit", "x" * 500])
+_NUMBER = st.none() | st.sampled_from([0, 1, 2, 9, 53, 125, 127, 139, 255, 3600, 0xFFFFFFFF, 1 << 50])
+
+_TEXTS = ("state", "reason", "name", "submit_line", "work_dir", "memory_per", "nodes")
+_NUMBERS = (
+    *("exit_code", "exit_signal", "derived_exit_code", "time_limit", "memory_asked", "max_memory"),
+    *("cpus_given", "cpu_time", "nodes_given", "suspended", "array_task_id", "raw_id"),
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {"outcome": st.sampled_from([None, *map(str, Outcome)])},
+        optional=dict.fromkeys(_TEXTS, _TEXT)
+        | {"start": st.none() | st.just(NOW), "end": st.none() | st.integers(NOW, NOW + 10**6)}
+        | dict.fromkeys(_NUMBERS, _NUMBER),
+    )
+)
+def test_any_record_has_an_answer(fields: dict[str, Any]) -> None:
+    said = explain(job(**fields), now=NOW + 5000)
+    assert said.cause
+    assert said.phase in ("pending", "running", "ended")
+    said.to_json()
 
 
 # --- the log --------------------------------------------------------------------------------------------
@@ -218,6 +253,7 @@ def test_where_it_looked_is_told(tmp_path: Path) -> None:
     said = explain(job(work_dir=str(tmp_path)))
     assert [(file.path, file.read) for file in said.logs] == [(str(tmp_path / "slurm-7.out"), False)]
     assert said.logs[0].why_not == "no such file or directory"
+    assert said.logs[0].guessed
 
 
 def test_a_log_that_is_named_must_be_there(tmp_path: Path) -> None:
@@ -285,7 +321,31 @@ def test_a_node_that_went_down_on_another_day(store: Store) -> None:
     assert explain(job(), store).family is None
 
 
-def others(count: int, users: int, *, at: int, outcome: str = "failed", nodes: str = "n9") -> list[Job]:
+def test_a_sick_node_and_a_lost_file_system(store: Store) -> None:
+    lost = others(2, 2, at=NOW - 7000, nodes="n[1-2]", exit_code=5) + others(
+        3, 3, at=NOW + 5000, exit_code=107
+    )
+    keep(store, *lost)
+    assert explain(job(exit_code=107), store).family == "file_system", "as many elsewhere"
+    keep(store, *others(3, 3, at=NOW - 3000, nodes="n1", exit_code=107))
+    said = explain(job(exit_code=107), store)
+    assert said.family == "node_failure"
+    assert any(
+        "5 other jobs on the same nodes failed by the system, elsewhere 3" in f.what for f in said.evidence
+    )
+    assert explain(job(exit_code=1), store).family is None, "that is its own"
+
+
+def others(
+    count: int,
+    users: int,
+    *,
+    at: int,
+    outcome: str = "failed",
+    nodes: str = "n9",
+    exit_code: int = 1,
+    ran: int = 500,
+) -> list[Job]:
     return [
         job(
             1000 + at % 997 * 50 + n,
@@ -293,7 +353,9 @@ def others(count: int, users: int, *, at: int, outcome: str = "failed", nodes: s
             end=at,
             outcome=outcome,
             nodes=nodes,
-            submit=NOW - n,
+            exit_code=exit_code,
+            submit=NOW - n - 20_000,
+            start=at - ran - n,
         )
         for n in range(count)
     ]
@@ -313,6 +375,8 @@ def test_an_outage_is_nobody_s_fault(store: Store) -> None:
         others(12, 1, at=NOW + 655),  # one user's array
         others(12, 5, at=NOW + 655, outcome="completed"),
         others(12, 5, at=NOW + 655 - 3000),
+        others(12, 5, at=NOW + 655, exit_code=107),  # of another kind than this one
+        others(12, 5, at=NOW + 655, ran=5),  # all began a moment before: of mistakes of their own
         [one for minute in range(0, 80000, 300) for one in others(6, 5, at=NOW + 655 - minute)],  # as always
     ],
 )

@@ -20,20 +20,21 @@ from _pytest.runner import runtestprotocol
 from lab.cluster import Lab, start_lab
 from lab.endings import Ending, run_every_ending
 from lab.errors import LabMissingError
-from lab.versions import VERSIONS
-
+from lab.versions import DEFAULT, VERSIONS
 
 # The first test may have to build a tree; the endings take two minutes, more on a busy machine.
-@pytest.fixture(
-    scope="session",
-    params=[
-        pytest.param(
-            version,
-            marks=[pytest.mark.lab, pytest.mark.xdist_group(f"lab-{version}"), pytest.mark.timeout(600)],
-        )
-        for version in VERSIONS
-    ],
-)
+LABS = {
+    version: pytest.param(
+        version,
+        marks=[pytest.mark.lab, pytest.mark.xdist_group(f"lab-{version}"), pytest.mark.timeout(600)],
+    )
+    for version in VERSIONS
+}
+# For what no version does otherwise.
+one_version = pytest.mark.parametrize("lab", [LABS[DEFAULT]], indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session", params=list(LABS.values()))
 def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A lab that is up; xdist keeps its tests in one worker. They leave every daemon and node in service."""
     state = tmp_path_factory.mktemp("lab")

@@ -20,6 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lab.cluster import start_lab
+from lab.errors import LabMissingError
 from lab.jobs import submit, wait_ended
 from lab.versions import DEFAULT, VERSIONS
 from tests.lab.site import EXECUTABLE, Site, by_sacct
@@ -61,7 +62,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=7)
     options = parser.parse_args()
     with TemporaryDirectory() as folder:
-        lab = start_lab(options.slurm, Path(folder) / "lab", dies_with_me=True)
+        try:
+            lab = start_lab(options.slurm, Path(folder) / "lab", dies_with_me=True)
+        except LabMissingError as error:
+            print(f"not run: {error}", file=sys.stderr)
+            return error.exit_code
         try:
             site = Site(lab, Path(folder) / "home")
             say = partial(print, file=sys.stderr)

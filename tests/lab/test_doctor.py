@@ -19,6 +19,7 @@ import pytest
 from lab.cluster import Lab
 from lab.jobs import submit, wait_ended, wait_until
 from lab.tokens import sign_token
+from tests.lab.conftest import one_version
 from tests.lab.site import Site
 
 Found = dict[str, tuple[str, str]]  # check: level, words; the worst of each
@@ -61,6 +62,7 @@ def test_tokens_of_wrong_times(site: Site) -> None:
     assert "token" in foreign["controller"][1]
 
 
+@one_version
 def test_addresses_that_are_wrong(site: Site) -> None:
     assert "nothing listens" in examined(site, FOREWARN_SLURMRESTD="http://127.0.0.1:9")["address"][1]
     lost = examined(site, FOREWARN_SLURMRESTD=f"unix:{site.lab.state}/none.sock")

@@ -13,6 +13,7 @@ from lab.cluster import Lab
 from lab.endings import Ending
 from lab.jobs import submit, wait_ended, wait_running, wait_until
 from lab.synthetic import FIRST_JOB, load_jobs
+from tests.lab.conftest import one_version
 from tests.lab.kills import kill_again_and_again
 from tests.lab.site import EXECUTABLE, Site, by_sacct
 
@@ -58,10 +59,9 @@ def test_an_ending_while_slurmdbd_is_away(site: Site) -> None:
     site.lab.run("dave", "scancel", str(jobs[1]))
 
 
+@one_version
 def test_endings_while_mariadb_alone_is_away(site: Site) -> None:
     """slurmdbd stays and takes what slurmctld tells it, but has nowhere to keep it."""
-    if site.lab.settings.version != "24.11":
-        pytest.skip("one version is enough: it is slurmdbd that has to bear it")
     lab = site.lab
     collector = subprocess.Popen(
         [EXECUTABLE, "collect", "--since", "now-1hour", "--interval", "1"],

@@ -6,11 +6,18 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from forewarn.assess.post_mortem import PostMortem, explain
+from forewarn.assess.post_mortem.finding import find_job
+from forewarn.config import Config
+from forewarn.sources.connect import connect
+from forewarn.sources.live import Scheduler
 from lab.cluster import Lab
 from lab.endings import Ending
 from lab.jobs import submit, wait_ended
@@ -45,71 +52,78 @@ MISTAKES = {
 }
 
 
+@dataclass(frozen=True)
 class Explainer:
     """Somebody who asks for an explanation beside a lab, without a store."""
 
-    def __init__(self, lab: Lab, home: Path) -> None:
-        self.lab = lab
-        others = {k: v for k, v in os.environ.items() if not k.startswith(("FOREWARN", "SLURM"))}
-        self._base = others | {"FOREWARN_HOME": str(home), "FOREWARN_CLUSTER": lab.settings.cluster}
-        self._rest = {
-            "FOREWARN_SLURMRESTD": lab.rest_url,
-            "FOREWARN_SLURM_USER": "root",
-            "SLURM_JWT": lab.token("root", 3600),
-        }
-        self._commands = {"PATH": f"{lab.state / 'bin'}:{others['PATH']}", "FOREWARN_SCHEDULER": "commands"}
+    lab: Lab
+    by_rest: Scheduler
+    by_commands: Scheduler
 
-    def __call__(self, job: object, *args: object, commands: bool = False) -> Any:
-        how = self._commands if commands else self._rest
-        done = subprocess.run(
-            [*COMMAND, str(job), "--json", *map(str, args)],
-            env=self._base | how,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+    def __call__(self, job: object, log: Path | None = None, *, commands: bool = False) -> PostMortem:
+        scheduler = self.by_commands if commands else self.by_rest
+        found = find_job(str(job), None, scheduler)
+        return explain(found.job, details=found.details, log=log)
 
 
 @pytest.fixture
-def explainer(lab: Lab, tmp_path: Path) -> Explainer:
-    return Explainer(lab, tmp_path / "home")
+def environment(lab: Lab, tmp_path: Path) -> dict[str, str]:
+    others = {k: v for k, v in os.environ.items() if not k.startswith(("FOREWARN", "SLURM"))}
+    return others | {
+        "FOREWARN_HOME": str(tmp_path / "home"),
+        "FOREWARN_CLUSTER": lab.settings.cluster,
+        "FOREWARN_SLURMRESTD": lab.rest_url,
+        "FOREWARN_SLURM_USER": "root",
+        "SLURM_JWT": lab.token("root", 3600),
+        "PATH": f"{lab.state / 'bin'}:{others['PATH']}",
+    }
+
+
+@pytest.fixture
+def explainer(lab: Lab, environment: dict[str, str]) -> Iterator[Explainer]:
+    config = Config(
+        cluster=lab.settings.cluster, slurmrestd=lab.rest_url, slurm_user="root", scheduler="slurmrestd"
+    )
+    with (
+        closing(connect(config, environ=environment)) as by_rest,
+        closing(connect(replace(config, scheduler="commands"), environ=environment)) as by_commands,
+    ):
+        yield Explainer(lab, by_rest, by_commands)
 
 
 def test_every_ending_has_its_cause(explainer: Explainer, endings: dict[str, Ending]) -> None:
     wrong = {}
     for name, expected in CAUSES.items():
         said = explainer(endings[name].job_id)
-        if (said["phase"], said["family"]) != expected:
-            wrong[name] = (said["phase"], said["family"], said["cause"])
+        if (said.phase, said.family) != expected:
+            wrong[name] = (said.phase, said.family, said.cause)
     assert not wrong
     held = explainer(endings["held"].job_id)
-    assert "held by its user" in held["cause"]
-    assert f"scontrol release {endings['held'].job_id}" in held["what_to_do"][0]
+    assert "held by its user" in held.cause
+    assert f"scontrol release {endings['held'].job_id}" in held.what_to_do[0]
     array = explainer(endings["array"].job_id)
-    assert array["job_id"] == f"{endings['array'].job_id}_1", "the task that failed"
+    assert array.job_id == f"{endings['array'].job_id}_1", "the task that failed"
 
 
 def test_commands_say_the_same(explainer: Explainer, endings: dict[str, Ending]) -> None:
     for name in ("signal", "out_of_memory", "timeout", "held", "node_fail"):
         by_rest, by_commands = (explainer(endings[name].job_id, commands=how) for how in (False, True))
         for field in ("family", "cause", "confidence", "phase"):
-            assert by_commands[field] == by_rest[field], (name, field)
-    assert explainer(endings["steps"].job_id, commands=True)["steps"]
+            assert getattr(by_commands, field) == getattr(by_rest, field), (name, field)
+    assert explainer(endings["steps"].job_id, commands=True).steps
 
 
 def test_the_output_is_found_and_read(explainer: Explainer, endings: dict[str, Ending]) -> None:
     """As the user sees it: a path of the lab is not one of this machine, so it is named by hand."""
-    lab, killed = explainer.lab, endings["out_of_memory"]
-    said = explainer(killed.job_id)
-    inside = [file["path"] for file in said["logs"]]
-    assert inside == [f"/home/alice/out_of_memory.{killed.job_id}_4294967294.out"]
-    with_log = explainer(killed.job_id, "--log", f"{lab.state}{inside[0]}")
-    assert with_log["family"] == "out_of_memory"
+    killed = endings["out_of_memory"]
+    (log,) = explainer(killed.job_id).logs
+    path = f"/home/alice/out_of_memory.{killed.job_id}_4294967294.out"
+    # What the controller has forgotten, accounting does not tell in 22.05.
+    assert log.path == path or (log.guessed and explainer.lab.settings.version == "22.05")
+    with_log = explainer(killed.job_id, Path(f"{explainer.lab.state}{path}"))
+    assert (with_log.family, with_log.confidence) == ("out_of_memory", "certain")
     # Some versions write why into the output, of others it has only the shell's word.
-    assert with_log["log"][0]["pattern"] in ("slurm-oom-kill", "shell-killed"), with_log["log"]
-    assert with_log["confidence"] == "certain"
+    assert with_log.log[0].pattern in ("slurm-oom-kill", "shell-killed"), with_log.log
 
 
 def test_mistakes_are_read_from_the_output(explainer: Explainer) -> None:
@@ -121,10 +135,16 @@ def test_mistakes_are_read_from_the_output(explainer: Explainer) -> None:
     wait_ended(lab, jobs.values())
     for name, (_, family, quoted) in MISTAKES.items():
         path = lab.state / f"home/bob/mistake.{name}.out"
-        said = explainer(jobs[name], "--log", path)
-        assert said["family"] == family, (name, said["cause"], path.read_text())
+        said = explainer(jobs[name], path)
+        assert said.family == family, (name, said.cause, path.read_text())
         lines = path.read_text().splitlines()
-        first = said["log"][0]
-        assert quoted in first["text"], (name, said["log"])
-        assert lines[first["line"] - 1] == first["text"], "quoted from the line that it names"
-        assert said["confidence"] in ("likely", "very likely", "certain")
+        assert quoted in said.log[0].text, (name, said.log)
+        assert lines[said.log[0].line - 1] == said.log[0].text, "quoted from the line that it names"
+        assert said.confidence in ("likely", "very likely", "certain")
+
+
+def test_the_command(endings: dict[str, Ending], environment: dict[str, str]) -> None:
+    asked = str(endings["timeout"].job_id)
+    done = subprocess.run([*COMMAND, asked, "--json"], env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["family"] == "time_limit"

@@ -84,3 +84,21 @@ def test_a_row_is_the_same_alone_and_among_others(table: Table, rows: np.ndarray
 
 def test_what_is_known_at_the_end_is_in_no_model_that_serves(table: Table, rows: np.ndarray) -> None:
     assert not set(POSTHOC) & set(table.names)
+
+
+def test_scripts_are_seen_where_history_holds_them(table: Table, rows: np.ndarray) -> None:
+    made = Assembly.fit(table, rows, "generic")
+    assert {"script_language", "script_modules"} <= set(made.encoders.categories)
+    assert "script_launcher" not in made.encoders.categories  # the simulator has none: one value says nothing
+    matrix = made.matrix(table, rows[:50])
+    assert np.isfinite(matrix.columns(("script_language",)).values).any()
+    assert {"script_language", "script_modules"} <= matrix.categorical
+
+
+def test_no_script_is_no_category(table: Table, rows: np.ndarray) -> None:
+    without = table.about.with_columns(script_language=pl.lit(None, pl.String))
+    blank = Table(
+        table.cluster, table.phase, table.population, table.names, table.values, table.fails, table.known,
+        table.moment, without,
+    )  # fmt: skip
+    assert "script_language" not in Assembly.fit(blank, rows, "generic").encoders.categories

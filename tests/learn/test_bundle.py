@@ -23,6 +23,7 @@ from forewarn.learn.calibration import calibrate
 from forewarn.learn.causes import Causes
 from forewarn.learn.ensemble import Recipe, fit_ensemble
 from forewarn.learn.manifest import Facts, Manifest, json_text
+from forewarn.learn.oddness import Forest
 from forewarn.learn.profiles import Profiles
 from forewarn.learn.registry import Registry
 from forewarn.learn.table import Table
@@ -73,6 +74,7 @@ def made(table: Table) -> Bundle:
             sample.matrix, table.about[train], table.fails[train], np.ones(len(train)), seed=1, threads=1
         ),
         profiles=profiles,
+        oddness=Forest.fit(table, train, seed=1),
     )
 
 
@@ -111,6 +113,9 @@ def test_what_is_loaded_is_what_was_saved(made: Bundle, saved: Path, table: Tabl
     assert loaded.chosen.rule == made.chosen.rule == "precision=0.5"
     columns = {name: table.column(name) for name in table.names}
     assert loaded.abstention.why(columns) == made.abstention.why(columns)
+    assert loaded.oddness is not None
+    assert made.oddness is not None
+    np.testing.assert_array_equal(loaded.oddness.rarer_than(table), made.oddness.rarer_than(table))
     assert (loaded.facts, loaded.base_rate, loaded.jobs) == (made.facts, made.base_rate, made.jobs)
 
 

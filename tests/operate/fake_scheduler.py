@@ -62,7 +62,12 @@ class FakeScheduler:
         while begin < until:
             self._ask("history", "slurmdbd")
             end = min(until, begin + self.window)
-            rows = [row for row in self.ended if begin <= row["end"] < end or (end == until == row["end"])]
+            last = end == until
+            rows = [
+                row
+                for row in self.ended
+                if begin <= row.get("end", end) < end or (last and row.get("end", end) == end)
+            ]
             parts = [rows[at : at + self.piece] for at in range(0, len(rows), self.piece)]
             for place, part in enumerate(parts, 1):
                 if self.dies_after is not None:

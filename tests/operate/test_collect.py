@@ -10,6 +10,7 @@ import pytest
 
 from forewarn.errors import ControllerDownError, DatabaseDownError, TokenError
 from forewarn.operate.collect import LATE, LONGEST_WAIT, MOST_JOBS, Collector, Round
+from forewarn.operate.ingest import review
 from forewarn.store.base import Store
 from forewarn.store.embedded import open_store
 from tests.operate.fake_scheduler import FakeScheduler, KilledError, job
@@ -63,6 +64,24 @@ def test_history_once_and_then_what_is_new(store: Store, slurm: FakeScheduler, t
     assert (second.new_jobs, second.changed_jobs) == (1, 0)
     assert slurm.begins == [SINCE, NOW - LATE]
     assert "diag" not in slurm.calls[-5:], "nobody was away"
+
+
+def test_fields_that_accounting_does_not_tell_are_hidden(store: Store, slurm: FakeScheduler) -> None:
+    collect(store, slurm)
+    fields = store.clusters()["c"].fields
+    assert fields["tasks_asked"] == {"hide": True}
+    assert fields["memory_asked"] == {"per": "node"}
+    review(store, ["c"])
+    assert store.clusters()["c"].fields == fields, "a review finds its own anew and keeps the others"
+
+
+def test_a_job_that_has_not_ended_is_told_by_the_controller(store: Store, slurm: FakeScheduler) -> None:
+    told = {"seen_at": NOW - 50, "source": "slurmrestd", "reconstructed": True}
+    slurm.ended.append(job(50, NOW - 60, state="RUNNING", start=NOW - 50, time_limit=999) | told)
+    slurm.live = [job(50, NOW - 60, state="RUNNING", start=NOW - 50, time_limit=60)]
+    collect(store, slurm)
+    seen = store.observations("job", {"job_id": "50"})
+    assert seen["time_limit"].to_list() == [60], "accounting's was changed since, nobody knows when"
 
 
 def test_the_cost_of_a_round(store: Store, slurm: FakeScheduler) -> None:

@@ -115,6 +115,20 @@ def test_tokens(tmp_path: Path) -> None:
     assert "500 s in the future" in found["controller"].said
 
 
+def test_a_token_from_the_future_that_slurm_takes(tmp_path: Path) -> None:
+    found = examined(tmp_path, token=jwt(issued=NOW + 500, expires=NOW + 9000))
+    assert found["token"].level is Level.WARNING
+    assert "made 500 s in the future by our clock" in found["token"].said
+
+
+def test_a_socket_that_wants_no_token(tmp_path: Path) -> None:
+    with serving(script(42, **GOOD), tmp_path / "s.sock") as fake:
+        config = Config(home=tmp_path / "home", slurmrestd=fake.address)
+        found = list(examine(config, environ={"PATH": str(tmp_path)}, clock=FakeTime().clock))
+    assert verdict(found) is Level.FINE, found
+    assert "none is needed" in next(one.said for one in found if one.check == "token")
+
+
 def test_addresses(tmp_path: Path) -> None:
     found = examined(tmp_path, slurmrestd=f"unix:{tmp_path}/none")
     assert "no such socket" in found["address"].said

@@ -138,6 +138,7 @@ def client_of(
     tries: int = 3,
     span: Span | None = None,
     cluster: str | None = None,
+    first_without: bool = False,
 ) -> Iterator[SlurmrestdScheduler]:
     clock = (time or FakeTime()).clock
     transport = Transport(Address.read(address), clock=clock, timeout=2.0, most_bytes=most_bytes)
@@ -147,6 +148,7 @@ def client_of(
         user=user,
         clock=clock,
         patience=Patience(tries=tries, clock=clock),
+        first_without=first_without,
     )
     scheduler = SlurmrestdScheduler(asker, cluster=cluster, span=span)
     try:

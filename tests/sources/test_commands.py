@@ -227,3 +227,38 @@ def test_which_way_is_taken(command: Callable[[str, str], Path], tmp_path: Path)
     client = connect(rest, environ=nowhere)
     assert isinstance(client, SlurmrestdScheduler)
     client.close()
+
+
+def test_history_holds_the_scripts(command: Callable[[str, str], Path], tmp_path: Path) -> None:
+    head = "JobID|Cluster|Submit|Eligible|Start|End|State|NodeList|SubmitLine\\n"
+    times = f"lab|{NOW - 990}|{NOW - 990}|{NOW - 900}|{NOW - 800}|COMPLETED|n1"
+    rows = f"1|{times}|sbatch a.sh\\n2|{times}|srun python x.py\\n"
+    rows += f"3_1|{times}|/usr/bin/sbatch b.sh\\n3_2|{times}|/usr/bin/sbatch b.sh\\n"
+    script = "Batch Script for 1\\n" + "-" * 80 + "\\n#!/bin/sh\\nmodule load gcc\\nsrun julia a.jl\\n"
+    for task in ("3_1", "3_2"):
+        script += f"Batch Script for {task}\\n" + "-" * 80 + "\\n#!/bin/sh\\ntrue\\n"
+    help_ = f'test "$1" = --helpformat && {{ echo {" ".join(FIELDS)}; exit; }}\n'
+    kinds = f'-B*) printf -- "{script}";; *"-s CA"*) printf "{head}";; *) printf "{head}{rows}";;'
+    command("sacct", f'{help_}case "$*" in {kinds} esac')
+    command("scontrol", 'echo "AccountingStoreFlags    = job_comment,job_env,job_script"')
+    frames = [piece.batch.frame for piece in scheduler(tmp_path).history(NOW - 1000)]
+    told = {row["job_id"]: row for frame in frames for row in frame.iter_rows(named=True)}
+    first = told["1"]
+    assert (first["script_language"], first["script_launcher"]) == ("julia", "srun")
+    assert first["script_modules"] == "gcc"
+    assert len(first["script_hash"]) == 16
+    assert (told["2"]["script_language"], told["2"]["script_launcher"]) == ("python", "srun")
+    assert told["3_1"]["script_hash"] == told["3_2"]["script_hash"] != first["script_hash"]
+    assert told["3_1"]["script_hash"] is not None
+    assert [call for call in asked(tmp_path, "sacct") if "-B" in call]
+
+
+def test_no_script_is_asked_for_where_none_is_kept(
+    command: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    head = "JobID|Cluster|Submit|Eligible|Start|End|State|NodeList|SubmitLine\\n"
+    row = f"1|lab|{NOW - 990}|{NOW - 990}|{NOW - 900}|{NOW - 800}|COMPLETED|n1|sbatch a.sh\\n"
+    command("sacct", HELP + f'printf "{head}{row}"')
+    command("scontrol", 'echo "AccountingStoreFlags    = (null)"')
+    assert list(scheduler(tmp_path).history(NOW - 1000))
+    assert not [call for call in asked(tmp_path, "sacct") if "-B" in call]

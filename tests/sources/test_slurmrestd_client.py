@@ -8,12 +8,14 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from forewarn.config import Config
 from forewarn.errors import (
     ClockSkewError,
     ControllerDownError,
@@ -32,11 +34,13 @@ from forewarn.errors import (
     VersionGoneError,
     WrongUserError,
 )
+from forewarn.sources.connect import connect
 from forewarn.sources.live import Submission
 from forewarn.sources.slurmrestd.address import Address
+from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
 from forewarn.sources.slurmrestd.refusals import refusal
 from forewarn.sources.slurmrestd.submitting import submit_request
-from forewarn.sources.slurmrestd.tokens import Token, Tokens, from_text
+from forewarn.sources.slurmrestd.tokens import Token, Tokens, from_file, from_text
 from forewarn.sources.slurmrestd.transport import Transport
 from forewarn.sources.slurmrestd.versions import Served
 from forewarn.sources.windows import Span
@@ -354,6 +358,7 @@ ACCESS = "Access/permission denied"
             ControllerDownError,
             "or refuses",
         ),
+        (500, {"errors": [{"error_number": -1, "error": "x"}]}, RefusedError, "error -1"),
         (422, {"errors": [{"error_number": 9000, "error": "not RFC7320"}]}, RefusedError, "9000"),
         (418, None, RefusedError, "HTTP status 418"),
     ],
@@ -362,6 +367,13 @@ def test_what_a_refusal_means(status: int, said: Any, error: type[SchedulerError
     found = refusal(status, said, "here", token=Token.read(jwt()), user=None, now=NOW)
     assert type(found) is error
     assert words in str(found)
+
+
+def test_22_05_does_not_say_why_it_has_no_diagnosis() -> None:
+    said = {"errors": [{"error_number": -1, "error": "Unspecified error"}]}
+    found = refusal(500, said, "here /slurm/v0.0.38/diag", token=Token.read(jwt()), user=None, now=NOW)
+    assert type(found) is ControllerDownError
+    assert "or refuses the token" in str(found)
 
 
 def test_why_a_token_is_not_accepted_is_in_the_token() -> None:
@@ -520,6 +532,64 @@ def test_a_unix_socket(tmp_path: Path) -> None:
         client_of(fake.address) as client,
     ):
         assert client.ping()
+
+
+def test_no_token_on_a_socket_until_one_is_wanted(tmp_path: Path) -> None:
+    wanted = False
+
+    def ping(asked: Asked) -> Reply:
+        refused = wanted and "x-slurm-user-token" not in {name.lower() for name in asked.headers}
+        return (401, {}) if refused else (200, {"pings": [{"ping": "UP"}]})
+
+    token = tmp_path / "token"
+    token.write_text(jwt())
+    tokens = from_file(token, FakeTime().clock)
+    with (
+        serving(script(ping=ping), tmp_path / "s.sock") as fake,
+        client_of(fake.address, tokens=tokens, first_without=True) as client,
+    ):
+        assert client.ping()
+        assert not client.asker.needs_token
+        wanted = True
+        assert client.ping()
+        assert client.asker.needs_token
+        assert len(fake.asked) == 4, "refused once, then with a token"
+
+
+@pytest.mark.parametrize("as_if", [(401, {}), (500, {"errors": [{"error_number": 1800}]})])
+def test_a_socket_that_wants_a_token_which_cannot_be_made(as_if: Reply, tmp_path: Path) -> None:
+    tokens = from_file(tmp_path / "none", FakeTime().clock)
+    with (
+        serving(script(ping=as_if, jobs=as_if), tmp_path / "s.sock") as fake,
+        client_of(fake.address, tokens=tokens, first_without=True, tries=1) as client,
+        pytest.raises((TokenError, ControllerDownError), match=r"none is configured|slurmctld"),
+    ):
+        list(client.live_jobs())
+    assert not client.asker.needs_token
+
+
+def test_a_controller_that_goes_away_wants_no_token(tmp_path: Path) -> None:
+    answers = [(200, {"pings": [{"ping": "UP"}]}), (500, {"errors": [{"error_number": 1800}]})]
+    with (
+        serving(script(ping=lambda _: answers.pop(0)), tmp_path / "s.sock") as fake,
+        client_of(fake.address, first_without=True, tries=1) as client,
+    ):
+        assert client.ping()
+        assert not client.ping()
+        assert not client.asker.needs_token
+
+
+def test_whose_socket_is_asked_without_a_token(tmp_path: Path) -> None:
+    def needs(place: str, environ: dict[str, str], **settings: Any) -> bool:
+        with closing(connect(Config(slurmrestd=place, **settings), environ=environ)) as scheduler:
+            assert isinstance(scheduler, SlurmrestdScheduler)
+            return scheduler.asker.needs_token
+
+    socket = f"unix:{tmp_path}/s.sock"
+    assert not needs(socket, {})
+    assert needs("http://localhost:6820", {})
+    assert needs(socket, {"SLURM_JWT": jwt()})
+    assert needs(socket, {}, slurm_token_file=tmp_path / "token")
 
 
 def test_sockets_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,8 @@ from forewarn.assess.champions import FEATURE_SETS, Champions
 from forewarn.assess.explanation import reasons
 from forewarn.assess.machine import Machine
 from forewarn.assess.needs import ForeseenNeeds
-from forewarn.assess.node_health import fitness
-from forewarn.assess.oddness import oddities
+from forewarn.assess.node_health import fitness, sick_risk
+from forewarn.assess.oddness import oddness
 from forewarn.assess.oddness.usual import usual_of
 from forewarn.assess.routing import Spoken, speak
 from forewarn.assess.similar import similar_jobs
@@ -65,7 +65,7 @@ class Assessor:
         said = self._speak(table)[0]
         made = self._brief(table, 0, job, said, self._foreseen(table))
         made = replace(made, findings=tuple(findings), nodes=self._nodes(job))
-        made = replace(made, oddness=self._oddness(job))
+        made = replace(made, oddness=self._oddness(job, table))
         if said.champion and said.matrix:
             values = {name: float(table.column(name)[0]) for name in table.names}
             made = replace(made, reasons=reasons(said.champion.bundle, said.matrix, values, whose=whose))
@@ -80,6 +80,7 @@ class Assessor:
             fitness=made.nodes,
             memory_floor=memory_floor,
             waits=_waits(table, job),
+            node_risk=sick_risk(made.nodes, self.machine.health) if made.nodes else 0.0,
         )
         return judged(replace(made, advice=advise(situation)))
 
@@ -127,9 +128,11 @@ class Assessor:
         machine = self.machine
         return fitness(job, machine.nodes, machine.partitions, machine.health) if machine.nodes else None
 
-    def _oddness(self, job: Job) -> Oddness:
+    def _oddness(self, job: Job, table: Table) -> Oddness:
         usual = usual_of(self._store, self.cluster, job.user, self.at) if job.user else None
-        return Oddness(oddities=oddities(job, self.machine.nodes, self.machine.partitions, usual))
+        bundle, machine = self._bundle(table), self.machine
+        forest = bundle.oddness if bundle else None
+        return oddness(job, machine.nodes, machine.partitions, usual, forest=forest, table=table)
 
     def _brief(self, table: Table, row: int, job: Job, said: Spoken, foreseen: Foreseen | None) -> Assessment:
         return Assessment(

@@ -20,25 +20,25 @@ def _verdict(made: Assessment) -> tuple[Verdict, str]:
     certain = [oddity.what for oddity in made.oddness.oddities if oddity.impossible] if made.oddness else []
     certain += [finding.what for finding in made.findings if finding.severity == "error"]
     if certain:
-        more = f" (and {len(certain) - 1} more)" if len(certain) > 1 else ""
-        return Verdict.LIKELY_TO_FAIL, f"it cannot go well: {certain[0]}{more}"
-    risk = _risk(made)
-    if made.failure and made.failure.probability >= LIKELY:
-        return Verdict.LIKELY_TO_FAIL, risk
-    limits = _limits(made)
-    if made.failure and made.failure.warns:
-        return Verdict.WARNING, risk
-    if limits:
-        return Verdict.WARNING, f"{limits}; {risk}" if made.failure else limits
+        return Verdict.LIKELY_TO_FAIL, f"it cannot go well: {_first_of(certain)}"
+    over, limits = _limits(made)
+    said = f"{limits}; {_risk(made)}" if limits else _risk(made)
+    if max(over, made.failure.probability if made.failure else 0.0) >= LIKELY:
+        return Verdict.LIKELY_TO_FAIL, said
+    if limits or (made.failure and made.failure.warns):
+        return Verdict.WARNING, said
     doubts = [oddity.what for oddity in made.oddness.oddities] if made.oddness else []
     doubts += [finding.what for finding in made.findings if finding.severity == "warning"]
     if doubts:
-        more = f" (and {len(doubts) - 1} more)" if len(doubts) > 1 else ""
-        return Verdict.WARNING, f"{doubts[0]}{more}; {risk}" if made.failure else f"{doubts[0]}{more}"
+        return Verdict.WARNING, f"{_first_of(doubts)}; {_risk(made)}"
     if made.failure is None:
         passed = made.route.passed
         return Verdict.CANNOT_SAY, passed[-1] if passed else "not enough evidence"
-    return Verdict.FINE, risk
+    return Verdict.FINE, said
+
+
+def _first_of(said: list[str]) -> str:
+    return f"{said[0]} (and {len(said) - 1} more)" if len(said) > 1 else said[0]
 
 
 def _risk(made: Assessment) -> str:
@@ -50,13 +50,14 @@ def _risk(made: Assessment) -> str:
     return f"{told.probability:.0%} of such jobs fail{cause}; of all jobs {told.base_rate:.0%}"
 
 
-def _limits(made: Assessment) -> str:
-    said = []
-    if made.run_time and (made.run_time.over_limit or 0) >= DOUBTFUL:
-        said.append(f"with {made.run_time.over_limit:.0%} it needs longer than its time limit")
-    if made.resources and (made.resources.over_memory or 0) >= DOUBTFUL:
-        said.append(f"with {made.resources.over_memory:.0%} it needs more memory than it asks for")
-    return " and ".join(said)
+def _limits(made: Assessment) -> tuple[float, str]:
+    """The probability to run into what it asks for, and that in words where it deserves a warning."""
+    chances = {
+        "it needs more memory than it asks for": made.resources.over_memory if made.resources else None,
+        "it needs longer than its time limit": made.run_time.over_limit if made.run_time else None,
+    }
+    doubtful = [f"with {p:.0%} {what}" for what, p in chances.items() if p is not None and p >= DOUBTFUL]
+    return max(p or 0.0 for p in chances.values()), " and ".join(doubtful)
 
 
 _NAMES = {

@@ -196,12 +196,13 @@ def node_keys(nodes: str) -> NDArray[np.uint64]:
 
 def policed_job(job: Job, facts: ClusterFacts) -> Job:
     """`policed` for one job."""
-    if _counts_per_node(facts) and job.memory_asked is not None:
+    memory = job.memory_asked
+    if _counts_per_node(facts) and memory is not None:
         if job.memory_per is None:
             job = replace(job, memory_per="node")
         elif job.memory_per == "cpu" and job.cpus_asked is not None and job.nodes_asked:
-            per_node = job.memory_asked * job.cpus_asked // job.nodes_asked
-            job = replace(job, memory_asked=per_node, memory_per="node")
+            memory = memory * job.cpus_asked // job.nodes_asked
+            job = replace(job, memory_asked=memory, memory_per="node")
     filled: dict[str, Any] = {}
     for field, how in sorted(facts.fields.items()):
         if getattr(job, field) is None or "hide" in how:

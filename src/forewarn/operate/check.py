@@ -53,25 +53,29 @@ def check(
     cluster: str,
     user: str,
     at: int,
+    work_dir: Path,
     command_line: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     store: Store | None = None,
     assessor: Assessor | None = None,
     ask_slurm: bool = True,
 ) -> Checked:
-    """Check a script. Without an assessor only what the script itself shows is said."""
+    """Check a script that is to be submitted from `work_dir`.
+
+    Without an assessor only what the script itself shows is said.
+    """
     script = read_script(read_text(path), command_line=command_line, environment=environment or {})
     partitions: tuple[Partition, ...] = assessor.machine.partitions if assessor else ()
     job = script.job(
         cluster,
         user,
         at,
-        str(path.resolve().parent),
+        str(work_dir),
         script_name=path.name,
         job_id="",
         partitions=partitions,
     )
-    found = [*findings(script, path, surroundings)]
+    found = [*findings(script, path, surroundings, work_dir=work_dir)]
     if ask_slurm and (told := test_only(path, command_line, environment=environment)):
         found.append(told)
     if assessor is None:

@@ -139,7 +139,8 @@ def _size(values: Values, _: str) -> str:
 
 
 def _partition(values: Values, whose: str) -> str:
-    rate = known(values, "partition_rate100")
+    enough = (known(values, "partition_ended") or 0) >= CROWD
+    rate = known(values, "partition_rate100") if enough else None
     of_user = streak(values, "user_partition", whose, "there")
     parts = [] if rate is None else [f"of the last 100 or so jobs there {percent(rate)} failed"]
     return _joined(parts + ([of_user] if of_user else [])) or "nothing is known of it yet"
@@ -156,10 +157,11 @@ def _nodes(values: Values, _: str) -> str:
 
 
 def _cluster(values: Values, _: str) -> str:
+    enough = (known(values, "ends_10m") or 0) >= 10  # else ten minutes may be one job
     rates = {
         words: rate
         for name, words in (("10m", "ten minutes"), ("1h", "hour"), ("1d", "day"))
-        if (rate := known(values, f"fail_rate_{name}")) is not None
+        if (rate := known(values, f"fail_rate_{name}")) is not None and (name != "10m" or enough)
     }
     if not rates:
         return "no job of the cluster has ended lately"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from forewarn.assess.node_health.findings import Evidence, Health, NodeHealth
-from forewarn.assess.node_health.fitness import exclude_line, fitness
+from forewarn.assess.node_health.fitness import exclude_line, fitness, sick_risk
 from forewarn.assess.node_health.judging import node_health
 
-__all__ = ["Evidence", "Health", "NodeHealth", "exclude_line", "fitness", "node_health"]
+__all__ = ["Evidence", "Health", "NodeHealth", "exclude_line", "fitness", "node_health", "sick_risk"]

@@ -23,6 +23,7 @@ _ALIKE = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # weight of the wider rate, in jobs
 _ELSEWHERE = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0)  # weight of a job of the same cell on another node
 _LEAST = 1 / 3  # of the cluster's rate: below that nobody's chance is put, however well they fared
 _RAREST = 0.002
+_FITTED = 15_000  # cells on nodes that are enough to fit the two weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,13 @@ def expect(runs: pl.DataFrame, failed: str) -> Expected:
     everywhere = float(rates["everywhere"][0])
     rate = rates["rate"].to_numpy().clip(max(_RAREST, _LEAST * everywhere), 1 - _RAREST)
     there, broke = rates["n_elsewhere"].to_numpy(), rates["f_elsewhere"].to_numpy()
+    some = np.s_[:: 1 + len(n) // _FITTED]
     best, found = -np.inf, (_ALIKE[0], _ELSEWHERE[0])
     for alike in _ALIKE:
         for elsewhere in _ELSEWHERE:
             a = rate * alike + broke * elsewhere
             b = (1 - rate) * alike + (there - broke) * elsewhere
-            likely = float(np.log(chance(n, f, a, b)).sum())
+            likely = float(np.log(chance(n[some], f[some], a[some], b[some])).sum())
             if likely > best:
                 best, found = likely, (alike, elsewhere)
     alike, elsewhere = found

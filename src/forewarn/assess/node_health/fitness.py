@@ -48,3 +48,20 @@ def fitness(
         suspect=by[Health.SUSPECT],
         exclude=exclude_line(by[Health.SICK]) if fit >= needed else None,
     )
+
+
+def sick_risk(nodes: NodeFitness, health: Sequence[NodeHealth]) -> float:
+    """The probability of failing because of a sick node, if any of those that fit may be given.
+
+    What a sick node adds is how much more often jobs failed there than what they were explains.
+    """
+    added = [
+        max(0.0, node.failed - (node.expected or 0.0)) / node.jobs
+        for node in health
+        if node.node in nodes.sick and node.jobs
+    ]
+    if not added:
+        return 0.0
+    able = nodes.fit + len(nodes.sick)
+    meets = 1.0 - (1.0 - len(nodes.sick) / able) ** max(1, nodes.needed)
+    return meets * sum(added) / len(added)

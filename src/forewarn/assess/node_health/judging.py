@@ -13,9 +13,10 @@ from forewarn.assess.node_health.suspicion import BELIEVED, Suspicion, suspicion
 from forewarn.store.base import Store
 
 SUSPECTED = 0.1  # share of false alarms among those that are only suspect
-FEWEST_FAILURES = {"system": 4, "broke": 5, "lost": 3}  # below which a node is suspect at most
-FEWEST_CAMPAIGNS = 2  # of one user, name and day, that failures must come from
-# The same of users: one user's jobs may fail for days, and always on one node.
+# Below these a node is suspect at most. One user's jobs may fail for days, and always on one node; and now
+# and then the mistakes of two or three meet on one.
+FEWEST_FAILURES = {"system": 4, "broke": 5, "lost": 3}
+FEWEST_CAMPAIGNS = {"system": 3, "broke": 5, "lost": 1}  # each of one user, name and day
 FEWEST_USERS = {"system": 2, "broke": 3, "lost": 1}
 TIMES = 2.0  # as many failures as expected, at the least
 _WAYS = {
@@ -61,11 +62,12 @@ def _judged(cluster: str, name: str, seen: Seen | None, suspicion: Suspicion | N
 
 
 def _of_jobs(found: Suspicion) -> Sequence[Evidence]:
-    enough = found.campaigns >= FEWEST_CAMPAIGNS and found.failed >= TIMES * found.expected
+    enough = found.campaigns > 1 and found.failed >= TIMES * found.expected
     if found.q > SUSPECTED or found.well_again or not enough or found.last_failure is None:
         return ()
-    plenty = found.failed >= FEWEST_FAILURES[found.way] and found.users >= FEWEST_USERS[found.way]
-    sick = plenty and found.q <= BELIEVED
+    fewest = (limits[found.way] for limits in (FEWEST_FAILURES, FEWEST_CAMPAIGNS, FEWEST_USERS))
+    counts = (found.failed, found.campaigns, found.users)
+    sick = found.q <= BELIEVED and all(n >= least for n, least in zip(counts, fewest, strict=True))
     users = "one user" if found.users == 1 else f"{found.users} users"
     span = f"{found.span:g} days" if found.span != 1 else "day"
     by = "as on other nodes" if found.way == "lost" else "by how the same work fared elsewhere"

@@ -64,14 +64,15 @@ def runs_of(jobs: pl.DataFrame) -> pl.DataFrame:
         broke=failed & (pl.col("kind") != str(Kind.LIMIT)).fill_null(True),
         lost=pl.col("outcome").is_in([str(Outcome.NODE_FAIL), str(Outcome.BOOT_FAIL)]),
     )
+    runs = runs.with_columns(pl.col("work", "cell").rank("dense"))
     return runs.filter(pl.col("node").list.len() > 0).explode("node").cast(_RUNS)  # type: ignore[arg-type]
 
 
 _RUNS = {
     "job": pl.UInt32,
     "user": pl.String,
-    "work": pl.String,
-    "cell": pl.String,
+    "work": pl.UInt32,  # numbers, since much is joined by them
+    "cell": pl.UInt32,
     "start": pl.Int64,
     "end": pl.Int64,
     "node": pl.String,
@@ -88,7 +89,7 @@ def without_bursts(runs: pl.DataFrame) -> pl.DataFrame:
     Of those that struck one node at once all but the first are marked `again`: a bad minute is one thing,
     however many jobs met it. Leaving out failures only ever clears a node.
     """
-    struck = runs.filter("system").select("job", "end", "node").sort("end", "job")
+    struck = runs.filter("system").select("job", "end", "node", "share").sort("end", "job")
     if struck.is_empty():
         return runs.with_columns(again=False)
     ends = runs["end"].to_numpy()
@@ -96,11 +97,13 @@ def without_bursts(runs: pl.DataFrame) -> pl.DataFrame:
     shared = [struck.head(0).select("end")]
     for seconds, nodes in BURSTS:
         near = struck.rolling("end", period=f"{2 * seconds}i", offset=f"-{seconds}i", closed="both").agg(
-            at_once=pl.col("node").n_unique()
+            # A job on several nodes is one failure, and two of them may have met on one of its nodes.
+            at_once=pl.col("node").filter(pl.col("share") == 1).n_unique()
+            + pl.col("job").filter(pl.col("share") < 1).n_unique() // 2
         )
         alone = near.filter(pl.col("at_once") < nodes).height
         usual = alone / days / DAY * 2 * seconds  # nodes struck in such a while, one by one
-        shared.append(near.filter(pl.col("at_once") >= nodes + 4 * usual).select("end"))
+        shared.append(near.filter(pl.col("at_once") >= nodes + int(4 * usual)).select("end"))
     struck = struck.with_columns(shared=pl.col("end").is_in(pl.concat(shared)["end"].implode()))
     again = (pl.col("end") - pl.col("end").shift() <= _ONE_MOMENT).over("node").fill_null(False)
     struck = struck.with_columns(again=again)

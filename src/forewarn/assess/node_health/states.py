@@ -23,7 +23,7 @@ ASLEEP = frozenset(
 # Reasons that Slurm or a health check sets by itself when something is wrong, and those of planned work.
 FAULT = re.compile(
     r"not responding|unexpectedly reboot|low \w*(memory|cpu|core|socket|disk|tmp)|gres/\S+ count"
-    r"|kill task|batch job complete|health ?check|hardware|dimm|error|fail|bad|\b(nhc|ecc|mce|xid)\b",
+    r"|kill task|batch job complete|health ?check|hardware|dimm|error|fail|bad|broken|\b(nhc|ecc|mce|xid)\b",
     re.IGNORECASE,
 )
 PLANNED = re.compile(

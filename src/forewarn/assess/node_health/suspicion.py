@@ -54,15 +54,17 @@ def suspicions(
     What ran before `since` (a boot, a return to service) says nothing any more of programs that failed;
     what ran before `repaired` nothing of jobs that lost the node.
     """
-    found = _examined(runs, now, since, repaired)
-    named = [node for node, s in found.items() if s.q <= BELIEVED]
-    # What became of a job on several nodes of which one is sick is that one's doing.
-    jobs = runs.filter(pl.col("node").is_in(named) & (pl.col("share") < 1)).select("job").unique()
-    if jobs.height:
-        theirs = runs.join(jobs, on="job", how="semi").filter(~pl.col("node").is_in(named))
-        cleared = runs.join(theirs.select("job", "node"), on=["job", "node"], how="anti")
-        found = _examined(cleared, now, since, repaired)
-    return found
+    found, blamed, stale = _examined(runs, now, since, repaired), list[str](), False
+    while named := [s for s in found.values() if s.q <= BELIEVED and s.node not in blamed]:
+        # What became of a job on several nodes of which one is sick is that one's doing, the worst first.
+        blamed.append(min(named, key=lambda s: s.p).node)
+        jobs = runs.filter((pl.col("node") == blamed[-1]) & (pl.col("share") < 1)).select("job")
+        cleared = runs.join(jobs, on="job", how="semi").filter(~pl.col("node").is_in(blamed))
+        runs = runs.join(cleared.select("job", "node"), on=["job", "node"], how="anti")
+        stale |= cleared.height > 0
+        if stale and set(cleared["node"]) & {s.node for s in named}:
+            found, stale = _examined(runs, now, since, repaired), False
+    return _examined(runs, now, since, repaired) if stale else found
 
 
 def _examined(
@@ -88,7 +90,7 @@ def _failing(runs: pl.DataFrame, way: str, now: int, since: Mapping[str, int]) -
         return
     first = runs.filter(~pl.col("again"))
     expected = expect(first, way).table
-    lately = _lately(_after(runs, since, now - EVIDENCE_DAYS * DAY), expected, way, now)
+    lately: dict[float, dict[str, float]] | None = None
     for days in SPANS:
         begin = int(now - days * DAY)
         spanned = _after(runs, since, begin)
@@ -97,6 +99,8 @@ def _failing(runs: pl.DataFrame, way: str, now: int, since: Mapping[str, int]) -
             seen = float(cells["score"].sum())
             if seen < _WORTH_A_LOOK:
                 continue
+            if lately is None:  # few nodes are worth it, on most days none
+                lately = _lately(_after(runs, since, now - EVIDENCE_DAYS * DAY), expected, way, now)
             n, alpha, beta = (cells[name].to_numpy() for name in ("n", "alpha", "beta"))
             usual = float(np.average(alpha / (alpha + beta), weights=n))
             jobs, failed, users, campaigns, last = counts[str(node)]

@@ -20,6 +20,8 @@ def with_numbers(job: Job, family: str | None) -> Iterator[str]:
         if had:
             more = max(had * _MEMORY_STEPS[1], (job.max_memory or 0) * _MEMORY_STEPS[0])
             line = f"#SBATCH --mem={_rounded(more)}"
+            if job.memory_per == "cpu" and job.memory_asked:
+                line = f"#SBATCH --mem-per-cpu={_rounded(job.memory_asked * more / had)}"
             yield f"It had {memory(had)} on a node; try `{line}`, and see what it then uses."
     if family == "time_limit" and job.time_limit and job.time_limit < UNLIMITED:
         line = f"#SBATCH --time={format_duration(2 * job.time_limit)}"

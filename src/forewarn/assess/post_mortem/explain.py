@@ -201,6 +201,7 @@ def _logs(job: Job, details: JobDetails, log: Path | None) -> tuple[tuple[LogLin
     if log is None and job.start is None:
         return (), ()  # it never ran
     paths = [log] if log is not None else log_paths(job, script=details.script, told=details.outputs)
+    guessed = log is None and not (details.outputs or details.script or job.submit_line)
     lines: list[LogLine] = []
     files: list[LogFile] = []
     for path in paths:
@@ -210,9 +211,9 @@ def _logs(job: Job, details: JobDetails, log: Path | None) -> tuple[tuple[LogLin
             why = error.strerror or "it cannot be read"
             if log is not None:
                 raise OSError(error.errno, why, str(path)) from None
-            files.append(LogFile(path=str(path), read=False, why_not=why.lower()))
+            files.append(LogFile(path=str(path), read=False, why_not=why.lower(), guessed=guessed))
             continue
-        files.append(LogFile(path=str(path), read=True, size=found.size, whole=found.whole))
+        files.append(LogFile(path=str(path), read=True, size=found.size, whole=found.whole, guessed=guessed))
         if not any(path.samefile(other.path) for other in files[:-1] if other.read):
             lines += matches(found)
     lines.sort(key=lambda line: (line.follow_up, -worth(line)))

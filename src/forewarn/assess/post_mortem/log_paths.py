@@ -7,8 +7,9 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
+from forewarn.assess.post_mortem.node_lists import names
 from forewarn.job.record import Job
-from forewarn.job.units import expand_nodes, parse_job_id
+from forewarn.job.units import parse_job_id
 
 DEFAULT, OF_ARRAYS = "slurm-%j.out", "slurm-%A_%a.out"
 _PATTERN = re.compile(r"%(\d*)([%jJAaNnstuxbr])")
@@ -27,7 +28,7 @@ def filled(pattern: str, job: Job) -> str:
     task = job.array_task_id if job.array_task_id is not None else asked.task
     # Of an array task the record may not have Slurm's own number: the array's stands in.
     number = job.raw_id if job.raw_id is not None else asked.number
-    first = next(iter(expand_nodes(job.nodes)), "") if job.nodes else ""
+    first = next(iter(names(job.nodes)), "")
     facts = {
         "j": str(number),
         "J": str(number),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-HEAD, TAIL = 512 << 10, 1536 << 10  # bytes read of the beginning and of the end: a second of work
+HEAD, TAIL = 1 << 20, 3 << 20  # bytes read of the beginning and of the end: a third of a second of work
 _SHOWN = 300  # characters of a line that is quoted
+WIDEST, _OVERLAP = 4000, 300  # characters of a line that are looked at in one piece
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
 
@@ -21,16 +23,27 @@ class Part:
     text: bytes
     from_end: bool = False  # lines are counted back from the end of the log, whose beginning is not here
 
-    def line_number(self, place: int) -> int:
-        """The line that a byte is in: from 1, or from the end, where the last line is -1.
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """Its lines without colours, with their numbers: from 1, or from the end, where the last is -1.
 
-        >>> Part(b"a\\nb\\nc\\n").line_number(4), Part(b"a\\nb\\nc\\n", from_end=True).line_number(4)
-        (3, -1)
+        What a progress bar has overwritten is a line too, and so is each piece of one that has no end.
+
+        >>> list(Part(b"a\\n 5%\\r\\x1b[31mError\\x1b[0m\\n").lines())
+        [(1, 'a'), (2, ' 5%'), (2, 'Error')]
+        >>> list(Part(b"a\\nb\\n", from_end=True).lines())
+        [(-2, 'a'), (-1, 'b')]
         """
-        if not self.from_end:
-            return self.text.count(b"\n", 0, place) + 1
-        after = self.text.count(b"\n", place) - self.text.endswith(b"\n")
-        return -1 - after
+        text = self.text.decode("utf-8", "replace")
+        if "\x1b" in text:
+            text = _ESCAPES.sub("", text)
+        rows = text.removesuffix("\n").split("\n")
+        for number, row in enumerate(rows, -len(rows) if self.from_end else 1):
+            for piece in row.split("\r") if "\r" in row else (row,):
+                if len(piece) <= WIDEST:
+                    yield number, piece
+                    continue
+                for begin in range(0, len(piece), WIDEST):
+                    yield number, piece[begin : begin + WIDEST + _OVERLAP]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,24 +82,13 @@ def read_log(path: Path, *, head: int = HEAD, tail: int = TAIL) -> Log:
     return Log(path, size, (Part(first), Part(last, from_end=True)))
 
 
-def clean(line: bytes) -> str:
-    """A line as it can be shown: without colours, control characters and what a progress bar overwrote.
-
-    >>> clean(b"10%\\r20%\\r\\x1b[31mError:\\x1b[0m no\\r\\n")
-    'Error: no'
-    """
-    text = line.rstrip(b"\r\n").decode("utf-8", "replace")
-    text = _ESCAPES.sub("", text.rsplit("\r", 1)[-1].expandtabs(4))
-    return _CONTROLS.sub("", text)
-
-
 def shortened(text: str, around: int = 0) -> str:
-    """A line cut to what is shown of it, near a place in it.
+    """A line as it can be shown: without control characters, cut to what is near a place in it.
 
     >>> len(shortened("x" * 1000)), shortened("short")
     (301, 'short')
     """
-    text = text.rstrip()
+    text = _CONTROLS.sub("", text.expandtabs(4)).rstrip()
     if len(text) <= _SHOWN:
         return text
     begin = max(0, min(around - _SHOWN // 3, len(text) - _SHOWN))

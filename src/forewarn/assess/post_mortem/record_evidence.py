@@ -84,6 +84,8 @@ def of_reason(job: Job) -> Iterator[Evidence]:
     """Slurm's reason, which for an ended job tells how it ended."""
     for begin, (family, words, worth) in _REASONS.items():
         if job.reason and job.reason.startswith(begin):
+            if begin == "JobLaunchFailure" and job.exit_signal not in (None, 0, 53):
+                continue  # 22.05 says so of a script that a signal ended
             yield Evidence(source="record", what=words, family=family, worth=worth)
 
 

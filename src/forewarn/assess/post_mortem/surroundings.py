@@ -10,20 +10,33 @@ from collections.abc import Iterator
 import polars as pl
 
 from forewarn.assess.explanation.amounts import count, duration
+from forewarn.assess.post_mortem.node_lists import names
 from forewarn.assess.post_mortem.report import Evidence
-from forewarn.job.outcomes import Outcome
+from forewarn.job.outcomes import SYSTEM_EXIT_CODES, SYSTEM_SIGNALS, Kind, Outcome, kind_of
 from forewarn.job.record import Job
-from forewarn.job.units import compress_nodes, expand_nodes
+from forewarn.job.units import compress_nodes
 from forewarn.store.base import Store
 
 _DAY = 86_400
 LONGEST = 14 * _DAY  # jobs that were submitted longer before are not looked at
 NEAR = 600  # seconds around the end within which others' ends on the same node count
-BURST, BURST_USERS, BURST_JOBS, BURST_TIMES = 60, 3, 5, 8.0  # seconds; others; failures; times the usual
+BURST, BURST_USERS, BURST_TIMES = 60, 4, 8.0  # seconds; other people whose jobs failed; times the usual
+SICK, SICK_JOBS, SICK_SHARE = 6 * 3600, 2, 0.5  # seconds; jobs on its nodes; of all that failed so
 LATER = 1800  # seconds after an end within which a node's trouble belongs to it
 _BAD_STATES = ("DOWN", "FAIL", "NOT_RESPONDING", "POWERED_DOWN", "DRAIN", "ERROR")
 _FAILURES = [str(o) for o in (Outcome.FAILED, Outcome.NODE_FAIL, Outcome.BOOT_FAIL, Outcome.OUT_OF_MEMORY)]
 _OF_NODES = [str(o) for o in (Outcome.FAILED, Outcome.NODE_FAIL, Outcome.BOOT_FAIL)]
+_BY_SYSTEM = pl.col("outcome").is_in([str(Outcome.NODE_FAIL), str(Outcome.BOOT_FAIL)]) | (
+    pl.col("exit_code").is_in(SYSTEM_EXIT_CODES) | pl.col("exit_signal").is_in(SYSTEM_SIGNALS)
+).fill_null(False)
+
+
+_HAD_RUN = (pl.col("end") - pl.col("start") >= 2 * BURST).fill_null(False)
+
+
+def _is_system(job: Job) -> bool:
+    outcome = Outcome(job.outcome or Outcome.UNKNOWN)
+    return kind_of(outcome, job.exit_code, job.exit_signal) is Kind.SYSTEM
 
 
 def around(store: Store, job: Job) -> Iterator[Evidence]:
@@ -34,6 +47,7 @@ def around(store: Store, job: Job) -> Iterator[Evidence]:
     others = _ends_near(store, job)
     if others.height:
         yield from _same_nodes(job, others)
+        yield from _sick_nodes(job, others)
         yield from _burst(job, others)
 
 
@@ -41,10 +55,10 @@ def _node_events(store: Store, job: Job) -> Iterator[Evidence]:
     """States, reasons and boots of its nodes while it ran and shortly after."""
     assert job.start is not None
     assert job.end is not None
-    names = expand_nodes(job.nodes) if job.nodes else []
-    if not names:
+    mine = names(job.nodes)
+    if not mine:
         return
-    seen = store.observations("node", {"cluster": job.cluster}).filter(pl.col("name").is_in(names))
+    seen = store.observations("node", {"cluster": job.cluster}).filter(pl.col("name").is_in(mine))
     late = job.end + LATER
     while_it_ran = pl.col("seen_at").is_between(job.start, late)
     told: dict[tuple[str, str], list[str]] = {}
@@ -78,12 +92,12 @@ def _node_events(store: Store, job: Job) -> Iterator[Evidence]:
 def _ends_near(store: Store, job: Job) -> pl.DataFrame:
     """Ends of others within a day around its own, with what is needed to compare."""
     assert job.end is not None
-    near = pl.col("end").is_between(job.end - _DAY, job.end + NEAR) & pl.col("outcome").is_not_null()
-    columns = ["cluster", "job_id", "submit", "user", "nodes", "end", "outcome", "array_job_id"]
+    last = job.end + SICK
+    near = pl.col("end").is_between(job.end - _DAY, last) & pl.col("outcome").is_not_null()
+    columns = ["cluster", "job_id", "submit", "user", "nodes", "start", "end", "outcome"]
+    columns += ["exit_code", "exit_signal"]
     frames = list(
-        store.scan(
-            cluster=job.cluster, since=job.end - LONGEST, until=job.end + NEAR, columns=columns, where=near
-        )
+        store.scan(cluster=job.cluster, since=job.end - LONGEST, until=last, columns=columns, where=near)
     )
     if not frames:
         return pl.DataFrame(schema=dict.fromkeys(columns))
@@ -94,14 +108,14 @@ def _ends_near(store: Store, job: Job) -> pl.DataFrame:
 def _same_nodes(job: Job, others: pl.DataFrame) -> Iterator[Evidence]:
     """How jobs fared that ended on the same nodes at the same time."""
     assert job.end is not None
-    mine = set(expand_nodes(job.nodes)) if job.nodes else set()
+    mine = set(names(job.nodes))
     near = others.filter(
         pl.col("end").is_between(job.end - NEAR, job.end + NEAR) & pl.col("nodes").is_not_null()
     )
     there = near.filter(
-        pl.Series([bool(mine & set(expand_nodes(nodes))) for nodes in near["nodes"]], dtype=pl.Boolean)
+        pl.Series([bool(mine & set(names(nodes))) for nodes in near["nodes"]], dtype=pl.Boolean)
     )
-    failed = there.filter(pl.col("outcome").is_in(_OF_NODES))
+    failed = there.filter(pl.col("outcome").is_in(_OF_NODES) & _HAD_RUN)
     if not failed.height:
         return
     users = failed.filter(pl.col("user") != job.user)["user"].n_unique() if job.user else 0
@@ -111,26 +125,54 @@ def _same_nodes(job: Job, others: pl.DataFrame) -> Iterator[Evidence]:
         source="node",
         what=f"within {duration(NEAR)} of its end {failed.height} of {ended} on the same nodes failed"
         + (f", of {count(users, 'other user')}" if users else ""),
-        family="node_failure" if users >= 2 and share >= 0.6 else None,
-        worth=0.45 if users >= 2 and share >= 0.6 else 0.0,
+        family="node_failure" if users >= 3 and share >= 0.6 else None,
+        worth=0.45 if users >= 3 and share >= 0.6 else 0.0,
     )
+
+
+def _sick_nodes(job: Job, others: pl.DataFrame) -> Iterator[Evidence]:
+    """Whether failures of the system's kind, as this one is, gather on its nodes: then these are sick.
+
+    A file system that is lost fails jobs everywhere.
+    """
+    assert job.end is not None
+    if not _is_system(job) or not job.nodes:
+        return
+    mine = set(names(job.nodes))
+    near = pl.col("end").is_between(job.end - SICK, job.end + SICK) & pl.col("nodes").is_not_null()
+    failed = others.filter(near & _BY_SYSTEM)
+    here = sum(bool(mine & set(names(nodes))) for nodes in failed["nodes"])
+    if here >= SICK_JOBS and here >= SICK_SHARE * failed.height:
+        many = count(here, "other job")
+        yield Evidence(
+            source="node",
+            what=f"within {duration(SICK)} of its end {many} on the same nodes failed by the system, "
+            f"elsewhere {failed.height - here}",
+            family="node_failure",
+            worth=0.7,
+        )
 
 
 def _burst(job: Job, others: pl.DataFrame) -> Iterator[Evidence]:
     """Whether many users' jobs failed within the same minute: then it was not this job."""
     assert job.end is not None
-    failed = others.filter(pl.col("outcome").is_in(_FAILURES))
+    # A job that failed by itself at the time of an outage is no part of it: its exit code is of another kind.
+    alike = _BY_SYSTEM if _is_system(job) else ~_BY_SYSTEM
+    # Jobs that began together, when nodes became free, also fail together of mistakes of their own. An outage
+    # strikes those that had run for a while. And people are counted, not the tasks of their arrays.
+    failed = others.filter(pl.col("outcome").is_in(_FAILURES) & alike & _HAD_RUN)
     if job.user:
         failed = failed.filter(pl.col("user") != job.user)
     now = failed.filter(pl.col("end").is_between(job.end - BURST, job.end + BURST))
     users = now["user"].n_unique()
-    usual = failed.height * 2 * BURST / (_DAY + NEAR)
-    if users < BURST_USERS or now.height < max(BURST_JOBS, BURST_TIMES * usual):
+    windows = failed.select("user", pl.col("end") // (2 * BURST)).unique().height
+    usual = windows * 2 * BURST / (_DAY + SICK)
+    if users < max(BURST_USERS, BURST_TIMES * usual):
         return
     many = f"{count(now.height, 'job')} of {count(users, 'other user')}"
     yield Evidence(
         source="cluster",
-        what=f"within a minute of its end {many} failed too; usual is {usual:.1f}",
+        what=f"within a minute of its end {many} failed that had run for a while; usual is {usual:.1f}",
         family="outage",
         worth=0.7,
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 from forewarn.assess.script.elf import is_elf, loader_cache
 
 _FOLDERS = ("/lib", "/usr/lib", "/lib64", "/usr/lib64")
-_MOST_MODULES = 50_000  # files looked at below MODULEPATH
+_RENAMES = (".modulerc", ".modulerc.lua", ".version")
 _ROOTS = ("miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", ".conda", ".local/share/mamba")
 # Asks where packages are, without importing any: only finders run. Isolated (-I), so neither the folder it
 # runs in nor PYTHONSTARTUP matter; what the job would find besides is put in by hand.
@@ -78,22 +78,28 @@ class Here:
         """On PATH."""
         return shutil.which(program, path=self._environment.get("PATH", os.defpath))
 
-    def modules(self, folders: Sequence[str]) -> Collection[str] | None:
-        """The files below MODULEPATH; None where there are no modules at all."""
-        places = [place for place in self._environment.get("MODULEPATH", "").split(":") if place]
+    def has_module(self, name: str, folders: Sequence[str]) -> bool | None:
+        """By its file below MODULEPATH; None where there are no modules, or a file gives them other names."""
+        places = self._module_places(folders)
         if not places:
             return None
-        found = set[str]()
-        for place in (*places, *folders):
-            for folder, _, files in os.walk(place):
-                inside = os.path.relpath(folder, place)
-                prefix = "" if inside == "." else f"{inside}/"
-                if prefix:
-                    found.add(inside)
-                found.update(prefix + name.removesuffix(".lua") for name in files if not name.startswith("."))
-                if len(found) > _MOST_MODULES:
-                    return None
-        return found
+        for place in places:
+            if (place / name).exists() or place.joinpath(f"{name}.lua").exists():
+                return True
+        family = name.partition("/")[0]
+        named = (folder / other for p in places for folder in (p, p / family) for other in _RENAMES)
+        return None if any(file.exists() for file in named) else False
+
+    def modules_beside(self, name: str, folders: Sequence[str]) -> Collection[str]:
+        """The versions of the same program where there is one, else all programs."""
+        places = self._module_places(folders)
+        family = name.partition("/")[0]
+        versions = {f"{family}/{version}" for place in places for version in _names(place / family)}
+        return versions or {program for place in places for program in _names(place)}
+
+    def _module_places(self, folders: Sequence[str]) -> list[Path]:
+        told = [place for place in self._environment.get("MODULEPATH", "").split(":") if place]
+        return [Path(place) for place in (*told, *folders)] if told else []
 
     def environments(self, name: str) -> str | None:
         """In the places where conda and its kin keep them."""
@@ -106,7 +112,9 @@ class Here:
             return next((root for root in roots if (Path(root) / "conda-meta").is_dir()), None)
         places = [p for v in ("CONDA_ENVS_PATH", "CONDA_ENVS_DIRS") for p in said.get(v, "").split(":") if p]
         places += [f"{root}/envs" for root in roots]
-        return next((f"{p}/{name}" for p in places if (Path(p) / name / "bin").is_dir()), None)
+        there = next((f"{p}/{name}" for p in places if (Path(p) / name / "bin").is_dir()), None)
+        own = next((root for root in roots if (Path(root) / "conda-meta").is_dir()), None)
+        return there or (f"{own}/envs/{name}" if own else None)
 
     def lacks(self, python: str, names: Sequence[str]) -> Collection[str] | None:
         """By asking it, if it is a program and no script that somebody wrote."""
@@ -139,3 +147,10 @@ class Here:
             return loader_cache(Path("/etc/ld.so.cache").read_bytes())
         except OSError:
             return None
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [p.name.removesuffix(".lua") for p in folder.iterdir() if not p.name.startswith(".")]
+    except OSError:
+        return []

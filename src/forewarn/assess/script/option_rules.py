@@ -18,7 +18,7 @@ _OPPOSITES = (("requeue", "no-requeue"), ("exclusive", "oversubscribe"), ("quiet
 def problems(subject: Subject) -> Iterator[Finding]:
     """What the parser could not make sense of."""
     for problem in subject.script.problems:
-        severity = "error" if problem.refused else "warning"
+        severity = "error" if problem.refused else "note"
         yield Finding(
             rule=problem.rule, what=problem.what, line=problem.line, severity=severity, fix=problem.fix
         )

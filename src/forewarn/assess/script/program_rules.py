@@ -71,13 +71,11 @@ def modules(subject: Subject) -> Iterator[Finding]:
     if not wanted or any(not is_plain(folder) for folder in body.module_folders):
         return
     folders = [place for folder in body.module_folders if (place := subject.place(folder))]
-    found = subject.around.modules(folders)
-    if found is None:
-        return
     for number, module in enumerate(wanted):
-        if module.name in found or any(name.startswith(f"{module.name}/") for name in found):
+        if subject.around.has_module(module.name, folders) is not False:
             continue
-        near = get_close_matches(module.name, found, n=1, cutoff=0.7)
+        beside = subject.around.modules_beside(module.name, folders)
+        near = get_close_matches(module.name, beside, n=1, cutoff=0.6)
         # In a hierarchy of modules, one that is loaded before may bring others.
         severity = "warning" if number else "error"
         what = f"there is no module {module.name} on MODULEPATH"

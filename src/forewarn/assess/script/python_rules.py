@@ -19,7 +19,9 @@ def missing_environment(subject: Subject) -> Iterator[Finding]:
     """An environment that is activated and not there."""
     for environment in subject.script.body.environments:
         folder = _folder(subject, environment)
-        if folder is None or environment.kind == "uv":
+        # A module may bring another conda, with environments of its own.
+        by_name = environment.kind == "conda" and "/" not in environment.name
+        if folder is None or environment.kind == "uv" or (by_name and subject.script.body.modules):
             continue
         if subject.around.kind(folder) == "nothing":
             what = f"there is no environment in {folder}"
@@ -53,6 +55,22 @@ def missing_imports(subject: Subject) -> Iterator[Finding]:
             what = f"{script_of(call)} imports {name} (its line {names[name]}), which {python} does not find"
             fix = f"{python} -m pip install {name}, or activate the environment that has it"
             yield Finding(rule="missing-import", what=what, line=call.line, severity="error", fix=fix)
+
+
+def itself(subject: Subject) -> Iterator[Finding]:
+    """A batch script that is Python itself."""
+    body = subject.script.body
+    if body.is_shell or body.language != "python" or body.interpreter is None:
+        return
+    tree = parsed(subject.script.text.encode("utf-8", "surrogateescape"))
+    if tree is None:
+        yield Finding(rule="python-syntax", what="this is not Python as this Python reads it", line=1)
+        return
+    python = body.interpreter if "/" in body.interpreter else subject.around.which(body.interpreter)
+    names = imported_surely(tree)
+    for name in sorted(subject.around.lacks(python, sorted(names)) or () if python and names else ()):
+        what = f"{name} is imported, which {python} does not find"
+        yield Finding(rule="missing-import", what=what, line=names[name], severity="error")
 
 
 def _scripts(subject: Subject) -> Iterator[tuple[Call, str]]:
@@ -89,4 +107,4 @@ def _python(subject: Subject, call: Call) -> str | None:
     return None if subject.changes_programs else subject.around.which(call.program)
 
 
-RULES = (missing_environment, broken_python, missing_imports)
+RULES = (missing_environment, broken_python, missing_imports, itself)

@@ -68,8 +68,10 @@ class Subject:
 
     @property
     def changes_programs(self) -> bool:
-        """Whether modules, environments or a PATH of its own bring programs that are not here now."""
+        """Whether modules, environments, a login shell or a PATH of its own bring what is not here now."""
         body = self.script.body
+        if {"-l", "--login"} & set(self.script.text.partition("\n")[0].split()[1:]):
+            return True
         names = {name for command in body.commands for name, _ in command.variables}
         return bool(body.modules or body.environments or names & {"PATH", "LD_LIBRARY_PATH"}) or any(
             call.program in ("source", ".", "eval", "spack", "conda", "mamba", "module", "ml", "pip", "pip3")

@@ -29,11 +29,14 @@ class Surroundings(Protocol):
     def which(self, program: str) -> str | None:
         """Where the shell would find a program."""
 
-    def modules(self, folders: Sequence[str]) -> Collection[str] | None:
-        """The modules that can be loaded, by full name and by name alone; `folders` besides MODULEPATH."""
+    def has_module(self, name: str, folders: Sequence[str]) -> bool | None:
+        """Whether a module can be loaded; `folders` besides MODULEPATH."""
+
+    def modules_beside(self, name: str, folders: Sequence[str]) -> Collection[str]:
+        """Modules that one could have meant: other versions of it, other names."""
 
     def environments(self, name: str) -> str | None:
-        """The folder of a conda environment of that name."""
+        """The folder of a conda environment of that name, or where it would be; None without a conda."""
 
     def lacks(self, python: str, names: Sequence[str]) -> Collection[str] | None:
         """Which packages that Python does not find."""

@@ -19,6 +19,10 @@ _TOGETHER_WORDS = """
 """
 _TOGETHER = frozenset(_TOGETHER_WORDS.split())
 _SERIAL = frozenset({"Rscript", "R", "matlab", "octave", "perl", "ruby", "node", "java", "stata", "sas"})
+# Started once for each task on purpose.
+_EACH = frozenset(
+    {"hostname", "echo", "true", "date", "sleep", "nvidia-smi", "env", "printenv", "uname", "ls"}
+)
 _READ = 1 << 20
 
 
@@ -87,7 +91,7 @@ def copies(subject: Subject) -> Iterator[Finding]:
     for call in subject.script.body.calls:
         launcher = next((name for name in call.launchers if name in MPI_LAUNCHERS), None)
         tasks = call.tasks or subject.script.request.tasks
-        if launcher is None or tasks < 2 or call.image is not None:
+        if launcher is None or tasks < 2 or call.image is not None or call.name in _EACH:
             continue
         if (why := _is_serial(subject, call)) is not None and "SLURM_PROCID" not in subject.script.text:
             what = f"{launcher} starts {tasks} copies of {call.name}, {why}: each does the whole work"

@@ -7,7 +7,9 @@ from functools import lru_cache
 from hashlib import sha256
 from posixpath import basename
 
-from forewarn.job.sbatch.body import Body, read_body
+from forewarn.job.sbatch.body import Body, language_of, read_body
+from forewarn.job.sbatch.calls import call_of
+from forewarn.job.sbatch.shell import Command
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +44,19 @@ def script_facts(script: str) -> ScriptFacts:
     ('python', 'gcc/12,openmpi', 16, 'srun')
     """
     return facts_of(script, read_body(script))
+
+
+@lru_cache(maxsize=1 << 12)
+def line_facts(submit_line: str) -> tuple[str | None, str | None]:
+    """Language and launcher of a job without a script: what an srun line runs. Slurm keeps no quotes in it.
+
+    >>> line_facts("srun -n 4 python train.py"), line_facts("sbatch -n 4 job.sh")
+    (('python', 'srun'), (None, None))
+    """
+    words = tuple(submit_line.split())
+    if not words or basename(words[0]) != "srun":
+        return None, None
+    call = call_of(Command(1, words))
+    if call is None:
+        return None, "srun"
+    return language_of(call.program), "+".join(dict.fromkeys(call.launchers))

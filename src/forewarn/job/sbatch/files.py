@@ -9,7 +9,7 @@ from posixpath import join
 from types import MappingProxyType
 
 from forewarn.job.sbatch.calls import Call
-from forewarn.job.sbatch.shell import Command, is_plain
+from forewarn.job.sbatch.shell import Command
 
 
 class Use(StrEnum):
@@ -30,7 +30,7 @@ class FileUse:
     use: Use
     path: str  # as written, with the folder that the script has gone to before it
     line: int
-    sure: bool  # the command runs whatever happens, and the path is what it will be
+    sure: bool  # the command runs whatever happens
     program: str = ""
 
 
@@ -68,14 +68,12 @@ def files_of(commands: Sequence[Command], calls: Sequence[Call]) -> Iterator[Fil
         call = by_command.get(id(command))
         sure = command.depth == 0 and not command.tested
         for use, path in _used(command, call):
-            place = _placed(folder, path)
-            known = is_plain(place) and "://" not in place and not place.startswith("/dev/")
             if path and path != "-":
-                yield FileUse(use, place, command.line, sure and known, call.program if call else "")
+                yield FileUse(use, _placed(folder, path), command.line, sure, call.program if call else "")
         if call is not None and call.program in ("cd", "pushd") and command.words[0] == call.program:
             target = next((word for word in call.arguments if word != "--"), "~")
             # Where a loop or an if goes, nobody knows afterwards.
-            folder = _placed(folder, target) if command.depth == 0 else "$UNKNOWN"
+            folder = _placed(folder, target) if command.depth == 0 and len(folder) < 4096 else "$UNKNOWN"
 
 
 def _placed(folder: str, path: str) -> str:
@@ -135,9 +133,10 @@ def _named(name: str, words: tuple[str, ...]) -> Iterator[tuple[Use, str]]:
     if name in _READERS:
         yield from ((Use.READ, word) for word in plain if _looks_like_file(word))
     elif name in _COPIES and len(plain) > 1:
-        if ":" not in "".join(plain) and not {"-t", "-s"} & set(words):
-            yield from ((Use.READ, word) for word in plain[:-1])
-        yield Use.WRITE, plain[-1]
+        if not {"-t", "-s"} & set(words):
+            yield from ((Use.READ, word) for word in plain[:-1] if ":" not in word)
+        if ":" not in plain[-1]:  # host:path is not here
+            yield Use.WRITE, plain[-1]
     elif name == "tee" or name == "touch":
         yield from ((Use.WRITE, word) for word in plain)
     elif name in ("tar", "unzip"):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from forewarn.job.sbatch.problems import Problem
-from forewarn.job.sbatch.table import OPTIONS, SHORT, Argument, Option, options_of
+from forewarn.job.sbatch.table import OPTIONS, PYXIS, SHORT, Argument, Option, options_of
 from forewarn.job.sbatch.words import Word
 
 
@@ -91,6 +91,10 @@ class _Reader:
     def _named(self, name: str, placed: Placed) -> Option | None:
         if name in self.known:
             return self.known[name]
+        if name in PYXIS:
+            what = f"--{name} is an option of the plugin pyxis: sbatch knows it only where that is installed"
+            self.problems.append(Problem("plugin-option", what, placed.line, refused=False))
+            return PYXIS[name]
         found = [option for full, option in self.known.items() if full.startswith(name)]
         if len(found) > 1 and self.any_version:
             # Newer options make ambiguous what was not: nobody said that it is a newer sbatch.
@@ -107,7 +111,9 @@ class _Reader:
         else:
             near = get_close_matches(name, self.known, n=1, cutoff=0.6)
             fix = f"did you mean --{near[0]}?" if near else None
-            self._wrong("unknown-option", f"sbatch knows no option --{name}", placed, fix)
+            self._wrong(
+                "unknown-option", f"sbatch knows no option --{name}, unless a plugin has it", placed, fix
+            )
         return None
 
     def _short(self, placed: Placed) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from forewarn.job.sbatch.request import Request, read_request, to_job
 from forewarn.job.sbatch.sized_memory import SizedMemory
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_JOB_ID = re.compile(r":(\d+(?:_(?:\d+|\*))?)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,11 @@ class Script:
     def memory_floor(self) -> SizedMemory | None:
         """The largest amount of memory that the script sizes itself to."""
         return self.body.memory
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        """The jobs that it waits for, by id."""
+        return tuple(dict.fromkeys(_JOB_ID.findall(self.request.dependency or "")))
 
     def job(
         self,

@@ -17,8 +17,10 @@ _SKIPPED = frozenset({"then", "else", "elif", "do", "!", "time", "in"})
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _NOT_PLAIN = re.compile(r"[$`*?{}\[\]<>|&;()\x00-\x1f]")
+_CASE = re.compile(r"\s*\(?[^()#'\"$`\s|]+(?:\s*\|\s*[^()#'\"$`\s|]+)*\)")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)([\w.+-]+)\1")
 _LONGEST = 100_000  # characters of a line; nobody's commands are longer
+_LONGEST_VALUE = 4096  # of a variable: one that doubles itself must not fill the memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ def commands(script: str) -> Iterator[Command]:
     depth = 0
     for line, text in _logical_lines(script):
         tested = False
+        if depth and (pattern := _CASE.match(text)):  # `a|b) command` in a case: no command a
+            text = text[pattern.end() :]
         for tokens, divider in _simple(text):
             tokens, opened, closed, asks = _blocks(tokens)
             depth = max(0, depth - closed)
@@ -95,7 +99,7 @@ def _command(
 
 
 def _remember(known: dict[str, str], name: str, value: str, depth: int) -> None:
-    if depth == 0 and is_plain(value):
+    if depth == 0 and is_plain(value) and len(value) < _LONGEST_VALUE:
         known[name] = value
     else:
         known.pop(name, None)  # what it holds depends on what happened
@@ -139,8 +143,11 @@ def _logical_lines(script: str) -> Iterator[tuple[int, str]]:
         at += 1
         if text.lstrip().startswith("#"):
             continue
-        while at < len(lines) and (_continues(text) or _open_quote(text)) and len(text) < _LONGEST:
-            text = (text[:-1] + " " if _continues(text) else text + "\n") + lines[at].rstrip("\r")
+        quote = _open_quote(text, "")
+        while at < len(lines) and (_continues(text) or quote) and len(text) < _LONGEST:
+            more = lines[at].rstrip("\r")
+            quote = _open_quote(more, quote)
+            text = (text[:-1] + " " if _continues(text) else text + "\n") + more
             at += 1
         for match in _HEREDOC.finditer(text):
             end = next((n for n in range(at, len(lines)) if lines[n].strip() == match[2]), None)
@@ -153,8 +160,9 @@ def _continues(text: str) -> bool:
     return (len(text) - len(text.rstrip("\\"))) % 2 == 1
 
 
-def _open_quote(text: str) -> bool:
-    quote, at = "", 0
+def _open_quote(text: str, quote: str) -> str:
+    """The quote that is open at a text's end, empty for none; `quote` is the one that is open before it."""
+    at = 0
     while at < len(text):
         sign = text[at]
         if sign == "\\" and quote != "'":
@@ -164,12 +172,9 @@ def _open_quote(text: str) -> bool:
         elif sign in "\"'":
             quote = sign
         elif sign == "#" and (at == 0 or text[at - 1] in " \t;&|("):
-            end = text.find("\n", at)
-            if end < 0:
-                return False
-            at = end
+            break
         at += 1
-    return bool(quote)
+    return quote
 
 
 def _simple(text: str) -> Iterator[tuple[list[tuple[str, bool]], str]]:

@@ -80,6 +80,22 @@ SHORT: Mapping[str, str] = MappingProxyType(
 LETTERS: Mapping[str, str] = MappingProxyType({name: letter for letter, name in SHORT.items()})
 
 
+# Of a plugin that many sites with GPUs have (https://github.com/NVIDIA/pyxis): sbatch takes them where it is.
+PYXIS: Mapping[str, Option] = MappingProxyType(
+    {
+        name: Option(name, kind, name)
+        for kind, names in (
+            (Argument.REQUIRED, "container-image container-mounts container-workdir container-name"),
+            (Argument.REQUIRED, "container-save container-env"),
+            (Argument.NONE, "container-mount-home no-container-mount-home container-remap-root"),
+            (Argument.NONE, "no-container-remap-root container-entrypoint no-container-entrypoint"),
+            (Argument.NONE, "container-writable container-readonly"),
+        )
+        for name in names.split()
+    }
+)
+
+
 def _all() -> dict[str, Option]:
     said = [(Argument.NONE, _NONE), (Argument.REQUIRED, _REQUIRED), (Argument.OPTIONAL, _OPTIONAL)]
     found = [Option(name, kind, _MEANS.get(name, name)) for kind, names in said for name in names.split()]

@@ -118,7 +118,7 @@ def array_tasks(text: str) -> str:
     ('1-3', '0,4,8,12', '1-10%2', '7')
     """
     tasks, percent, most = text.strip().strip("[]").partition("%")
-    found = set[int]()
+    found = list[tuple[int, int]]()  # first and last of neighbours
     for part in tasks.split(","):
         match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", part.strip(), re.ASCII)
         if match is None:
@@ -127,21 +127,20 @@ def array_tasks(text: str) -> str:
         # MaxArraySize is 4,000,001 at most.
         if high < low or step == 0 or high > 4_000_001:
             raise ValueError(f"not a list of tasks: {text!r}")
-        found.update(range(low, high + 1, step))
+        found += [(low, high)] if step == 1 else [(n, n) for n in range(low, high + 1, step)]
     if percent and not most.isdecimal():
         raise ValueError(f"not a list of tasks: {text!r}")
-    return _ranges(sorted(found)) + (f"%{int(most)}" if percent and int(most) else "")
+    return _joined(sorted(found)) + (f"%{int(most)}" if percent and int(most) else "")
 
 
-def _ranges(numbers: list[int]) -> str:
-    parts, first = list[str](), numbers[0]
-    for place, number in enumerate(numbers):
-        if place + 1 < len(numbers) and numbers[place + 1] == number + 1:
-            continue
-        parts.append(str(number) if number == first else f"{first}-{number}")
-        if place + 1 < len(numbers):
-            first = numbers[place + 1]
-    return ",".join(parts)
+def _joined(ranges: list[tuple[int, int]]) -> str:
+    joined = list[tuple[int, int]]()
+    for low, high in ranges:
+        if joined and low <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], high))
+        else:
+            joined.append((low, high))
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in joined)
 
 
 def dependency(text: str) -> str:

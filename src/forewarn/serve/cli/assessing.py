@@ -140,7 +140,7 @@ def _one(number: int, advice: Advice, diff: bool) -> Iterator[Text | str]:
     yield Text(f"  {number}. ").append(capital(advice.what), style="bold").append(f": {risk}")
     yield f"     {capital(advice.why)}."
     if advice.node_hours_before is not None and advice.node_hours_after is not None:
-        cost = f"     costs {advice.node_hours_after:.1f} node hours"
+        cost = f"     a run takes about {advice.node_hours_after:.1f} node hours"
         if advice.wait_after is not None:
             cost += f", after a wait of about {time_in_words(advice.wait_after)}"
         yield cost

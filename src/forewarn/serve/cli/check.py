@@ -95,6 +95,7 @@ def command(
             cluster=assessor.cluster if assessor else cluster or config.cluster or "",
             user=who,
             at=moment,
+            work_dir=Path.cwd(),
             command_line=options,
             environment=os.environ,
             store=store,

@@ -6,6 +6,7 @@ import sys
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+import click
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -29,8 +30,17 @@ _SIMILAR = 5  # jobs that are listed
 def print_report(report: PostMortem, job: Job, zone: str) -> None:
     """The whole of it on stdout: what and why first, then the evidence, then what to do."""
     console = Console(file=sys.stdout, highlight=False)
-    if not console.is_terminal:
-        console.width = 120
+    if console.is_terminal:
+        _print(console, report, job, zone)
+        return
+    console.width = 120
+    with console.capture() as captured:
+        _print(console, report, job, zone)
+    # A table fills its lines with spaces, which a file need not have.
+    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _print(console: Console, report: PostMortem, job: Job, zone: str) -> None:
     console.print(_heading(report, job))
     console.print(Text(f"  {_facts(job, zone)}", style="bright_black"))
     console.print()
@@ -112,7 +122,8 @@ def _print_log(console: Console, report: PostMortem) -> None:
         part = "" if file.whole else " (its beginning and its end)"
         console.print(Text(f"In {file.path}{part} no line matches a known error.", style="bright_black"))
     for file in unread:
-        console.print(Text(f"Not read: {file.path}: {file.why_not}.", style="bright_black"))
+        where = " (a guess: nothing tells where its output is)" if file.guessed else ""
+        console.print(Text(f"Not read: {file.path}: {file.why_not}{where}.", style="bright_black"))
 
 
 def _where(line: LogLine) -> str:

@@ -14,6 +14,8 @@ from forewarn.serve.cli.common import configured, home_option, json_option
 from forewarn.serve.cli.output import print_facts, print_json, shares
 from forewarn.serve.cli.progress import progress
 from forewarn.sources.simulator import WRITERS, simulate
+from forewarn.sources.simulator.scenario import load_scenario
+from forewarn.sources.simulator.writers.machine import write_machine
 
 _ENDINGS = {"parquet": "parquet", "sacct": "txt", "slurmrestd": "json", "swf": "swf"}
 
@@ -49,6 +51,12 @@ _ENDINGS = {"parquet": "parquet", "sacct": "txt", "slurmrestd": "json", "swf": "
     metavar="N",
     help="The same seed gives the same jobs.",
 )
+@click.option(
+    "--machine",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    metavar="DIR",
+    help="Write its nodes.json and partitions.json there too, as slurmrestd tells of them.",
+)
 @click.option("--ingest", "then_ingest", is_flag=True, help="Read it into the store at once.")
 @json_option
 @click.pass_context
@@ -60,6 +68,7 @@ def command(
     scenario: str,
     jobs: int | None,
     seed: int,
+    machine: Path | None,
     then_ingest: bool,
     as_json: bool,
 ) -> None:
@@ -85,10 +94,16 @@ def command(
         raise UsageError(f"--output: {output}: its folder {output.parent} is not there")
     with progress("simulating") as report:
         made = simulate(scenario, jobs, seed, output, form, report)
+    parts = write_machine(load_scenario(scenario), machine) if machine else ()
     if then_ingest:
-        zone, source = made.timezone, f"{form}:{made.path}"
+        sources = (f"{form}:{made.path}", *(f"slurmrestd:{part}" for part in parts))
         ctx.invoke(
-            ingest.command, sources=(source,), home=home, cluster=made.cluster, timezone=zone, as_json=as_json
+            ingest.command,
+            sources=sources,
+            home=home,
+            cluster=made.cluster,
+            timezone=made.timezone,
+            as_json=as_json,
         )
     elif as_json:
         print_json(asdict(made))

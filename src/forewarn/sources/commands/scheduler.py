@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from forewarn.errors import CommandError, RefusedError, UsageError
+from forewarn.errors import CommandError, RefusedError, SchedulerError, UsageError
 from forewarn.sources.base import Batch, Options
 from forewarn.sources.clock import Clock
 from forewarn.sources.commands.details import read_details
@@ -16,6 +17,7 @@ from forewarn.sources.commands.sdiag import read_sdiag
 from forewarn.sources.live import Diagnosis, JobDetails, Load, Piece, Submission
 from forewarn.sources.one_job import asked_id, only_job, only_users
 from forewarn.sources.sacct import SacctSource
+from forewarn.sources.sacct.scripts import read_scripts, with_scripts
 from forewarn.sources.scontrol import ScontrolSource
 from forewarn.sources.windows import TOO_MUCH, Answers, Span, collected
 
@@ -112,7 +114,25 @@ class CommandScheduler:
             overlapping = self._accounts(times, notes)
             return Answers(overlapping, self._accounts((*times, "-s", "CA"), notes), tuple(notes))
 
-        return collected(ask, since, until, self._span, self._clock)
+        for piece in collected(ask, since, until, self._span, self._clock):
+            frame = with_scripts(piece.batch.frame, self._scripts)
+            yield replace(piece, batch=replace(piece.batch, frame=frame))
+
+    def _scripts(self, jobs: Sequence[str]) -> Mapping[str, str]:
+        """The scripts of some jobs, where accounting keeps them and shows them to us."""
+        if not self._keeps_scripts:
+            return {}
+        try:
+            return read_scripts(self.runner.text("sacct", "-B", "-j", ",".join(jobs)))
+        except CommandError:  # 20.11 knows no -B; a history without scripts is one, too
+            return {}
+
+    @cached_property
+    def _keeps_scripts(self) -> bool:
+        try:
+            return "job_script" in self.setting("AccountingStoreFlags").lower()
+        except SchedulerError:
+            return False
 
     def _accounts(self, which: tuple[str, ...], notes: list[str]) -> list[Batch]:
         """-a: of all users; -D: each run of a requeued job."""

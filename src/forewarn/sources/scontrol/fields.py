@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from forewarn.job.sbatch.facts import line_facts
 from forewarn.sources.scontrol import values
 from forewarn.sources.scontrol.values import decimal, duration, memory_by, name, number, size, text, time
 from forewarn.sources.slurmrestd.values import Fields
@@ -22,6 +23,7 @@ def job_fields(zone: str) -> Fields:
         "name": text("JobName"),
         "work_dir": text("WorkDir"),
         "submit_line": text("SubmitLine"),
+        ("script_language", "script_launcher"): lambda record: line_facts(record.get("SubmitLine", "")),
         "dependency": values.dependency,
         "partition": text("Partition"),
         "qos": text("QOS"),

@@ -7,7 +7,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from forewarn.errors import SchedulerError, TokenError, VersionGoneError
+from forewarn.errors import (
+    ControllerDownError,
+    DatabaseDownError,
+    SchedulerError,
+    TokenError,
+    VersionGoneError,
+)
 from forewarn.sources.clock import Clock
 from forewarn.sources.patience import Patience
 from forewarn.sources.slurmrestd.refusals import only_errors, refusal
@@ -17,6 +23,7 @@ from forewarn.sources.slurmrestd.versions import Served
 
 Query = Mapping[str, str | int]
 _AREAS = ("slurm", "slurmdb")  # what the controller answers, and what the database does
+_DISCOVERY = "/openapi/v3"
 _SMALL = 1 << 16  # bytes: an answer with errors and nothing else is not larger
 
 
@@ -37,6 +44,7 @@ class Asker:
         self.transport = transport
         self.tokens = tokens
         self.needs_token = not first_without
+        self._let_in = False  # without one
         self.clock = clock or Clock()
         self._user = user
         # Each area its own: while slurmdbd is away, the controller is asked as ever.
@@ -56,7 +64,7 @@ class Asker:
 
     def _discover(self) -> Served:
         if self._served is None:
-            with self._asked("GET", "/openapi/v3") as answer:
+            with self._asked("GET", _DISCOVERY) as answer:
                 self._served = Served.read(answer.json())
         return self._served
 
@@ -117,18 +125,30 @@ class Asker:
                 said = answer.json() if answer.status >= 400 or answer.size <= _SMALL else None
                 if answer.status >= 400 or only_errors(said):
                     self._raise_refusal(answer, said, path)
+                self._let_in |= token is None and path != _DISCOVERY
                 return answer
-            except TokenError:
+            except SchedulerError as error:
                 answer.body.close()
-                if self.tokens is not None and not self.needs_token:
-                    self.needs_token = True
+                if self._wants_token(error):
                     continue
-                if renewed or self.tokens is None or not self.tokens.renew():
+                if not isinstance(error, TokenError) or renewed or not self.tokens or not self.tokens.renew():
                     raise
                 renewed = True
-            except SchedulerError:
-                answer.body.close()
-                raise
+
+    def _wants_token(self, error: SchedulerError) -> bool:
+        """Whether one is to be sent from now on, and can be.
+
+        Up to 22.05 and since 26.05 some answers to whoever has none are as if a daemon were down.
+        """
+        hidden = isinstance(error, ControllerDownError | DatabaseDownError) and not self._let_in
+        if self.needs_token or self.tokens is None or not (hidden or isinstance(error, TokenError)):
+            return False
+        try:
+            self.tokens.current()
+        except TokenError:
+            return False
+        self.needs_token = True
+        return True
 
     def _raise_refusal(self, answer: Answer, said: Any, path: str) -> None:
         place = f"{self.transport.address} {path}"

@@ -27,6 +27,7 @@ from forewarn.sources.slurmrestd.tokens import Token
 
 DENIED, UNKNOWN_JOB = 2002, 2017
 _PROTOCOL_AUTHENTICATION, _DATABASE = 1007, 7000
+_UNSPECIFIED = -1
 _NETWORK = 511  # HTTP's "network authentication required": Slurm's daemons refused the token
 _SKEW = 10  # seconds by which a token may seem to come from the future
 # v0.0.36 and v0.0.37 give no numbers.
@@ -85,7 +86,8 @@ def refusal(
         )
     if any(1800 <= (code or 0) < 1900 for code in codes):
         return ControllerDownError(f"{place}: slurmctld does not answer ({words}): is it running?")
-    if "config is unable to load" in words:  # 22.05 says no more, whatever the reason
+    # 22.05 says no more, whatever the reason.
+    if "config is unable to load" in words or (_UNSPECIFIED in codes and place.endswith("/diag")):
         return _explained(place, token, user, now) or ControllerDownError(
             f"{place}: slurmctld does not answer, or refuses the token ({words}): is it running?"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from types import MappingProxyType
 
+from forewarn.job.sbatch.facts import line_facts
 from forewarn.sources.slurmrestd.job_values import (
     ID_FIELDS,
     derived_exit_code,
@@ -116,6 +117,7 @@ SLURM_JOB: Fields = MappingProxyType(
         "name": text("name"),
         "work_dir": text("current_working_directory"),
         "submit_line": text("submit_line"),
+        ("script_language", "script_launcher"): lambda record: line_facts(record.get("submit_line") or ""),
         "dependency": lambda record: as_asked(record.get("dependency")),
         "partition": text("partition"),
         "qos": text("qos"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from forewarn.job.script import script_facts
+from forewarn.job.sbatch.facts import line_facts, script_facts
 from forewarn.sources.slurmrestd.job_values import (
     ID_FIELDS,
     derived_exit_code,
@@ -69,7 +69,8 @@ _SCRIPT_FIELDS = ("script_hash", "script_language", "script_modules", "script_la
 def _script(record: Record) -> tuple[str | None, ...]:
     script = record.get("script")
     if not script:
-        return (None,) * len(_SCRIPT_FIELDS)
+        language, launcher = line_facts(record.get("submit_line") or "")
+        return None, language, None, launcher, None
     facts = script_facts(script)
     return facts.hash, facts.language, facts.modules, facts.launcher, facts.environment
 

@@ -1,0 +1,61 @@
+"""The scripts of jobs as `sacct -B` prints them, and the facts of them in the jobs' records.
+
+It prints, for each job that it is asked for by number (`-j`, without which it refuses)::
+
+    Batch Script for 3_1
+    --------------------------------------------------------------------------------
+    #!/bin/bash
+    …
+
+and NONE for a job without one. Scripts follow each other without a gap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import polars as pl
+
+from forewarn.job.sbatch.facts import ScriptFacts, line_facts, script_facts
+
+_HEAD = re.compile(r"^Batch Script for (\S+)\n-{40,}\n", re.MULTILINE)
+_AT_ONCE = 500  # jobs in one command: its line stays short
+SCRIPT_FIELDS = ("script_hash", "script_language", "script_modules", "script_launcher", "script_environment")
+
+
+def read_scripts(text: str) -> dict[str, str]:
+    r"""The scripts by job id.
+
+    >>> read_scripts("Batch Script for 3_1\n" + "-" * 80 + "\n#!/bin/sh\ntrue\n")
+    {'3_1': '#!/bin/sh\ntrue\n'}
+    """
+    parts = _HEAD.split(text)
+    pairs = zip(parts[1::2], parts[2::2], strict=True)
+    return {job: script for job, script in pairs if script.strip() not in ("", "NONE")}
+
+
+def with_scripts(jobs: pl.DataFrame, ask: Callable[[Sequence[str]], Mapping[str, str]]) -> pl.DataFrame:
+    """Jobs with the facts of their scripts; `ask` gives the scripts of jobs by their ids.
+
+    A job that was started by srun has none: its line tells the language and the launcher.
+    """
+    lines = jobs["submit_line"]
+    # All tasks of an array have one script: one of them is asked for.
+    owner = jobs.select(pl.coalesce(pl.col("array_job_id").cast(pl.String), "job_id")).to_series()
+    batch = lines.str.contains(r"^\S*sbatch\s").fill_null(False) & jobs["script_hash"].is_null()
+    asked = dict(zip(owner.filter(batch), jobs["job_id"].filter(batch), strict=True))
+    ids, facts = list(asked.values()), dict[str, ScriptFacts]()
+    for begin in range(0, len(ids), _AT_ONCE):
+        told = ask(ids[begin : begin + _AT_ONCE])
+        facts |= {job: script_facts(script) for job, script in told.items()}
+    made = [_facts(facts.get(asked.get(of, "")), line) for of, line in zip(owner, lines, strict=True)]
+    new = pl.DataFrame(made, schema=dict.fromkeys(SCRIPT_FIELDS, pl.String), orient="row")
+    return jobs.with_columns(pl.coalesce(pl.col(field), new[field]).alias(field) for field in SCRIPT_FIELDS)
+
+
+def _facts(facts: ScriptFacts | None, line: str | None) -> tuple[str | None, ...]:
+    if facts is None:
+        language, launcher = line_facts(line or "")
+        return None, language, None, launcher, None
+    return facts.hash, facts.language, facts.modules, facts.launcher, facts.environment

@@ -1,0 +1,304 @@
+"""Findings in what a script uses: files, programs, modules, Python, binaries. Real files, nothing run."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from forewarn.assess.script.elf import loader_cache, read_program
+from forewarn.assess.script.here import Here
+from tests.assess.script.places import check, told
+
+HEAD = "#!/bin/sh\n"
+
+
+def rules(folder: Path, text: str, **more: object) -> list[str]:
+    return [rule for rule, _, _ in told(folder, text, **more)]
+
+
+def program(folder: Path, name: str, content: bytes, mode: int = 0o755) -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    path.chmod(mode)
+    return path
+
+
+def binary() -> bytes:
+    """A real program, linked dynamically."""
+    return Path(os.path.realpath("/bin/ls")).read_bytes()
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "rule", "severity"),
+    [
+        ("python3 train.py\n", "missing-input", "error"),
+        ("cat < data.csv\n", "missing-input", "error"),
+        ("./solver\n", "missing-program", "error"),
+        ("cd results\n", "missing-folder", "error"),
+        (". ./setup.sh\n", "missing-input", "error"),
+        ("cp in/a.dat .\n", "missing-input", "error"),
+        ("if true; then cat data.csv; fi\n", "missing-input", "warning"),
+        ("test -f x && cat data.csv\n", "missing-input", "warning"),
+        ("true --input=data/in.csv\n", "missing-input", "error"),
+        ("echo a > results/out.txt\n", "unwritable-output", "error"),
+        ("X=data.csv\ncat $X\n", "missing-input", "error"),
+        ("cat $HOME/data.csv\n", "missing-input", "error"),
+    ],
+)
+def test_missing(tmp_path: Path, body: str, rule: str, severity: str) -> None:
+    line = 1 + body.count("\n")
+    assert (rule, line, severity) in told(tmp_path, HEAD + body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "cat $1\ncat $SLURM_JOB_ID.txt\ncat data_*.csv\n",
+        "mkdir -p results\ncd results\necho a > out.txt\n",
+        "echo a > made.csv\ncat made.csv\n",
+        "touch made.csv\ncat < made.csv\n",
+        "cat <<EOF > made.ini\n./nothing\nEOF\n",
+        "cat there.csv\ncd folder\ncat inside.csv\n",
+        "cp there.csv folder\n",
+        "case a in\n a) echo b;;\nesac\n",
+        "cp there.csv ann@host:/backup/there.csv\n",
+        "echo a > $TMPDIR/x\necho b > /dev/null\n",
+        "echo apptainer exec\n",
+    ],
+)
+def test_not_missing(tmp_path: Path, body: str) -> None:
+    (tmp_path / "there.csv").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/inside.csv").touch()
+    assert told(tmp_path, HEAD + body) == []
+
+
+def test_permissions(tmp_path: Path) -> None:
+    program(tmp_path, "run.sh", b"#!/bin/sh\n", 0o644)
+    assert ("not-executable", 2, "error") in told(tmp_path, HEAD + "./run.sh\n")
+    assert rules(tmp_path, HEAD + "sh run.sh\n") == []
+
+
+def test_no_permission_to_read_or_write(tmp_path: Path) -> None:
+    class Forbidden(Here):
+        """A user who may do nothing; root, as tests may run, may do all."""
+
+        def may(self, path: str, how: str) -> bool | None:
+            return False
+
+    from forewarn.assess.script import findings
+    from forewarn.job.sbatch.script import read_script
+
+    (tmp_path / "in.csv").touch()
+    text = HEAD + "#SBATCH -o x.out\ncat in.csv\necho a > out.txt\n"
+    found = findings(read_script(text), tmp_path / "job", Forbidden({"PATH": "/bin:/usr/bin"}))
+    assert [(f.rule, f.line) for f in found] == [
+        ("unwritable-output", 2), ("no-permission", 3), ("unwritable-output", 4),
+    ]  # fmt: skip
+
+
+def test_the_folder_of_the_output(tmp_path: Path) -> None:
+    text = HEAD + "#SBATCH -o logs/%x.out\n#SBATCH -e logs/%j.err\ntrue\n"
+    found = check(tmp_path, text)
+    assert [(f.rule, f.line, f.severity) for f in found] == [
+        ("missing-output-folder", 2, "error"), ("missing-output-folder", 3, "error"),
+    ]  # fmt: skip
+    assert found[0].fix == f"mkdir -p {tmp_path}/logs"
+    (tmp_path / "logs").mkdir()
+    assert told(tmp_path, text) == []
+    assert rules(tmp_path, HEAD + "#SBATCH -o $HOME/x.out\ntrue\n") == ["variable-in-option"]
+    assert rules(tmp_path, HEAD + "#SBATCH -o logs/%j/x.out\ntrue\n") == []
+
+
+def test_where_the_job_begins(tmp_path: Path) -> None:
+    assert rules(tmp_path, HEAD + "#SBATCH -D /nowhere/at/all\ntrue\n") == ["missing-folder"]
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/in.csv").touch()
+    assert rules(tmp_path, HEAD + "#SBATCH --chdir=sub\ncat in.csv\n") == []
+
+
+# --- programs and modules --------------------------------------------------------------------------
+
+
+def test_programs_by_name(tmp_path: Path) -> None:
+    assert ("missing-program", 2, "error") in told(tmp_path, HEAD + "samtoolz sort x\n")
+    assert rules(tmp_path, HEAD + "module load bio\nsamtoolz sort x\n") == []
+    assert rules(tmp_path, HEAD + "run_all() { echo a; }\nrun_all\n") == []
+    assert rules(tmp_path, "#!/bin/bash -l\nsamtoolz sort x\n") == []
+
+
+@pytest.mark.parametrize("first", ["#!/usr/bin/zshell\n", "#!/usr/bin/env pythonn\n"])
+def test_the_interpreter(tmp_path: Path, first: str) -> None:
+    assert ("missing-interpreter", 1, "error") in told(tmp_path, first + "true\n")
+
+
+def test_modules(tmp_path: Path) -> None:
+    for name in ("gcc/12.2.lua", "gcc/11.1.lua", "openmpi/4.1.5"):
+        path = tmp_path / "modules" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    around = {"MODULEPATH": str(tmp_path / "modules")}
+    text = HEAD + "module load gcc/12.2\nmodule load gcc openmpi/4.1.5\nml openmpi\n"
+    assert rules(tmp_path, text, environment=around) == []
+    (finding,) = check(tmp_path, HEAD + "module load gcc/12.3\n", environment=around)
+    assert (finding.rule, finding.line, finding.severity) == ("missing-module", 2, "error")
+    assert finding.fix == "did you mean gcc/12.2?"
+    # Behind another module it may be in a hierarchy: not sure.
+    later = told(tmp_path, HEAD + "module load gcc/12.2\nmodule load petsc\n", environment=around)
+    assert later == [("missing-module", 3, "warning")]
+    assert rules(tmp_path, HEAD + "module load petsc\n") == [], "no modules here at all: nothing can be said"
+    (misspelt,) = check(tmp_path, HEAD + "module load opnmpi\n", environment=around)
+    assert misspelt.fix == "did you mean openmpi?"
+    (tmp_path / "modules/gcc/.modulerc").touch()  # it may call a version otherwise
+    assert rules(tmp_path, HEAD + "module load gcc/12.3\n", environment=around) == []
+
+
+# --- Python ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def environment_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real environment with nothing in it."""
+    folder = tmp_path_factory.mktemp("venv") / "env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    return folder
+
+
+def test_imports_that_an_environment_lacks(tmp_path: Path, environment_folder: Path) -> None:
+    (tmp_path / "helpers.py").touch()
+    (tmp_path / "train.py").write_text(
+        "import os, json\nimport helpers\nimport numpy as np\nfrom nothing_there.sub import x\n"
+        "try:\n    import optional_thing\nexcept ImportError:\n    pass\nopen('ran', 'w')\n"
+    )
+    text = HEAD + f"source {environment_folder}/bin/activate\npython train.py\n"
+    found = check(tmp_path, text)
+    assert [(f.rule, f.line, f.severity) for f in found] == [("missing-import", 3, "error")] * 2
+    assert "imports nothing_there (its line 4)" in found[0].what
+    assert "imports numpy (its line 3)" in found[1].what
+    assert not (tmp_path / "ran").exists(), "nothing of the user's is run"
+
+
+def test_the_interpreter_by_its_path(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import polars\nimport not_there_at_all\n")
+    found = check(tmp_path, HEAD + f"{sys.executable} a.py\n")
+    assert [f.what.split(" (")[0] for f in found] == ["a.py imports not_there_at_all"]
+
+
+def test_what_is_no_program_is_not_asked(tmp_path: Path) -> None:
+    """A `python` that somebody wrote is not started to find out."""
+    (tmp_path / "a.py").write_text("import not_there_at_all\n")
+    (tmp_path / "bin").mkdir()
+    program(tmp_path / "bin", "python", f"#!/bin/sh\ntouch {tmp_path}/ran\n".encode())
+    assert rules(tmp_path, HEAD + "bin/python a.py\n") == []
+    assert not (tmp_path / "ran").exists()
+
+
+def test_an_environment_that_is_not_there(tmp_path: Path) -> None:
+    found = told(tmp_path, HEAD + "source nowhere/bin/activate\n")
+    assert ("missing-environment", 2, "error") in found
+    (tmp_path / "miniconda3/envs/torch/bin").mkdir(parents=True)
+    around = {"HOME": str(tmp_path)}
+    assert rules(tmp_path, HEAD + "conda activate torch\n", environment=around) == []
+    assert rules(tmp_path, HEAD + "conda activate other\n", environment=around) == [], (
+        "no conda to be sure of"
+    )
+    (tmp_path / "miniconda3/conda-meta").mkdir()
+    other = told(tmp_path, HEAD + "conda activate other\n", environment=around)
+    assert other == [("missing-environment", 2, "error")]
+    assert rules(tmp_path, HEAD + "module load conda\nconda activate other\n", environment=around) == []
+    assert Here({"HOME": str(tmp_path)}).environments("torch") == f"{tmp_path}/miniconda3/envs/torch"
+
+
+def test_a_script_in_python_itself(tmp_path: Path) -> None:
+    text = f"#!{sys.executable}\n#SBATCH -n 1\nimport json\nimport not_there_at_all\n"
+    assert told(tmp_path, text) == [("missing-import", 4, "error")]
+    assert told(tmp_path, f"#!{sys.executable}\nprint 'two'\n") == [("python-syntax", 1, "warning")]
+
+
+def test_python_that_does_not_parse(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("print 'two'\n")
+    assert ("python-syntax", 2, "warning") in told(tmp_path, HEAD + "python3 a.py\n")
+
+
+# --- binaries ----------------------------------------------------------------------------------------
+
+
+def test_a_real_program_is_read() -> None:
+    read = read_program(binary())
+    assert read is not None
+    assert read.machine == os.uname().machine
+    assert "libc.so.6" in read.needed
+    assert read.interpreter is not None
+
+
+def test_the_loader_s_cache_is_read() -> None:
+    assert "libc.so.6" in (loader_cache(Path("/etc/ld.so.cache").read_bytes()) or ())
+    assert loader_cache(b"something else") is None
+
+
+def test_another_processor(tmp_path: Path) -> None:
+    other = bytearray(binary())
+    other[18:20] = (183 if os.uname().machine == "x86_64" else 62).to_bytes(2, "little")
+    program(tmp_path, "solver", bytes(other))
+    assert ("wrong-architecture", 2, "error") in told(tmp_path, HEAD + "srun ./solver\n")
+
+
+def test_a_library_that_nobody_has(tmp_path: Path) -> None:
+    program(tmp_path, "good", binary())
+    program(tmp_path, "bad", binary().replace(b"libc.so.6\0", b"libq.so.6\0"))
+    assert rules(tmp_path, HEAD + "./good\n") == []
+    (finding,) = check(tmp_path, HEAD + "./bad\n")
+    assert (finding.rule, finding.line) == ("missing-library", 2)
+    assert "libq.so.6" in finding.what
+    (tmp_path / "libq.so.6").touch()
+    assert rules(tmp_path, HEAD + "./bad\n", environment={"LD_LIBRARY_PATH": str(tmp_path)}) == []
+    assert rules(tmp_path, HEAD + "module load q\n./bad\n") == [], "the module may bring it"
+
+
+def test_a_script_with_an_interpreter_of_its_own(tmp_path: Path) -> None:
+    program(tmp_path, "a.sh", b"#!/bin/sh\r\necho\r\n")
+    program(tmp_path, "b.sh", b"#!/opt/nowhere/tool\n")
+    found = told(tmp_path, HEAD + "./a.sh\n./b.sh\n")
+    assert ("windows-line-ends", 2, "error") in found
+    assert ("missing-interpreter", 3, "error") in found
+
+
+@pytest.mark.parametrize("cut", [4, 20, 64, 200, 5000])
+def test_half_a_program_is_no_crash(tmp_path: Path, cut: int) -> None:
+    program(tmp_path, "half", binary()[:cut])
+    check(tmp_path, HEAD + "./half\n")
+
+
+# --- tasks --------------------------------------------------------------------------------------------
+
+
+def test_copies_of_a_program_that_knows_no_mpi(tmp_path: Path) -> None:
+    (tmp_path / "serial.py").write_text("import numpy\n")
+    (tmp_path / "parallel.py").write_text("from mpi4py import MPI\n")
+    (tmp_path / "own.py").write_text("import my_model\n")
+    (tmp_path / "fit.R").write_text("x <- 1\n")
+    program(tmp_path, "solver", binary())
+    text = HEAD + "#SBATCH -n 4\nmodule load x\n"
+    for line, found in (
+        ("srun python3 serial.py", True), ("srun -n1 python3 serial.py", False), ("srun ./solver", True),
+        ("srun hostname", False), ("srun python3 parallel.py", False), ("srun python3 own.py", False),
+        ("mpirun -np 4 Rscript fit.R", True),
+        ("srun python3 serial.py $SLURM_PROCID", False),
+    ):  # fmt: skip
+        assert ("srun-without-mpi" in rules(tmp_path, f"{text}{line}\n")) is found, line
+
+
+def test_an_mpi_program_without_a_launcher(tmp_path: Path) -> None:
+    program(tmp_path, "solver", binary().replace(b"libc.so.6\0", b"libmpi.so\0"))
+    text = HEAD + "#SBATCH -n 4\nmodule load openmpi\n"
+    assert "mpi-without-launcher" in rules(tmp_path, text + "./solver\n")
+    assert "mpi-without-launcher" not in rules(tmp_path, text + "srun ./solver\n")
+    assert stat.S_IXUSR & (tmp_path / "solver").stat().st_mode

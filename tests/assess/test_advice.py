@@ -1,0 +1,211 @@
+"""Advice: changes that make a difference, within what the cluster has, each with the risk that it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import exp, log
+from statistics import NormalDist
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.assess.advice import advise
+from forewarn.assess.advice.risk import risk_of
+from forewarn.assess.advice.search import ENOUGH, Situation
+from forewarn.assess.advice.written import for_job, for_script
+from forewarn.assess.assessment import Advice, CauseOfFailure, Failure, NodeFitness
+from forewarn.assess.oddness.request import Request
+from forewarn.job.record import Job, Node, Partition
+from forewarn.job.units import parse_duration, parse_memory
+
+GIB = 1 << 30
+NODES = [Node(cluster="c", name=f"n{i}", cpus=32, memory=128 * GIB, partitions="main") for i in range(4)]
+MAIN = Partition(cluster="c", name="main", is_default=True, nodes="n[0-3]", nodes_total=4, time_max=86400)
+
+
+@dataclass(frozen=True)
+class Lognormal:
+    """Needs that are known exactly: a median and a spread each; None is not known."""
+
+    memory: float | None = None
+    time: float | None = None
+    spread: float = 0.3
+
+    def _over(self, median: float | None, value: float) -> float | None:
+        return None if median is None else 1 - NormalDist().cdf(log(value / median) / self.spread)
+
+    def _for(self, median: float | None, chance: float) -> float | None:
+        return None if median is None else median * exp(self.spread * NormalDist().inv_cdf(chance))
+
+    def over_limit(self, seconds: float) -> float | None:
+        return self._over(self.time, seconds)
+
+    def limit_for(self, chance: float) -> float | None:
+        return self._for(self.time, chance)
+
+    def over_memory(self, amount: float) -> float | None:
+        return self._over(self.memory, amount)
+
+    def memory_for(self, chance: float) -> float | None:
+        return self._for(self.memory, chance)
+
+
+def job(memory: float = 8, **fields: Any) -> Job:
+    base = Job(
+        cluster="c",
+        job_id="7",
+        submit=0,
+        partition="main",
+        nodes_asked=1,
+        tasks_asked=1,
+        cpus_asked=8,
+        memory_asked=int(memory * GIB),
+        memory_per="node",
+        time_limit=3600,
+        nodes=None,
+    )
+    return replace(base, **fields)
+
+
+def situation(needs: Lognormal, **changed: Any) -> Situation:
+    told = Situation(job=job(), needs=needs, failure=None, nodes=NODES, partitions=[MAIN])
+    return replace(told, **changed)
+
+
+def failure(memory: float = 0.0, time: float = 0.0, other: float = 0.05) -> Failure:
+    causes = {"out_of_memory": memory, "timeout": time, "failed": other}
+    return Failure(
+        probability=memory + time + other,
+        threshold=0.3,
+        warns=False,
+        base_rate=0.2,
+        rests_on=1000,
+        causes=tuple(CauseOfFailure(outcome=o, kind=None, probability=p) for o, p in causes.items()),
+    )
+
+
+def asked(advice: Advice, option: str) -> float:
+    (change,) = (change for change in advice.changes if change.option == option)
+    if option == "time":
+        return parse_duration(change.after) or 0
+    memory = parse_memory(change.after)
+    assert memory
+    return memory.bytes
+
+
+def test_a_job_that_asks_for_enough_gets_none() -> None:
+    assert advise(situation(Lognormal(memory=3 * GIB, time=600), failure=failure(other=0.4))) == ()
+    assert advise(situation(Lognormal())) == (), "of what nothing is known, nothing is advised"
+
+
+def test_memory_is_raised_to_what_is_enough() -> None:
+    needs = Lognormal(memory=9 * GIB)
+    (advice,) = advise(situation(needs))
+    enough = needs.memory_for(1 - (1 - ENOUGH) * (needs.over_memory(8 * GIB) or 0) / advice.risk_before)
+    assert enough
+    assert enough <= asked(advice, "mem") <= enough * 1.13
+    assert advice.risk_before == pytest.approx(needs.over_memory(8 * GIB))
+    assert advice.risk_after == pytest.approx(needs.over_memory(asked(advice, "mem")))
+    assert advice.what.startswith("ask for 16 GiB a node instead of 8 GiB")
+    assert "one in ten more than 13.2 GiB" in advice.why
+
+
+def test_what_the_model_of_failures_knows_asks_for_more() -> None:
+    """By its needs alone it would fit nearly always; jobs like it have run out of memory all the same."""
+    needs = Lognormal(memory=5 * GIB)
+    assert advise(situation(needs, failure=failure()))[0].risk_before < 0.15
+    (advice,) = advise(situation(needs, failure=failure(memory=0.5)))
+    assert asked(advice, "mem") > asked(advise(situation(needs, failure=failure()))[0], "mem")
+    assert advice.risk_before > 0.5
+    assert advice.risk_after < 0.1
+
+
+def test_it_is_written_as_it_was_asked() -> None:
+    per_cpu = situation(Lognormal(memory=9 * GIB), job=job(1, memory_per="cpu"))
+    (advice,) = advise(per_cpu)
+    (change,) = advice.changes
+    assert (change.option, change.before, change.after) == ("mem-per-cpu", "1G", "2G")
+    left_open = situation(Lognormal(memory=9 * GIB), job=job(defaulted="memory_asked"))
+    assert advise(left_open)[0].changes[0].before is None
+
+
+def test_no_more_than_a_node_has_and_nothing_where_that_is_too_little() -> None:
+    (advice,) = advise(situation(Lognormal(memory=90 * GIB), job=job(64)))
+    assert asked(advice, "mem") == 128 * GIB
+    assert advise(situation(Lognormal(memory=400 * GIB), job=job(64))) == ()
+
+
+def test_never_below_what_the_script_sizes_itself_to() -> None:
+    (advice,) = advise(situation(Lognormal(memory=9 * GIB), memory_floor=40 * GIB))
+    assert asked(advice, "mem") >= 40 * GIB
+
+
+def test_time_is_raised_within_the_partition() -> None:
+    (advice,) = advise(situation(Lognormal(time=4000)))
+    assert 3600 < asked(advice, "time") <= 86400
+    (most,) = advise(situation(Lognormal(time=60_000), job=job(time_limit=50_000)))
+    assert asked(most, "time") == 86400
+    assert advise(situation(Lognormal(time=200_000), job=job(time_limit=80_000))) == ()
+
+
+def test_what_helps_together_comes_first() -> None:
+    both, *single = advise(situation(Lognormal(memory=9 * GIB, time=4000)))
+    assert {change.option for change in both.changes} == {"mem", "time"}
+    assert [len(advice.changes) for advice in single] == [1, 1]
+    assert both.risk_after < min(advice.risk_after for advice in single)
+    assert both.node_hours_before == 1.0
+    assert both.node_hours_after == pytest.approx(4000 / 3600)
+
+
+def test_sick_nodes_are_kept_off() -> None:
+    fit = NodeFitness(fit=3, needed=1, sick=("n2",), exclude="--exclude=n2")
+    (advice,) = advise(situation(Lognormal(), fitness=fit, node_risk=0.2, failure=failure(other=0.1)))
+    assert advice.changes[0].after == "n2"
+    assert advice.risk_before == pytest.approx(1 - 0.9 * 0.8)
+    assert advice.risk_after == pytest.approx(0.1)
+    few = replace(fit, fit=0, exclude=None)
+    assert advise(situation(Lognormal(), fitness=few, node_risk=0.2)) == ()
+
+
+def test_as_a_diff_and_as_a_command() -> None:
+    both = advise(situation(Lognormal(memory=9 * GIB, time=4000)))[0]
+    text = "#!/bin/sh\n#SBATCH --mem=8G -t 60\ntrue\n"
+    shown = for_script(both, text, "job.sbatch")
+    assert shown.diff
+    assert "-#SBATCH --mem=8G -t 60\n+#SBATCH --mem=16G -t 02:00:00" in shown.diff
+    assert shown.command == "sbatch --mem=16G --time=02:00:00 job.sbatch"
+    assert for_job(both, "7").command == "scontrol update JobId=7 MinMemoryNode=16384 TimeLimit=02:00:00"
+
+
+@given(
+    median=st.floats(0.1, 500),
+    spread=st.floats(0.05, 1.5),
+    ask=st.floats(0.1, 120),
+    limit=st.integers(60, 86400),
+    time=st.floats(10, 500_000),
+    known=st.floats(0, 0.9),
+)
+def test_it_only_ever_raises_within_what_there_is(
+    median: float, spread: float, ask: float, limit: int, time: float, known: float
+) -> None:
+    told = situation(
+        Lognormal(memory=median * GIB, time=time, spread=spread),
+        job=job(ask, time_limit=limit),
+        failure=failure(memory=known),
+    )
+    for advice in advise(told):
+        assert 0 <= advice.risk_after <= advice.risk_before <= 1
+        for change in advice.changes:
+            if change.option == "time":
+                assert limit < asked(advice, "time") <= 86400
+            else:
+                assert (Request.of(told.job).memory_a_node or 0) < asked(advice, "mem") <= 128 * GIB
+
+
+def test_the_larger_of_two_opinions_counts() -> None:
+    needs = Lognormal(memory=8 * GIB)
+    risk = risk_of(failure(memory=0.1, other=0.2), needs, 8 * GIB, None)
+    assert (risk.memory, risk.time, risk.other) == (pytest.approx(0.5), 0.0, pytest.approx(0.2))
+    assert risk.whole == pytest.approx(1 - 0.5 * 0.8)

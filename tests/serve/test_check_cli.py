@@ -1,0 +1,247 @@
+"""`forewarn check` as its user meets it: a script, a small simulated cluster behind it, verdicts as codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from forewarn.learn.fitting import Settings
+from forewarn.learn.population import POPULATIONS
+from forewarn.learn.registry import Registry
+from forewarn.learn.table import read_table
+from forewarn.learn.train import train
+from forewarn.operate.ingest import ingest, review
+from forewarn.sources.base import open_source
+from forewarn.sources.simulator import simulate
+from forewarn.sources.simulator.scenario import load_scenario
+from forewarn.sources.simulator.writers.machine import write_machine
+from forewarn.store.embedded import open_store
+from tests.serve.conftest import Forewarn, Result
+
+SCRIPT = """#!/bin/bash
+#SBATCH --job-name={name}
+#SBATCH --partition={partition}
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task={cpus}
+#SBATCH --mem={mem}
+#SBATCH --time=02:00:00
+{body}
+"""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A home with a history and a model that serves, somebody of whom much is known, and the last moment."""
+
+    home: Path
+    user: str
+    name: str
+    partition: str
+    cpus: int
+    memory: int  # MiB
+    at: int
+    users: frozenset[str]
+
+    def script(self, mem: str | None = None, body: str = "hostname") -> str:
+        """As they have written many."""
+        return SCRIPT.format(
+            name=self.name,
+            partition=self.partition,
+            cpus=self.cpus,
+            mem=mem or f"{self.memory}M",
+            body=body,
+        )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, registry_template: Path) -> Site:
+    folder = tmp_path_factory.mktemp("site")
+    home = folder / "home"
+    (home / "models").mkdir(parents=True)
+    shutil.copy(registry_template, home / "models" / registry_template.name)
+    simulate("small", 5_000, 5, folder / "jobs.parquet", "parquet")
+    plain = pl.read_parquet(folder / "jobs.parquet").with_columns(application=None, script_hash=None)
+    plain.write_parquet(folder / "jobs.parquet")
+    machine = write_machine(load_scenario("small"), folder)
+    with open_store(home) as store:
+        for source in (f"parquet:{folder / 'jobs.parquet'}", *(f"slurmrestd:{part}" for part in machine)):
+            review(store, ingest(store, open_source(source)).clusters)
+        table = read_table(store, "small", "submit", POPULATIONS["wasted"])
+        settings = Settings(trials=1, families=("lightgbm",), threads=1)
+        trained = train(table, settings, searches=folder / "searches", now=1_700_000_000)
+        jobs = pl.concat(store.scan())
+    trained.save(folder / "bundle")
+    registry = Registry(home)
+    version = registry.record(folder / "bundle")
+    assert version
+    if "champion" not in version.aliases:
+        registry.promote(version)
+    whole = (pl.col("nodes_asked") == 1) & (pl.col("tasks_asked") == 1) & (pl.col("memory_per") == "node")
+    kinds = jobs.filter(whole & (pl.col("memory_asked") > 0)).group_by(
+        "user", "name", "partition", "cpus_asked", "memory_asked"
+    )
+    common = kinds.len().sort("len", "user").tail(1).to_dicts()[0]
+    return Site(
+        home=home,
+        user=common["user"],
+        name=common["name"],
+        partition=common["partition"],
+        cpus=common["cpus_asked"],
+        memory=common["memory_asked"] >> 20,
+        at=int(jobs["submit"].max()) + 3600,  # type: ignore[arg-type]
+        users=frozenset(jobs["user"].unique()),
+    )
+
+
+@pytest.fixture
+def home(site: Site) -> Path:
+    return site.home
+
+
+@pytest.fixture
+def script(tmp_path: Path, site: Site) -> Path:
+    made = tmp_path / "job.sbatch"
+    made.write_text(site.script())
+    return made
+
+
+@pytest.fixture
+def check(forewarn: Forewarn, site: Site, script: Path) -> Forewarn:
+    def run(*args: object) -> Result:
+        known = ("-u", site.user, "--at", site.at, "--no-test-only")
+        return forewarn("check", script, *known, *args)
+
+    return run
+
+
+def test_everything_is_said(check: Forewarn, site: Site) -> None:
+    said = check("--json")
+    made = said.json
+    assert said.code == ["fine", "warning", "likely to fail", "cannot say"].index(made["verdict"]) < 3
+    assert (made["cluster"], made["user"], made["name"], made["job_id"]) == (
+        "small",
+        site.user,
+        site.name,
+        None,
+    )
+    assert made["route"]["model"] == "small.submit.generic"
+    assert 0 < made["failure"]["probability"] < 1
+    assert sum(c["probability"] for c in made["failure"]["causes"]) == pytest.approx(
+        made["failure"]["probability"]
+    )
+    run = made["run_time"]
+    assert run["limit"] == 7200
+    assert run["seconds"]["low"] <= run["seconds"]["median"] <= run["seconds"]["high"]
+    assert made["resources"]["memory_asked"] == site.memory << 20
+    assert 0 <= made["resources"]["over_memory"] <= 1
+    assert 0 <= made["oddness"]["rarer_than"] <= 1
+    assert made["nodes"]["needed"] == 1
+    assert made["nodes"]["fit"] > 0
+    assert made["reasons"]
+    assert made["similar"]
+    assert made["profile"]
+
+
+def test_for_people(check: Forewarn, script: Path) -> None:
+    said = check("--diff")
+    assert said.out.startswith(f"{script}: ")
+    for part in ("run time", "memory", "failure", "nodes", "model", "Why", "Similar earlier jobs"):
+        assert part in said.out, part
+
+
+def test_little_memory_is_found_advised_and_fixed(check: Forewarn, script: Path, site: Site) -> None:
+    script.write_text(site.script("16M"))
+    before = script.read_text()
+    said = check("--fix", "--json")
+    made = said.json
+    assert (said.code, made["verdict"]) == (2, "likely to fail")
+    assert made["resources"]["over_memory"] > 0.9
+    first = made["advice"][0]
+    assert first["risk_after"] < first["risk_before"] - 0.3
+    assert "-#SBATCH --mem=16M" in first["diff"]
+    fixed = script.with_name("job.fixed.sbatch")
+    assert f"wrote {fixed}" in said.err
+    assert script.read_text() == before, "the script itself is left alone"
+    script.write_text(fixed.read_text())
+    assert check("--json").json["resources"]["over_memory"] < 0.2
+
+
+def test_the_command_line_goes_over_the_script(check: Forewarn) -> None:
+    made = check("--json", "--", "--mem=20G", "-t", "30").json
+    assert made["resources"]["memory_asked"] == 20 << 30
+    assert made["run_time"]["limit"] == 1800
+
+
+def test_what_no_node_has(check: Forewarn, script: Path, site: Site) -> None:
+    script.write_text(site.script("2T"))
+    said = check()
+    assert said.code == 2
+    assert "It cannot go well" in said.out
+    assert "cannot run" in said.out
+
+
+def test_a_finding_has_its_line(check: Forewarn, script: Path, site: Site) -> None:
+    script.write_text(site.script(body="./no-such-program input.dat"))
+    said = check("--json")
+    assert said.code == 2
+    (finding,) = (f for f in said.json["findings"] if f["severity"] == "error")
+    assert finding["line"] == 8
+    assert "no-such-program" in finding["what"]
+
+
+def test_somebody_of_whom_nothing_is_known(forewarn: Forewarn, site: Site, script: Path) -> None:
+    said = forewarn("check", script, "-u", "stranger", "--at", site.at, "--no-test-only", "--json")
+    assert said.json["route"]["passed"], "the generic model passes on"
+    assert said.code in (1, 3)
+
+
+def test_without_a_history_only_the_script_is_looked_at(
+    forewarn: Forewarn, script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOREWARN_HOME", str(tmp_path / "nowhere"))
+    said = forewarn("check", script, "--no-test-only")
+    assert said.code == 3
+    assert "only the script" in said.out
+    script.write_text("#!/bin/bash\n#SBATCH --tiem=1\n./missing\n")
+    assert forewarn("check", script, "--no-test-only").code == 2
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("no/such/file",), ("{script}", "--no-such-flag"), ("{script}", "--at", "whenever"), (), ("/etc",)],
+)
+def test_every_error_is_3(forewarn: Forewarn, script: Path, args: tuple[str, ...]) -> None:
+    said = forewarn("check", *(arg.format(script=script) for arg in args))
+    assert said.code == 3
+    assert said.err
+
+
+def test_it_needs_no_learner_but_those_of_the_model(site: Site, script: Path) -> None:
+    """What makes a start slow, counted in modules, since a clock depends on who else is at work."""
+    code = (
+        "import sys\nfrom forewarn.serve.cli.main import cli\n"
+        f"try: cli(['check', {str(script)!r}, '-u', {site.user!r}, '--at', '{site.at}', '--json'])\n"
+        "except SystemExit: pass\n"
+        "heavy = ('sklearn', 'pandas', 'mlflow', 'ray', 'catboost', 'matplotlib')\n"
+        "print([name for name in heavy if name in sys.modules], file=sys.stderr)"
+    )
+    env = os.environ | {"FOREWARN_HOME": str(site.home), "OMP_WAIT_POLICY": "PASSIVE"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "[]"
+    assert json.loads(done.stdout)["failure"]
+
+
+def test_an_exported_bundle_names_nobody(forewarn: Forewarn, site: Site, tmp_path: Path) -> None:
+    assert forewarn("models", "export", "small.submit.generic", "-o", tmp_path / "bundle").code == 0
+    texts = [path.read_bytes() for path in (tmp_path / "bundle").rglob("*") if path.is_file()]
+    assert len(site.users) > 10
+    for user in site.users:
+        assert not any(user.encode() in text for text in texts), user
