@@ -22,6 +22,7 @@ from forewarn.learn.split import split
 from forewarn.learn.table import read_table
 from forewarn.learn.usage import Usage
 from forewarn.learn.usage.judging import judge
+from forewarn.learn.usage.quantities import QUANTITIES
 from forewarn.operate.ingest import ingest, review
 from forewarn.sources.base import Options, open_source
 from forewarn.sources.simulator import simulate
@@ -38,7 +39,9 @@ RULES = {
 }
 
 
-def measured(spec: str, phase: str, feature_set: str, threads: int) -> Iterator[dict[str, Any]]:
+def measured(
+    spec: str, phase: str, feature_set: str, threads: int, only: tuple[str, ...]
+) -> Iterator[dict[str, Any]]:
     """The figures of each quantity of a log."""
     status = next((how for name, how in STATUS.items() if name in spec), None)
     with TemporaryDirectory() as home, open_store(Path(home)) as store:
@@ -48,7 +51,7 @@ def measured(spec: str, phase: str, feature_set: str, threads: int) -> Iterator[
     parts = split(table)
     assembly = Assembly.fit(table, parts.train, feature_set)
     began = time.perf_counter()
-    usage = Usage.fit(table, parts.cuts, assembly.features, seed=0, threads=threads)
+    usage = Usage.fit(table, parts.cuts, assembly.features, seed=0, threads=threads, only=only)
     if usage is None:
         return
     seconds = time.perf_counter() - began
@@ -89,8 +92,10 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=40_000)
     parser.add_argument("--phase", default="submit")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only", default=",".join(QUANTITIES), help="run_time,memory,cpu_efficiency,io_rate")
     parser.add_argument("--json", type=Path, help="all figures, to this file")
     given = parser.parse_args()
+    only = tuple(given.only.split(","))
     print("| log | what | jobs (cut short) | by | median rel. error | MAPE | underestimated ", end="")
     print("| mean distance | R² log | R² | pinball 10/50/90 | coverage 10/50/90 |")
     print("|---|---|---|---|---|---|---|---|---|---|---|---|")
@@ -101,7 +106,7 @@ def main() -> None:
             simulate(given.scenario, given.jobs, 5, Path(scratch) / "jobs.parquet", "parquet")
             specs = [(f"parquet:{Path(scratch) / 'jobs.parquet'}", "generic")]
         for spec, feature_set in specs:
-            for found in measured(spec, given.phase, feature_set, given.threads):
+            for found in measured(spec, given.phase, feature_set, given.threads, only):
                 all_found.append(found)
                 for line in printed(found):
                     print(line, flush=True)

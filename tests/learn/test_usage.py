@@ -16,6 +16,7 @@ from forewarn.errors import BundleError
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.learn.bundle import USAGE, Bundle
 from forewarn.learn.manifest import MANIFEST
+from forewarn.learn.report.html import render
 from forewarn.learn.split import split
 from forewarn.learn.table import Table
 from forewarn.learn.usage import Usage
@@ -190,6 +191,14 @@ def test_on_a_simulated_cluster_it_beats_what_was_asked_and_its_levels_hold(
     assert found["memory"]["requests"]["model"]["short"] < 0.15
     assert found["memory"]["requests"]["model"]["wasted"] < found["memory"]["requests"]["asked"]["wasted"]
     assert found["run_time"]["over_limit"]["roc_auc"] > 0.7
+
+
+def test_the_report_has_it(usage: Usage, world: tuple[Table, np.ndarray]) -> None:
+    page = render({"usage": judge(usage, world[0], split(world[0]).cuts)})
+    assert "How long, and how much" in page
+    assert "mean of the user&#39;s last two" in page
+    assert "Limit reached" in page
+    assert "How long, and how much" not in render({"usage": None})
 
 
 def test_kaplan_and_meier_need_no_more_than_shares_where_all_is_exact() -> None:

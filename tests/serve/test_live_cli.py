@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -87,9 +88,10 @@ def test_nobody_answers(forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch, tmp
 
 
 @pytest.mark.usefixtures("slurm")
+@pytest.mark.parametrize("command", ["predict", "runtime"])
 @pytest.mark.parametrize("args", [(), ("7", "--pending"), ("7", "-u", "ann")])
-def test_predict_wants_to_know_which(forewarn: Forewarn, args: tuple[str, ...]) -> None:
-    said = forewarn("predict", *args)
+def test_predict_wants_to_know_which(forewarn: Forewarn, command: str, args: tuple[str, ...]) -> None:
+    said = forewarn(command, *args)
     assert said.code == UsageError.exit_code
     assert "say which jobs" in said.err
 
@@ -103,6 +105,17 @@ def test_predict_without_a_model_or_a_job(forewarn: Forewarn, registry_home: Pat
     assert forewarn("predict", "9").code == SchedulerError.exit_code
     nobody = forewarn("predict", "-u", "nobody")
     assert (nobody.code, nobody.out, nobody.err) == (0, "", "no such jobs wait or run\n")
+
+
+@pytest.mark.usefixtures("slurm")
+def test_runtime_without_a_model_says_nothing_false(forewarn: Forewarn, registry_home: Path) -> None:
+    assert registry_home.is_dir()
+    said = forewarn("runtime", "8")
+    assert said.code == 0
+    assert "n/a" in said.out
+    assert "no run time is foreseen" in said.err
+    (told,) = json.loads(forewarn("runtime", "8", "--json").out)
+    assert (told["job_id"], told["run_time"], told["resources"]) == ("8", None, None)
 
 
 @pytest.mark.usefixtures("slurm")

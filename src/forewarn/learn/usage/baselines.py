@@ -35,7 +35,7 @@ def medians(table: Table, values: Floats, keys: Ints, rows: Ints) -> Floats:
     def answer(job: int) -> float:
         return _middle(seen[keys[job]]) if keys[job] >= 0 else np.nan
 
-    return _walked(table, rows, learn, answer)
+    return _walked(table, keys, rows, learn, answer)
 
 
 def last_two(table: Table, values: Floats, keys: Ints, rows: Ints) -> Floats:
@@ -50,7 +50,7 @@ def last_two(table: Table, values: Floats, keys: Ints, rows: Ints) -> Floats:
         found = seen[keys[job]]
         return sum(found) / len(found) if found and keys[job] >= 0 else np.nan
 
-    return _walked(table, rows, learn, answer)
+    return _walked(table, keys, rows, learn, answer)
 
 
 def most_similar(table: Table, values: Floats, rows: Ints) -> Floats:
@@ -76,7 +76,7 @@ def most_similar(table: Table, values: Floats, rows: Ints) -> Floats:
         cosine = (numbers[earlier] @ numbers[job] + same) / (lengths[earlier] * lengths[job] + 1e-12)
         return float(values[earlier[len(earlier) - 1 - int(cosine[::-1].argmax())]])
 
-    return _walked(table, rows, learn, answer)
+    return _walked(table, users, rows, learn, answer)
 
 
 def first_known(*answers: Floats) -> Floats:
@@ -95,10 +95,12 @@ def codes(table: Table, *names: str) -> Ints:
     return np.where(missing, -1, ranks)
 
 
-def _walked(table: Table, rows: Ints, learn: Callable[[int], None], answer: Callable[[int], float]) -> Floats:
+def _walked(
+    table: Table, keys: Ints, rows: Ints, learn: Callable[[int], None], answer: Callable[[int], float]
+) -> Floats:
     """Ask of the rows in order of their moments, after all has been learnt that was known before each."""
     made = np.full(len(rows), np.nan)
-    ended = np.flatnonzero(table.known >= 0)
+    ended = np.flatnonzero((table.known >= 0) & np.isin(keys, keys[rows]))  # no other key is asked for
     known = iter(ended[np.argsort(table.known[ended], kind="stable")].tolist())
     following = next(known, None)
     for place in np.argsort(table.moment[rows], kind="stable").tolist():

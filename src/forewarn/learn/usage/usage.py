@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from forewarn.learn.usage.quantities import (
     Quantity,
     Target,
     anchors,
+    keeps_limits,
     targets,
     units_per_node,
 )
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 FACTS = "usage.json"
 MOST_JOBS = 40_000  # the latest are learnt from: what is older tells less, and costs as much
 LIMIT = "time_limit"
-GRACE, SELDOM = 1.05, 0.03  # a limit is kept if only so few completed jobs ran longer than so many times it
+FORGOTTEN = 0.15  # of the jobs learnt from, those whose user's earlier jobs are taken as not known
 FEWEST = 200  # exact values below which nothing is learnt of a quantity
 Cuts = tuple[int, int, int]
 
@@ -75,7 +76,14 @@ class Usage:
 
     @classmethod
     def fit(
-        cls, table: Table, cuts: Cuts, features: tuple[str, ...], *, seed: int, threads: int
+        cls,
+        table: Table,
+        cuts: Cuts,
+        features: tuple[str, ...],
+        *,
+        seed: int,
+        threads: int,
+        only: Collection[str] = tuple(QUANTITIES),
     ) -> Self | None:
         """Learn from a table what these features tell; None where its history tells of no usage.
 
@@ -85,10 +93,12 @@ class Usage:
         known = columns_of(table, features)
         parts = {}
         for name, target in targets(table).items():
+            if name not in only:
+                continue
             quantity, rows = QUANTITIES[name], _latest(blocks(table, target, cuts))
             own = known
             if any(feature.startswith("user_") for feature in features) and remembers(quantity, table):
-                own = known | history(table, target, np.unique(np.concatenate(list(rows.values()))))
+                own = known | _forgotten(table, target, rows, seed)
             made = _fit(quantity, target, own, rows, seed, threads)
             if made is not None:
                 parts[name] = made
@@ -98,16 +108,22 @@ class Usage:
         """What is foreseen of some jobs of a table (all, if none are named), as of their moment.
 
         Most of what is needed is in their own rows. What CPU efficiency and I/O rate lean on, the same
-        user's earlier jobs, is taken from the other rows; without those they are told less sharply.
+        user's earlier jobs, is taken from the other rows; without those, as where only the jobs themselves
+        are at hand, they are told less sharply.
         """
         which = np.arange(len(table.values)) if rows is None else np.asarray(rows)
         part = table.rows(which)
         derived = anchors(part)
-        told = targets(table) if any(p.remembers for p in self.parts.values()) else {}
+        lives = bool((table.known < 0).all())  # jobs of now, without any that ended
+        told = {} if lives else targets(table)
         said = {}
         for name, p in self.parts.items():
-            own = history(table, told[name], which) if p.remembers else {}
-            remembered = {column: values[which] for column, values in own.items()}
+            remembered: dict[str, NDArray[Any]] = {}
+            if p.remembers and lives:
+                remembered = dict.fromkeys(HISTORY, np.full(len(which), np.nan))
+            elif p.remembers:
+                own = history(table, told[name], which)
+                remembered = {column: values[which] for column, values in own.items()}
             known = {
                 column: derived[column] if column in derived else part.column(column)
                 for column in (*p.columns, *p.anchors, LIMIT)
@@ -178,6 +194,18 @@ def blocks(table: Table, target: Target, cuts: Cuts) -> dict[str, NDArray[np.int
     }
 
 
+def _forgotten(
+    table: Table, target: Target, rows: Mapping[str, NDArray[np.int64]], seed: int
+) -> dict[str, NDArray[Any]]:
+    """What earlier jobs used; of some jobs nothing, so that the trees learn to do without as well."""
+    random = np.random.default_rng(seed)
+    made = history(table, target, np.unique(np.concatenate(list(rows.values()))))
+    forgotten = (random.random(len(table.values)) < FORGOTTEN) & ~np.isin(
+        np.arange(len(table.values)), rows["calibrate"]
+    )
+    return {name: np.where(forgotten, np.nan, values) for name, values in made.items()}
+
+
 def _latest(rows: Mapping[str, NDArray[np.int64]]) -> dict[str, NDArray[np.int64]]:
     """Of each block what is learnt from."""
     return {name: some[-MOST_JOBS:] for name, some in rows.items() if name != "test"}
@@ -218,14 +246,10 @@ def _fit(
     value = target.value[rows["calibrate"]]
     levels = Levels.fit(unheld.said(value), later.exact)
     last, _ = fit(example("learnt", columns), None, rounds=rounds)
-    limited = quantity.name == "run_time" and LIMIT in known and _keeps_limits(target, known[LIMIT], train)
+    exact = train[target.exact[train]]
+    limited = quantity.name == "run_time" and LIMIT in known
+    limited = limited and keeps_limits(target.value[exact], known[LIMIT][exact])
     return Part(quantity, columns, own, last, levels, len(rows["learnt"]), limited)
-
-
-def _keeps_limits(target: Target, limit: NDArray[Any], rows: NDArray[np.int64]) -> bool:
-    """Whether jobs are stopped at their limit. On LANL-CM5 a third of the completed ones ran over it."""
-    ended = rows[target.exact[rows] & np.isfinite(limit[rows])]
-    return bool((target.value[ended] > GRACE * limit[ended]).mean() < SELDOM) if len(ended) else False
 
 
 def _says(column: NDArray[Any]) -> bool:

@@ -33,6 +33,9 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "evaluate": "Judge registered models on jobs that none of them has learnt from.",
         "check": "Check a batch script before it is submitted: will it fail, why, and what to change.",
         "predict": "Say of jobs that wait or run in Slurm how likely they fail, and of what.",
+        "runtime": (
+            "Say how long jobs that wait or run will take and what they will use, beside what they asked for."
+        ),
         "advise": "Say what to change of a job that waits, with what that does.",
         "health": "Say which nodes are sick or suspect, by Slurm's words and by how jobs fared there.",
         "explain": "Say why a job failed, or why it waits, with the evidence and what to do.",
