@@ -159,6 +159,35 @@ def test_what_helps_together_comes_first() -> None:
     assert both.node_hours_after == pytest.approx(4000 / 3600)
 
 
+BIG = Partition(cluster="c", name="big", nodes="b[0-1]", nodes_total=2, time_max=7 * 86400)
+LARGE = [Node(cluster="c", name=f"b{i}", cpus=64, memory=1024 * GIB, partitions="big") for i in range(2)]
+
+
+def test_another_partition_where_the_own_has_too_little() -> None:
+    told = situation(
+        Lognormal(memory=300 * GIB),
+        job=job(100),
+        nodes=[*NODES, *LARGE],
+        partitions=[MAIN, BIG],
+    )
+    assert advise(told) == (), "nobody knows whether it is open to them"
+    (advice,) = advise(replace(told, may_use=lambda: {"main", "big"}))
+    assert next((change.option, change.after) for change in advice.changes) == ("partition", "big")
+    assert 300 * GIB < asked(advice, "mem") <= 1024 * GIB
+    own = advise(situation(Lognormal(memory=9 * GIB), nodes=[*NODES, *LARGE], partitions=[MAIN, BIG]))
+    assert (
+        advise(
+            situation(
+                Lognormal(memory=9 * GIB),
+                nodes=[*NODES, *LARGE],
+                partitions=[MAIN, BIG],
+                may_use=lambda: {"main", "big"},
+            )
+        )
+        == own
+    ), "what its own partition can give needs no other"
+
+
 def test_sick_nodes_are_kept_off() -> None:
     fit = NodeFitness(fit=3, needed=1, sick=("n2",), exclude="--exclude=n2")
     (advice,) = advise(situation(Lognormal(), fitness=fit, node_risk=0.2, failure=failure(other=0.1)))

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from forewarn.assess.node_health import Health, NodeHealth, exclude_line, fitness, node_health
+from forewarn.assess.node_health import (
+    Evidence,
+    Health,
+    NodeHealth,
+    exclude_line,
+    fitness,
+    keep_health,
+    kept_health,
+    node_health,
+)
 from forewarn.assess.node_health.expected import chance, expect
 from forewarn.assess.node_health.judging import judge
 from forewarn.assess.node_health.likelihood import benjamini_hochberg, scores, tail
@@ -352,3 +362,18 @@ def test_benjamini_hochberg_names_few_where_there_is_nothing() -> None:
     random = np.random.default_rng(5)
     named_in = [min(benjamini_hochberg(random.random(50).tolist())) <= 0.05 for _ in range(2_000)]
     assert np.mean(named_in) == pytest.approx(0.05, abs=0.02)
+
+
+def test_health_that_was_kept_is_read_again_until_it_is_old(tmp_path: Path) -> None:
+    until = 10_000
+    evidence = Evidence(what="it lost jobs", health=Health.SICK, source="jobs", until=until)
+    sick = NodeHealth(cluster="c", node="n1", health=Health.SICK, in_service=True, evidence=(evidence,))
+    with open_store(tmp_path) as store:
+        assert kept_health(store, "c", 0) is None
+        with store.writing() as writer:
+            keep_health(writer, "c", (sick,), 0)
+        assert kept_health(store, "c", 100) == (sick,)
+        (well,) = kept_health(store, "c", until + 1) or ()
+        assert (well.health, well.evidence) == (Health.HEALTHY, ()), "its evidence has expired"
+        assert kept_health(store, "c", 86_400) is None
+        assert kept_health(store, "other", 100) is None

@@ -178,6 +178,12 @@ def test_little_memory_is_found_advised_and_fixed(check: Forewarn, script: Path,
     assert check("--json").json["resources"]["over_memory"] < 0.2
 
 
+def test_the_reasons_as_a_figure(check: Forewarn, tmp_path: Path) -> None:
+    said = check("--figure", tmp_path / "why.svg")
+    assert "wrote" in said.err
+    assert (tmp_path / "why.svg").read_text().startswith("<svg")
+
+
 def test_the_command_line_goes_over_the_script(check: Forewarn) -> None:
     made = check("--json", "--", "--mem=20G", "-t", "30").json
     assert made["resources"]["memory_asked"] == 20 << 30

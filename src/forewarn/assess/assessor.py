@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 
 from forewarn.assess.advice import advise
 from forewarn.assess.advice.search import Situation
@@ -31,6 +32,8 @@ from forewarn.learn.bundle import Bundle
 from forewarn.learn.table import Table, table_of_now
 from forewarn.learn.usage.foreseen import Foreseen
 from forewarn.store.base import Store
+
+USED_DAYS = 180  # within which a partition that a user ran jobs in counts as open to them
 
 
 class Assessor:
@@ -81,6 +84,7 @@ class Assessor:
             memory_floor=memory_floor,
             waits=_waits(table, job),
             node_risk=sick_risk(made.nodes, self.machine.health) if made.nodes else 0.0,
+            may_use=lambda: self._partitions_of(job),
         )
         return judged(replace(made, advice=advise(situation)))
 
@@ -127,6 +131,16 @@ class Assessor:
     def _nodes(self, job: Job) -> NodeFitness | None:
         machine = self.machine
         return fitness(job, machine.nodes, machine.partitions, machine.health) if machine.nodes else None
+
+    def _partitions_of(self, job: Job) -> frozenset[str]:
+        """Where the user has run jobs before: what else is open to them nobody here knows."""
+        frames = self._store.scan(
+            cluster=self.cluster,
+            since=self.at - USED_DAYS * 86400,
+            columns=["user", "partition", "start"],
+            where=(pl.col("user") == job.user) & pl.col("start").is_not_null(),
+        )
+        return frozenset(name for frame in frames for name in frame["partition"].unique() if name)
 
     def _oddness(self, job: Job, table: Table) -> Oddness:
         usual = usual_of(self._store, self.cluster, job.user, self.at) if job.user else None

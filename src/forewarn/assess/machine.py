@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from forewarn.assess.node_health import NodeHealth, node_health
+from forewarn.assess.node_health import NodeHealth, kept_health, node_health
 from forewarn.job.columns import to_records
 from forewarn.job.record import Node, Partition
 from forewarn.store.base import Store
+
+JUDGED_AT_ONCE = 50_000  # jobs: of a larger history the collector judges, and `forewarn health`
 
 
 @dataclass(frozen=True)
@@ -33,5 +35,12 @@ class Machine:
 
     @cached_property
     def health(self) -> tuple[NodeHealth, ...]:
-        """How healthy the nodes are, by Slurm's words and by the jobs that they ran."""
-        return node_health(self.store, self.cluster, self.at)
+        """How healthy the nodes are, by Slurm's words and by the jobs that they ran.
+
+        As it was judged last, where that is not long ago; judged now where there are few jobs to look at.
+        """
+        kept = kept_health(self.store, self.cluster, self.at)
+        if kept is not None:
+            return kept
+        few = self.store.count(cluster=self.cluster) <= JUDGED_AT_ONCE
+        return node_health(self.store, self.cluster, self.at) if few else ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from forewarn.assess.advice.written import for_script
-from forewarn.assess.assessment import Assessment, Finding, Route
+from forewarn.assess.assessment import Advice, Assessment, Finding, Route
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.defaults import with_defaults
 from forewarn.assess.script import Surroundings, findings, script_diff, test_only
@@ -30,9 +30,9 @@ class Checked:
 
     @property
     def fixed(self) -> str | None:
-        """The script that follows the first advice; None where there is none."""
-        advice = self.assessment.advice
-        return script_diff(self.script.text, advice[0].changes)[0] if advice else None
+        """The script that follows the first advice on what it asks for; None where there is none."""
+        changes = next((advice.changes for advice in self.assessment.advice if advice.changes), None)
+        return script_diff(self.script.text, changes)[0] if changes else None
 
 
 def read_text(path: Path) -> str:
@@ -93,8 +93,19 @@ def check(
             line=script.options.line("time"),
         )
         made = judged(replace(made, findings=(*made.findings, finding)))
-    advice = tuple(for_script(one, script.text, path.name) for one in made.advice)
+    mended = _mended(made)
+    advice = (*mended, *(for_script(one, script.text, path.name) for one in made.advice))
     return Checked(script, replace(made, advice=advice))
+
+
+def _mended(made: Assessment) -> tuple[Advice, ...]:
+    """What is certain to go wrong comes first: mend it, and what is left is the model's risk."""
+    left = made.failure.probability if made.failure else 0.0
+    return tuple(
+        Advice(what=finding.fix, why=finding.what, changes=(), risk_before=1.0, risk_after=left)
+        for finding in made.findings
+        if finding.severity == "error" and finding.fix
+    )
 
 
 def _of_the_script_alone(

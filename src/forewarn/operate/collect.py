@@ -18,6 +18,7 @@ from typing import Protocol
 import polars as pl
 
 from forewarn.assess.assessment import Assessment
+from forewarn.assess.node_health import keep_health, node_health
 from forewarn.errors import SchedulerError, StoreBusyError, UnreachableError
 from forewarn.operate.ingest import review
 from forewarn.operate.sightings import Kept, keep
@@ -272,9 +273,13 @@ class Collector:
         self._ended |= kept.ended
 
     def _review(self) -> None:
-        """Keep up which fields give an outcome away by their absence, as `forewarn ingest` does."""
+        """Keep up which fields give an outcome away by their absence, and how healthy the nodes are."""
         if self._ended:
-            review(self._store, [self._scheduler.cluster])
+            cluster, at = self._scheduler.cluster, int(self._clock.now())
+            review(self._store, [cluster])
+            health = node_health(self._store, cluster, at)
+            with self._store.writing() as writer:
+                keep_health(writer, cluster, health, at)
             self._ended, self._review_at = False, self._clock.monotonic()
 
 

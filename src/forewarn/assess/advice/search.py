@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -39,6 +39,8 @@ class Situation:
     memory_floor: int | None = None  # bytes on a node that the script sizes itself to
     waits: Mapping[str, float] | None = None  # seconds that jobs usually wait, by partition
     node_risk: float = 0.0  # of failing because of a sick node that it may be given
+    # Partitions that are open to the user, asked for only where they matter: those of their earlier jobs.
+    may_use: Callable[[], Collection[str]] = frozenset
 
     @property
     def place(self) -> Place:
@@ -70,23 +72,54 @@ class Move:
 
 
 def advise(situation: Situation) -> tuple[Advice, ...]:
-    """What to change, the best first: all that makes a difference together, then each alone."""
+    """What to change, the best first: all that makes a difference together, then each alone.
+
+    Another partition is advised only where the job's own cannot even halve the risk.
+    """
     before = risk_of(situation.failure, situation.needs, situation.memory, situation.limit)
-    moves = [*_memory(situation, before), *_time(situation, before), *_exclude(situation, before)]
-    if not moves:
-        return ()
+    moves = list(_moves(situation, before, situation.place))
     found = [_advice(situation, before, [move]) for move in moves]
     if len(moves) > 1:
-        found.insert(0, _advice(situation, before, moves))
-    return tuple(sorted(found, key=lambda a: a.risk_after)) if len(moves) > 1 else tuple(found)
+        found.append(_advice(situation, before, moves))
+    best = min((advice.risk_after for advice in found), default=before.whole)
+    if max(before.memory, before.time) >= WORTH and best > before.whole / 2:
+        found += _elsewhere(situation, before, best)
+    return tuple(sorted(found, key=lambda advice: (round(advice.risk_after, 3), len(advice.changes))))
 
 
-def _memory(s: Situation, before: Risk) -> Iterator[Move]:
+def _moves(s: Situation, before: Risk, place: Place) -> Iterator[Move]:
+    yield from _memory(s, before, place)
+    yield from _time(s, before, place)
+    if place == s.place:
+        yield from _exclude(s, before)
+
+
+def _elsewhere(s: Situation, before: Risk, best: float) -> Iterator[Advice]:
+    """The same in each other partition that can take the job, where that leaves clearly less risk."""
+    allowed = s.may_use()
+    for partition in s.partitions:
+        if partition.name == s.place.name or partition.name not in allowed or partition.state == "DOWN":
+            continue
+        job = replace(s.job, partition=partition.name)
+        (place,) = places(job, s.nodes, s.partitions)
+        longest = limit(partition.time_max)
+        # Nodes with GPUs are for those who use them.
+        fits = any(Request.of(job).fits(node) and (job.gpus_asked or not node.gpus) for node in place.nodes)
+        if not fits or (longest is not None and (s.limit or 0) > longest):
+            continue
+        change = Change(option="partition", before=s.job.partition, after=partition.name)
+        there = Move(change, job, before, f"use partition {partition.name}", "it has what this job needs")
+        made = _advice(s, before, [there, *_moves(s, before, place)])
+        if made.risk_after <= best - WORTH and len(made.changes) > 1:
+            yield replace(made, wait_after=(s.waits or {}).get(partition.name))
+
+
+def _memory(s: Situation, before: Risk, place: Place) -> Iterator[Move]:
     """Ask for what is enough, as far as a node of the partition has it."""
     asked = s.memory
     if asked is None or before.memory < WORTH:
         return
-    most = max((node.memory for node in s.place.nodes if node.memory), default=None)
+    most = max((node.memory for node in place.nodes if node.memory), default=None)
     raised = _raised(asked, before.memory, s.needs.over_memory, s.needs.memory_for, rounded_memory, most)
     if raised is None:
         return
@@ -179,12 +212,12 @@ def _written_memory(job: Job) -> str | None:
     return None if defaulted or job.memory_asked is None else _megabytes(job.memory_asked)
 
 
-def _time(s: Situation, before: Risk) -> Iterator[Move]:
+def _time(s: Situation, before: Risk, place: Place) -> Iterator[Move]:
     """Ask for time that is enough, as far as the partition gives it."""
     asked = s.limit
     if asked is None or before.time < WORTH:
         return
-    most = limit(s.place.partition.time_max) if s.place.partition else None
+    most = limit(place.partition.time_max) if place.partition else None
     raised = _raised(asked, before.time, s.needs.over_limit, s.needs.limit_for, rounded_time, most)
     if raised is None or raised[0] >= UNLIMITED or before.time - raised[1] < WORTH:
         return

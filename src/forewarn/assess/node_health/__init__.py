@@ -5,5 +5,16 @@ from __future__ import annotations
 from forewarn.assess.node_health.findings import Evidence, Health, NodeHealth
 from forewarn.assess.node_health.fitness import exclude_line, fitness, sick_risk
 from forewarn.assess.node_health.judging import node_health
+from forewarn.assess.node_health.kept import keep_health, kept_health
 
-__all__ = ["Evidence", "Health", "NodeHealth", "exclude_line", "fitness", "node_health", "sick_risk"]
+__all__ = [
+    "Evidence",
+    "Health",
+    "NodeHealth",
+    "exclude_line",
+    "fitness",
+    "keep_health",
+    "kept_health",
+    "node_health",
+    "sick_risk",
+]

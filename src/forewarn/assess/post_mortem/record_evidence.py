@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import ceil
 
 from forewarn.assess.explanation.amounts import duration, memory, percent
 from forewarn.assess.post_mortem.report import Evidence
@@ -154,13 +155,19 @@ def of_use(job: Job) -> Iterator[Evidence]:
         yield Evidence(source="use", what=f"it ran for {duration(ran)}")
     had = memory_of_a_node(job)
     if job.max_memory is not None and had:
-        share = job.max_memory / had
+        # The record tells of the largest task only: those beside it on the node may have used as much.
+        beside = ceil((job.tasks_asked or 1) / (job.nodes_given or job.nodes_asked or 1))
+        used = job.max_memory * beside
+        share = used / had
         near = share >= _NEAR
         killed = signal_in(job.exit_code, job.exit_signal) in (9, 125) or job.outcome == Outcome.OUT_OF_MEMORY
         yield Evidence(
             source="use",
             what=f"its largest task used {memory(job.max_memory)} of the {memory(had)} that it had on a node "
-            f"({percent(share)})",
+            f"({percent(share)})"
+            if beside == 1
+            else f"its largest task used {memory(job.max_memory)}: {beside} such tasks are "
+            f"{percent(share)} of the {memory(had)} that it had on a node",
             family="out_of_memory" if near and job.outcome != Outcome.COMPLETED else None,
             worth=(0.7 if killed else 0.3) if near else 0.0,
         )

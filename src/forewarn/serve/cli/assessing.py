@@ -131,8 +131,9 @@ def _similar(made: Assessment) -> Iterator[Text | str]:
 def _advice(made: Assessment, diff: bool) -> Iterator[Text | str]:
     if made.advice:
         yield Text("Advice", style="bold")
+    shown = next((advice for advice in made.advice if advice.diff), None) if diff else None
     for number, advice in enumerate(made.advice, 1):
-        yield from _one(number, advice, diff and number == 1)
+        yield from _one(number, advice, advice is shown)
 
 
 def _one(number: int, advice: Advice, diff: bool) -> Iterator[Text | str]:

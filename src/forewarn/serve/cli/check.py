@@ -42,6 +42,12 @@ if TYPE_CHECKING:
 @click.option(
     "--fix", is_flag=True, help="Write the advised script beside it: job.sbatch to job.fixed.sbatch."
 )
+@click.option(
+    "--figure",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the reasons as a waterfall, an SVG picture.",
+)
 @click.option("--test-only/--no-test-only", default=True, help="Ask `sbatch --test-only` too, where it is.")
 @json_option
 @click.pass_context
@@ -56,6 +62,7 @@ def command(
     at: str | None,
     diff: bool,
     fix: bool,
+    figure: Path | None,
     test_only: bool,
     as_json: bool,
 ) -> None:
@@ -113,6 +120,13 @@ def command(
         say(f"wrote {beside}")
     elif fix:
         say("there is nothing to advise: no script written")
+    if figure is not None and not made.reasons:
+        say("no model spoke: there are no reasons to draw")
+    elif figure is not None:
+        from forewarn.assess.explanation import waterfall_svg
+
+        figure.write_text(waterfall_svg(made.reasons), encoding="utf-8")
+        say(f"wrote {figure}")
     if as_json:
         print_json(made.to_json())
     else:

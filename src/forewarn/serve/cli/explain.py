@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -12,11 +13,12 @@ from typing import TYPE_CHECKING
 import click
 
 from forewarn.config import Config
-from forewarn.errors import StoreError
+from forewarn.errors import ForewarnError, StoreError
 from forewarn.serve.cli.common import configured, home_option, json_option, store_of
 from forewarn.serve.cli.output import note, print_json
 
 if TYPE_CHECKING:
+    from forewarn.job.record import Job
     from forewarn.sources.live import Scheduler
     from forewarn.store.base import Store
 
@@ -56,7 +58,8 @@ def command(job_id: str, home: Path | None, cluster: str | None, log: Path | Non
     with _store(config) as store, _scheduler(config) as scheduler:
         found = find_job(job_id, store, scheduler, cluster=cluster or config.cluster)
         whose = "your" if found.job.user in (None, getpass.getuser()) else f"{found.job.user}'s"
-        report = explain(found.job, store, details=found.details, log=log, whose=whose)
+        risk = _risk(config, found.job) if store is not None and found.job.outcome is None else None
+        report = explain(found.job, store, details=found.details, log=log, risk=risk, whose=whose)
         zones = {} if store is None else {name: facts.timezone for name, facts in store.clusters().items()}
     if as_json:
         print_json(report.to_json() | {"notes": [*report.notes, *found.notes]})
@@ -64,6 +67,21 @@ def command(job_id: str, home: Path | None, cluster: str | None, log: Path | Non
     print_report(report, found.job, zones.get(report.cluster, "UTC"))
     for message in (*found.notes, *report.notes):
         note(message)
+
+
+def _risk(config: Config, job: Job) -> float | None:
+    """How likely a job fails that has not ended, where a model can say it."""
+    from forewarn.operate.knowing import knowledge
+
+    try:
+        with knowledge(config, cluster=job.cluster, user=job.user or "", at=int(time.time())) as (
+            _,
+            assessor,
+        ):
+            failure = assessor.assess_all([job])[0].failure
+    except ForewarnError:
+        return None
+    return failure.probability if failure else None
 
 
 @contextmanager

@@ -1,0 +1,43 @@
+"""Health that was judged a while ago, kept in the store: judging a large cluster takes seconds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from forewarn.assess.node_health.findings import Evidence, Health, NodeHealth
+from forewarn.store.base import Store, Writer
+
+OLD = 6 * 3600  # seconds after which it is judged again
+
+
+def keep_health(writer: Writer, cluster: str, health: tuple[NodeHealth, ...], at: int) -> None:
+    """Keep what was judged at a moment."""
+    told = {"at": at, "nodes": [node.to_json() for node in health]}
+    writer.set_cursor(f"health {cluster}", json.dumps(told))
+
+
+def kept_health(store: Store, cluster: str, at: int) -> tuple[NodeHealth, ...] | None:
+    """What was judged not long before a moment; None where nothing was, or in another form."""
+    text = store.cursor(f"health {cluster}")
+    if text is None:
+        return None
+    try:
+        told = json.loads(text)
+        if not 0 <= at - told["at"] < OLD:
+            return None
+        return tuple(_read(node, at) for node in told["nodes"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _read(value: dict[str, object], at: int) -> NodeHealth:
+    """One node, healthy again where its evidence has expired meanwhile."""
+    evidence = tuple(
+        Evidence(**{**one, "health": Health(one["health"])})
+        for one in value.pop("evidence")  # type: ignore[attr-defined]
+        if one["until"] is None or one["until"] > at
+    )
+    node = NodeHealth(**{**value, "health": Health(str(value["health"]))})  # type: ignore[arg-type]
+    worst = max((one.health for one in evidence), key=list(Health).index, default=Health.HEALTHY)
+    return replace(node, evidence=evidence, health=worst)
