@@ -48,7 +48,7 @@ lint: $(READY)  ## ruff, mypy, and the order of the rooms
 test: lint  ## lint, then every test
 	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup
 
-demo: $(READY)  ## simulate a cluster, read what it wrote, show its history, train a model on it
+demo: $(READY)  ## the whole story on a simulated cluster: a model, a script checked, advice followed, a failure explained
 	@BIN=$(BIN) DEMO=$(DEMO) sh tools/demo.sh
 
 lab: $(READY)  ## start a real Slurm on this machine, as root, to try Forewarn on (LAB=22.05, 24.11 or 26.05)
@@ -57,7 +57,7 @@ lab: $(READY)  ## start a real Slurm on this machine, as root, to try Forewarn o
 lab-down: $(READY)  ## end it; its history is kept
 	@$(BIN)/python -m lab down --slurm $(LAB)
 
-bench: $(READY)  ## parsing, store, features, learning and a real Slurm measured, each against what it is compared with (hours)
+bench: $(READY)  ## parsing, store, features, learning, assessments, a real Slurm: all that is measured (hours)
 	$(BIN)/python bench/parsing.py
 	$(BIN)/python bench/store_engines.py --jobs 1000000 --row-jobs 200000
 	$(BIN)/python bench/store_live.py
@@ -67,6 +67,11 @@ bench: $(READY)  ## parsing, store, features, learning and a real Slurm measured
 	test ! -d $(LOGS) || $(BIN)/python bench/online.py $(LOGS)
 	test ! -d $(LOGS) || $(BIN)/python bench/search.py swf:$(LOGS)/SDSC-BLUE-2000-4.2-cln.swf.gz
 	test ! -d $(LOGS) || $(BIN)/python bench/learning.py $(LOGS)
+	test ! -d $(LOGS) || $(BIN)/python bench/usage.py $(LOGS)/*.swf.gz
+	$(BIN)/python bench/advice.py
+	$(BIN)/python bench/health.py
+	$(BIN)/python bench/explaining.py
+	$(BIN)/python bench/assess.py
 	$(BIN)/python -m bench.live || test $$? -eq 3  # 3: no root, or no packages for a lab, which it says
 
 soak: $(READY)  ## long proofs: kills of a writer and of a collector, ten million jobs (JOBS=n, KILLS=n for fewer)

@@ -27,6 +27,16 @@ def test_node_health_in_small() -> None:
     assert 0.6 * int(sick) <= int(found) > 0
 
 
+def test_advice_in_small() -> None:
+    command = [sys.executable, str(BENCH / "advice.py"), "--scenarios", "small", "--jobs", "6000"]
+    said = subprocess.run([*command, "--sample", "150"], check=True, capture_output=True, text=True).stdout
+    cells = [cell.strip() for cell in said.splitlines()[-1].split("|")]
+    assert cells[1] == "small, 11"
+    share, harmed = float(cells[6].strip("*%")), float(cells[-2].strip("%"))
+    assert share > 25, "of what could have been averted"
+    assert harmed <= 1
+
+
 def test_ten_million_jobs_in_small(tmp_path: Path) -> None:
     command = [sys.executable, str(BENCH / "ten_million.py"), "--jobs", "3000", "--folder", str(tmp_path)]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
