@@ -21,6 +21,7 @@ from lab.cluster import Lab, start_lab
 from lab.endings import Ending, run_every_ending
 from lab.errors import LabMissingError
 from lab.versions import DEFAULT, VERSIONS
+from tests.lab.site import Site
 
 # The first test may have to build a tree; the endings take two minutes, more on a busy machine.
 LABS = {
@@ -85,3 +86,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             if name == "first failure":
                 terminalreporter.section(f"passed the second time only: {report.nodeid}")
                 terminalreporter.write_line(text[-3000:])
+
+
+@pytest.fixture
+def site(lab: Lab, registry_template: Path, tmp_path: Path) -> Site:
+    """Somebody who runs Forewarn beside the lab, with a registry that needs not be made."""
+    models = tmp_path / "home" / "models"
+    models.mkdir(parents=True)
+    (models / registry_template.name).write_bytes(registry_template.read_bytes())
+    return Site(lab, tmp_path / "home")

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
-
-import pytest
 
 from forewarn.job.outcomes import Outcome
 from forewarn.store.embedded import FILE
-from lab.cluster import Lab
 from lab.endings import Ending
 from lab.jobs import submit, wait_ended, wait_running, wait_until
 from lab.synthetic import FIRST_JOB, load_jobs
 from tests.lab.conftest import one_version
 from tests.lab.kills import kill_again_and_again
 from tests.lab.site import EXECUTABLE, Site, by_sacct
-
-
-@pytest.fixture
-def site(lab: Lab, registry_template: Path, tmp_path: Path) -> Site:
-    models = tmp_path / "home" / "models"
-    models.mkdir(parents=True)
-    (models / registry_template.name).write_bytes(registry_template.read_bytes())
-    return Site(lab, tmp_path / "home")
 
 
 def test_every_ending_is_collected(site: Site, endings: dict[str, Ending]) -> None:
