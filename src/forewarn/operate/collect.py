@@ -178,9 +178,16 @@ class Collector:
         seen, self._seen = self._seen, []
         if self._watch is None or done.behind or not seen:
             return
-        said = self._watch.after(pl.concat(seen), int(self._clock.now()))
-        done.assessed = len(said)
-        done.warned = sum(bool(assessment.failure and assessment.failure.warns) for assessment in said)
+        try:
+            said = self._watch.after(pl.concat(seen), int(self._clock.now()))
+        except StoreBusyError as error:
+            done.troubles["assessments"] = str(error)
+        except Exception as error:
+            # Whatever is wrong with a model or a record must not keep the history from being collected.
+            done.troubles["assessments"] = f"{type(error).__name__}: {error}"
+        else:
+            done.assessed = len(said)
+            done.warned = sum(bool(assessment.failure and assessment.failure.warns) for assessment in said)
 
     def _is_due(self, last: float | None, every: float) -> bool:
         return last is None or self._clock.monotonic() - last >= every
