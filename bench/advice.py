@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from forewarn.assess.advice import advise
-from forewarn.assess.advice.search import Situation
+from forewarn.assess.advice import Situation, advise
 from forewarn.assess.assessment import Advice, Failure
 from forewarn.assess.machine import Machine
 from forewarn.assess.needs import ForeseenNeeds

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from forewarn.assess.assessment import Assessment, Verdict
 
-LIKELY = 0.5  # from this probability on a job is likely to fail; from its model's threshold on, a warning
-DOUBTFUL = 0.25  # probability of running into a limit that deserves a warning
+# From this probability on a job is likely to fail, or to outgrow what it asks for. The second alone is a
+# warning: what a job needs is foreseen less surely than how jobs like it end.
+LIKELY = 0.5
 
 
 def judged(made: Assessment) -> Assessment:
@@ -21,11 +22,11 @@ def _verdict(made: Assessment) -> tuple[Verdict, str]:
     certain += [finding.what for finding in made.findings if finding.severity == "error"]
     if certain:
         return Verdict.LIKELY_TO_FAIL, f"it cannot go well: {_first_of(certain)}"
-    over, limits = _limits(made)
-    said = f"{limits}; {_risk(made)}" if limits else _risk(made)
-    if max(over, made.failure.probability if made.failure else 0.0) >= LIKELY:
+    limits = _limits(made)
+    said = f"{_risk(made)}; {limits}" if limits else _risk(made)
+    if made.failure and (made.failure.probability >= LIKELY or (limits and made.failure.warns)):
         return Verdict.LIKELY_TO_FAIL, said
-    if limits or (made.failure and made.failure.warns):
+    if made.failure and (limits or made.failure.warns):
         return Verdict.WARNING, said
     doubts = [oddity.what for oddity in made.oddness.oddities] if made.oddness else []
     doubts += [finding.what for finding in made.findings if finding.severity == "warning"]
@@ -33,7 +34,7 @@ def _verdict(made: Assessment) -> tuple[Verdict, str]:
         return Verdict.WARNING, f"{_first_of(doubts)}; {_risk(made)}"
     if made.failure is None:
         passed = made.route.passed
-        return Verdict.CANNOT_SAY, passed[-1] if passed else "not enough evidence"
+        return Verdict.CANNOT_SAY, passed[0] if passed else "not enough evidence"
     return Verdict.FINE, said
 
 
@@ -50,14 +51,14 @@ def _risk(made: Assessment) -> str:
     return f"{told.probability:.0%} of such jobs fail{cause}; of all jobs {told.base_rate:.0%}"
 
 
-def _limits(made: Assessment) -> tuple[float, str]:
-    """The probability to run into what it asks for, and that in words where it deserves a warning."""
+def _limits(made: Assessment) -> str:
+    """What it will rather outgrow than not, in words."""
     chances = {
         "it needs more memory than it asks for": made.resources.over_memory if made.resources else None,
         "it needs longer than its time limit": made.run_time.over_limit if made.run_time else None,
     }
-    doubtful = [f"with {p:.0%} {what}" for what, p in chances.items() if p is not None and p >= DOUBTFUL]
-    return max(p or 0.0 for p in chances.values()), " and ".join(doubtful)
+    likely = [f"with {p:.0%} {what}" for what, p in chances.items() if p is not None and p >= LIKELY]
+    return " and ".join(likely)
 
 
 _NAMES = {
