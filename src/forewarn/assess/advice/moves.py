@@ -63,7 +63,8 @@ def _memory(s: Situation, before: Risk, place: Place) -> Iterator[Move]:
         Change(option=option, before=_written_memory(s.job), after=written),
         before.with_memory(over),
         f"ask for {bytes_in_words(new)} a node instead of {bytes_in_words(asked)}",
-        _why(s.needs.memory_for, bytes_in_words, "need", before.memory, asked, over, new, "run out of"),
+        _why(s.needs.memory_for, bytes_in_words, "need")
+        + _against(s.needs.over_memory(asked), before.memory, over, bytes_in_words, asked, new, "run out of"),
     )
 
 
@@ -81,7 +82,8 @@ def _time(s: Situation, before: Risk, place: Place) -> Iterator[Move]:
         Change(option="time", before=_written_time(s.job), after=format_duration(new)),
         before.with_time(over),
         f"ask for {time_in_words(new)} instead of {time_in_words(asked)}",
-        _why(s.needs.limit_for, time_in_words, "run", before.time, asked, over, new, "reach"),
+        _why(s.needs.limit_for, time_in_words, "run")
+        + _against(s.needs.over_limit(asked), before.time, over, time_in_words, asked, new, "reach"),
         limit=new,
     )
 
@@ -133,23 +135,25 @@ def _raised(
     return new, risk * min(1.0, left / max(outgrows, _LEAST_TAIL))
 
 
-def _why(
-    enough: Callable[[float], float | None],
-    words: Callable[[float], str],
-    need: str,
-    risk: float,
-    asked: float,
-    over: float,
-    new: float,
-    outgrow: str,
-) -> str:
+def _why(enough: Callable[[float], float | None], words: Callable[[float], str], need: str) -> str:
     median, high = enough(0.5), enough(0.9)
     assert median is not None
     assert high is not None
-    return (
-        f"such jobs {need} {words(median)}, one in ten more than {words(high)}: "
-        f"{risk:.0%} {outgrow} {words(asked)}, {over:.0%} {outgrow} {words(new)}"
-    )
+    return f"such jobs {need} {words(median)}, one in ten more than {words(high)}"
+
+
+def _against(
+    by_needs: float | None,
+    risk: float,
+    left: float,
+    words: Callable[[float], str],
+    asked: float,
+    new: float,
+    outgrow: str,
+) -> str:
+    """What is outgrown, and by whose word: the needs above, or how jobs like it have ended."""
+    whose = "" if (by_needs or 0.0) >= 0.8 * risk else "by how jobs like it have ended "
+    return f": {whose}{risk:.0%} {outgrow} {words(asked)}, and {left:.0%} would {outgrow} {words(new)}"
 
 
 def _megabytes(amount: int) -> str:
