@@ -189,6 +189,17 @@ def test_another_partition_where_the_own_has_too_little() -> None:
     ), "what its own partition can give needs no other"
 
 
+def test_tasks_are_spread_where_no_node_has_enough() -> None:
+    wide = job(100, tasks_asked=16, cpus_asked=16)
+    told = situation(Lognormal(memory=190 * GIB, spread=0.1), job=wide)
+    (advice,) = advise(told)
+    assert [(c.option, c.before, c.after) for c in advice.changes] == [("nodes", "1", "2")]
+    assert advice.risk_after < advice.risk_before
+    assert advise(replace(told, job=replace(wide, tasks_asked=1))) == (), "one task cannot be spread"
+    narrow = replace(MAIN, nodes_max=1)
+    assert advise(replace(told, partitions=[narrow])) == ()
+
+
 def test_sick_nodes_are_kept_off() -> None:
     fit = NodeFitness(fit=3, needed=1, sick=("n2",), exclude="--exclude=n2")
     (advice,) = advise(situation(Lognormal(), fitness=fit, node_risk=0.2, failure=failure(other=0.1)))

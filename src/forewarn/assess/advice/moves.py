@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from forewarn.assess.advice.risk import Risk
@@ -39,7 +39,8 @@ class Move:
 
 def moves(s: Situation, before: Risk, place: Place) -> Iterator[Move]:
     """All that help, in one place."""
-    yield from _memory(s, before, place)
+    more = list(_memory(s, before, place))
+    yield from more or _spread(s, before, place)
     yield from _time(s, before, place)
     if place == s.place:
         yield from _exclude(s, before)
@@ -65,6 +66,25 @@ def _memory(s: Situation, before: Risk, place: Place) -> Iterator[Move]:
         f"ask for {bytes_in_words(new)} a node instead of {bytes_in_words(asked)}",
         _why(s.needs.memory_for, bytes_in_words, "need")
         + _against(s.needs.over_memory(asked), before.memory, over, bytes_in_words, asked, new, "run out of"),
+    )
+
+
+def _spread(s: Situation, before: Risk, place: Place) -> Iterator[Move]:
+    """Where no node has enough: the same tasks on twice as many nodes need half of it on each."""
+    job, nodes = s.job, s.job.nodes_asked or 1
+    asked, most = s.memory, most_memory(replace(s.job, nodes_asked=2 * nodes), place)
+    if asked is None or not most or before.memory < WORTH or (job.tasks_asked or 1) < 2 * nodes:
+        return
+    allowed = limit(place.partition.nodes_max) if place.partition else None
+    on_each = min(asked, most) if job.memory_per != "cpu" else asked / 2
+    over = s.needs.over_memory(2 * on_each)
+    if over is None or before.memory - over < WORTH or (allowed is not None and 2 * nodes > allowed):
+        return
+    yield Move(
+        Change(option="nodes", before=str(nodes), after=str(2 * nodes)),
+        before.with_memory(over),
+        f"spread its {job.tasks_asked} tasks over {2 * nodes} nodes instead of {nodes}",
+        _why(s.needs.memory_for, bytes_in_words, "need") + " on each node, and half of that on twice as many",
     )
 
 
