@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from forewarn.assess.assessment import Assessment, Verdict
 
-# From this probability on a job is likely to fail, or to outgrow what it asks for. The second alone is a
-# warning: what a job needs is foreseen less surely than how jobs like it end.
-LIKELY = 0.5
+LIKELY = 0.5  # from this probability of failure on a job is likely to fail
+# What a job needs is foreseen less surely than how jobs like it end: that it will rather outgrow what it asks
+# for than not is a warning, and only that it will nearly always is more.
+RATHER, NEARLY_ALWAYS = 0.5, 0.9
 
 
 def judged(made: Assessment) -> Assessment:
@@ -22,9 +23,9 @@ def _verdict(made: Assessment) -> tuple[Verdict, str]:
     certain += [finding.what for finding in made.findings if finding.severity == "error"]
     if certain:
         return Verdict.LIKELY_TO_FAIL, f"it cannot go well: {_first_of(certain)}"
-    limits = _limits(made)
+    over, limits = _limits(made)
     said = f"{_risk(made)}; {limits}" if limits else _risk(made)
-    if made.failure and (made.failure.probability >= LIKELY or (limits and made.failure.warns)):
+    if made.failure and (made.failure.probability >= LIKELY or over >= NEARLY_ALWAYS):
         return Verdict.LIKELY_TO_FAIL, said
     if made.failure and (limits or made.failure.warns):
         return Verdict.WARNING, said
@@ -51,14 +52,14 @@ def _risk(made: Assessment) -> str:
     return f"{told.probability:.0%} of such jobs fail{cause}; of all jobs {told.base_rate:.0%}"
 
 
-def _limits(made: Assessment) -> str:
-    """What it will rather outgrow than not, in words."""
+def _limits(made: Assessment) -> tuple[float, str]:
+    """The probability to outgrow memory or time, and what it will rather outgrow than not in words."""
     chances = {
         "it needs more memory than it asks for": made.resources.over_memory if made.resources else None,
         "it needs longer than its time limit": made.run_time.over_limit if made.run_time else None,
     }
-    likely = [f"with {p:.0%} {what}" for what, p in chances.items() if p is not None and p >= LIKELY]
-    return " and ".join(likely)
+    likely = [f"with {p:.0%} {what}" for what, p in chances.items() if p is not None and p >= RATHER]
+    return max(p or 0.0 for p in chances.values()), " and ".join(likely)
 
 
 _NAMES = {
