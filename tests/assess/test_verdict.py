@@ -1,4 +1,4 @@
-"""The whole in one word: what makes a job likely to fail, what is only a warning, and when nothing is said."""
+"""The whole in one word: what makes a job likely to fail, what is a warning, and when nothing is said."""
 
 from __future__ import annotations
 
