@@ -20,7 +20,9 @@ from forewarn.job.units import UNLIMITED, format_duration, format_memory
 WORTH = 0.03
 ENOUGH = 0.97
 LEAST = 0.7  # … or this, where the cluster has no more to give
-STEP = 1.25  # times what was asked, at least: less is not worth a word
+# Times what was asked, at least (less is not worth a word) and at most, unless such jobs need more as a rule:
+# a longer leap averts a few more failures and wastes as much as it saves.
+STEP, LEAP = 1.25, 3.0
 _LEAST_TAIL = 0.002  # a chance that is smaller than the model can tell
 _FURTHEST = 0.998
 
@@ -146,10 +148,11 @@ def _raised(
     wanted, least = (enough(min(1.0 - (1.0 - level) * share, _FURTHEST)) for level in (ENOUGH, LEAST))
     if wanted is None or least is None:
         return None
-    new = rounded(max(wanted, asked * STEP, floor))
+    usual = enough(0.5) or 0.0
+    new = rounded(max(min(wanted, max(LEAP * asked, 2 * usual)), asked * STEP, floor))
     if most is not None and new > most:
         new = most
-    if new <= asked or new < max(least, floor):
+    if new <= asked or new < max(min(least, LEAP * asked), floor):
         return None
     left = over(new) or 0.0
     return new, risk * min(1.0, left / max(outgrows, _LEAST_TAIL))
