@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -138,11 +139,12 @@ def test_a_reader_fetches_only_its_own_rows_and_gets_the_writers_features(made_u
         online.save(writer)
     jobs = list(to_records(pl.concat(made_up.scan(cluster="c")).tail(20), Job))
     moment = max(j.submit for j in jobs) + 10**5
+    present = Present(made_up, "c", moment, policy)  # one for all: no job may see what another one needed
     for job in jobs:
         asked = Job(
             **{f: getattr(job, f) for f in job.__slots__} | {"submit": moment, "job_id": job.job_id + "9"}
         )
-        seen = Present(made_up, "c", moment, policy).features(asked, "submit")
+        seen = present.features(asked, "submit")
         np.testing.assert_array_equal(OnlineFeatures.load(made_up, "c", policy).submit(asked), seen)
 
 
@@ -174,6 +176,21 @@ def test_a_reader_asks_about_a_job_in_flight_as_if_it_started_now(made_up: Store
     np.testing.assert_allclose(newest, last, rtol=1e-9)
     with pytest.raises(StoreError, match="not in flight"):
         present.features(jobs[0], "start")
+
+
+def test_a_reader_makes_its_table_of_weights_once(made_up: Store) -> None:
+    """It is a hundred megabytes, of which a job needs eighty rows."""
+    policy = POLICIES["wasted"]
+    bring_up_to_date(made_up, "c", policy)
+    (frame,) = made_up.scan(cluster="c")
+    job = replace(next(to_records(frame.tail(1), Job)), job_id="99999")
+    present = Present(made_up, "c", job.submit + 10**5, policy)
+    present.features(job, "submit")
+    tracemalloc.start()
+    present.features(job, "submit")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5 << 20
 
 
 def online_without(store: Store, jobs: list[Job], policy: Policy) -> OnlineFeatures:

@@ -18,7 +18,7 @@ from forewarn.features.inputs import job_atoms, job_numbers, node_keys, policed_
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.entities import entity_keys
 from forewarn.features.kernel.run import run
-from forewarn.features.kernel.state import START, SUBMIT, with_room
+from forewarn.features.kernel.state import START, SUBMIT, new_weights, with_room
 from forewarn.features.kernel.update import withdrawn
 from forewarn.features.online import OnlineFeatures
 from forewarn.job.outcomes import Policy
@@ -32,7 +32,10 @@ _NO_NODES = np.zeros(0, np.uint64)
 
 
 class Present:
-    """The features of a cluster's jobs as of one moment, which lies after all that the state knows."""
+    """The features of a cluster's jobs as of one moment, which lies after all that the state knows.
+
+    For one thread at a time.
+    """
 
     def __init__(self, store: Store, cluster: str, at: int, policy: Policy) -> None:
         saved.check_meta(store, cluster, policy)
@@ -40,6 +43,7 @@ class Present:
         self.facts = store.clusters().get(cluster, ClusterFacts())
         self.mark = saved.read_mark(store, cluster)
         self.at = max(at, self.mark.at) if self.mark else at
+        self._weights = new_weights()  # one table for all jobs
 
     @property
     def recent_failure_rate(self) -> float | None:
@@ -61,7 +65,7 @@ class Present:
         flight = saved.flight_of(self._store, self.cluster, job.job_id, job.submit)
         if flight is None and phase == "start":
             raise StoreError(f"job {job.job_id} is not in flight: it can be asked about as at submit only")
-        state = saved.load_entities(self._store, self.cluster, keys, nodes, flight)
+        state = saved.load_entities(self._store, self.cluster, keys, nodes, flight, self._weights)
         if flight is not None and phase == "submit":
             withdrawn(state, 0)
         saved.load_weights(self._store, self.cluster, state, keys, numbers, self.at)

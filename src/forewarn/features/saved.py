@@ -146,14 +146,19 @@ def load_all(store: Store, cluster: str) -> tuple[State, dict[int, int]]:
     return state, places
 
 
-def load_entities(store: Store, cluster: str, keys: Hashes, nodes: Hashes, flight: bytes | None) -> State:
-    """A state that holds some entities, the user's ring, some nodes, and one job in flight, at place 0."""
+def load_entities(
+    store: Store, cluster: str, keys: Hashes, nodes: Hashes, flight: bytes | None, weight: Floats
+) -> State:
+    """A state that holds some entities, the user's ring, some nodes, and one job in flight, at place 0.
+
+    `weight` is a table to put weights into: to make one, most of it never touched, costs more than all else.
+    """
     # What a job in flight asked for at its submit may have changed since, and its entities with it.
     then = np.frombuffer(flight[:_KEY_BYTES], np.uint64) if flight else _NOBODY
     wanted = list({_signed(int(key)) for key in (*keys, *nodes, *then) if key})
     entities = store.get_state(cluster, ENTITY, wanted)
     rings = store.get_state(cluster, RING, [_signed(int(keys[L.E_USER]))])
-    state = with_room(new_state(), rows=len(wanted) + L.N_ENTITIES, rings=1, flights=1)
+    state = with_room(new_state(weight), rows=len(wanted) + L.N_ENTITIES, rings=1, flights=1)
     _put_entities(state, entities, rings)
     state.cluster[:] = cluster_state(store, cluster)
     if flight is not None:
@@ -163,13 +168,17 @@ def load_entities(store: Store, cluster: str, keys: Hashes, nodes: Hashes, fligh
 
 
 def load_weights(store: Store, cluster: str, state: State, keys: Hashes, numbers: Floats, at: int) -> None:
-    """Put the regression's weights into a state that one job's features at a moment need."""
+    """Put the regression's weights into a state that one job's features at a moment need.
+
+    Its table may hold what another job needed: of this one's slots, those that nobody learned are cleared.
+    """
     rows, slots = np.zeros(L.N_ENTITIES, np.int64), np.zeros(L.N_KEYS, np.int32)
     rows_of(state, keys, rows)
     regression_slots(state, float(at), numbers, keys, rows, slots)
     wanted = {
         int(slot) for slot in (*slots, *state.flight_slot[0])
     }  # at a start some are those of the submit
+    state.weight[sorted(wanted)] = 0.0
     for slot, values in store.get_state(cluster, WEIGHT, sorted(wanted)).items():
         state.weight[slot] = np.frombuffer(values)
 
