@@ -178,6 +178,43 @@ def test_a_reader_asks_about_a_job_in_flight_as_if_it_started_now(made_up: Store
         present.features(jobs[0], "start")
 
 
+def test_a_reader_asks_about_a_job_that_runs_as_it_was_at_its_start(made_up: Store) -> None:
+    """Models learned of starts that the job itself did not count among those that run."""
+    policy = POLICIES["wasted"]
+    jobs = list(to_records(pl.concat(made_up.scan(cluster="c")).tail(20), Job))
+    moment = max(j.submit for j in jobs) + 10**5
+    waiting = [
+        replace(job, submit=moment + n, job_id=f"{job.job_id}9", start=None, end=None, nodes="n[1-3]")
+        for n, job in enumerate(jobs)
+    ]
+    for job in waiting:
+        online = online_without(made_up, waiting, policy)
+        started = replace(job, start=moment + 60)
+        at_start = online.start(started)
+        with made_up.writing() as writer:
+            online.save(writer)
+        seen = Present(made_up, "c", moment + 60, policy).features(started, "start")
+        np.testing.assert_allclose(seen, at_start, rtol=1e-9)
+        # Asked as at its submit, it is as if it had neither started nor been submitted.
+        alone = Present(made_up, "c", moment + 60, policy).features(started, "submit")
+        online = online_without(made_up, waiting, policy)
+        with made_up.writing() as writer:
+            online.save(writer)
+        waits = Present(made_up, "c", moment + 60, policy).features(job, "submit")
+        np.testing.assert_allclose(alone, waits, rtol=1e-9)
+
+
+def test_the_wait_of_a_job_does_not_grow_with_its_run(made_up: Store) -> None:
+    policy, wait = POLICIES["wasted"], [f.name for f in L.FEATURES].index("wait")
+    online = OnlineFeatures.from_history(made_up, "c", policy)
+    job = Job(cluster="c", job_id="99999", submit=online.at + 10, start=online.at + 70, user="u1")
+    online.submit(job)
+    online.start(job)
+    with made_up.writing() as writer:
+        online.save(writer)
+    assert Present(made_up, "c", online.at + 9000, policy).features(job, "start")[wait] == 60
+
+
 def test_a_reader_makes_its_table_of_weights_once(made_up: Store) -> None:
     """It is a hundred megabytes, of which a job needs eighty rows."""
     policy = POLICIES["wasted"]

@@ -1,8 +1,8 @@
 """What is knowable of a job now, from the saved online state: only the rows that its keys name are read.
 
 For everybody but the one writer of that state. A job can be asked about as if it were submitted this moment,
-and, where the state knows it as in flight, as if it started this moment. Either way all that has become known
-since its real submit counts.
+and, where the state knows it as in flight, as if it started this moment: one that runs already with the wait
+that it had. Either way all that has become known since its real submit counts.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from forewarn.features.inputs import job_atoms, job_numbers, node_keys, policed_
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.entities import entity_keys
 from forewarn.features.kernel.run import run
-from forewarn.features.kernel.state import START, SUBMIT, new_weights, with_room
-from forewarn.features.kernel.update import withdrawn
+from forewarn.features.kernel.state import START, SUBMIT, State, new_weights, with_room
+from forewarn.features.kernel.update import not_started, withdrawn
 from forewarn.features.online import OnlineFeatures
 from forewarn.job.outcomes import Policy
 from forewarn.job.record import Job
@@ -66,8 +66,12 @@ class Present:
         if flight is None and phase == "start":
             raise StoreError(f"job {job.job_id} is not in flight: it can be asked about as at submit only")
         state = saved.load_entities(self._store, self.cluster, keys, nodes, flight, self._weights)
-        if flight is not None and phase == "submit":
-            withdrawn(state, 0)
+        if flight is not None:
+            waited = _waiting_again(state, self.at)
+            if phase == "submit":
+                withdrawn(state, 0)
+            else:
+                state.flight[0, L.FL_SUBMIT] = self.at - waited
         saved.load_weights(self._store, self.cluster, state, keys, numbers, self.at)
         kind = SUBMIT if phase == "submit" else START
         out = np.full((1, L.N_FEATURES), np.nan)
@@ -89,6 +93,15 @@ class Present:
         )
         row: Row = out[0]
         return row
+
+
+def _waiting_again(state: State, at: int) -> float:
+    """A job in flight, at place 0, as one that waits; how long it has waited. Its run is no wait."""
+    submit, start = state.flight[0, [L.FL_SUBMIT, L.FL_START]]
+    if np.isnan(start):
+        return float(at - submit)
+    not_started(state, 0)
+    return float(start - submit)
 
 
 def is_current(store: Store, cluster: str, policy: Policy) -> bool:
