@@ -56,15 +56,18 @@ class Present:
         return saved.flight_of(self._store, self.cluster, job.job_id, job.submit) is not None
 
     def features(self, job: Job, phase: Phase) -> Row:
-        """All features of one job; those that only a start has are missing at `submit`."""
+        """All features of one job; those that only a start has are missing at `submit`.
+
+        They are missing too where the state does not know the job as in flight, or no longer.
+        """
         asked = policed_job(job, self.facts)
         numbers, atoms = job_numbers(asked, self.facts.timezone, self.at), job_atoms(asked)
         keys = np.zeros(L.N_ENTITIES, np.uint64)
         entity_keys(numbers, atoms, keys)
-        nodes = node_keys(job.nodes) if job.nodes and phase == "start" else _NO_NODES
         flight = saved.flight_of(self._store, self.cluster, job.job_id, job.submit)
-        if flight is None and phase == "start":
-            raise StoreError(f"job {job.job_id} is not in flight: it can be asked about as at submit only")
+        if flight is None:
+            phase = "submit"  # it has just ended, or its submit was never seen
+        nodes = node_keys(job.nodes) if job.nodes and phase == "start" else _NO_NODES
         state = saved.load_entities(self._store, self.cluster, keys, nodes, flight, self._weights)
         if flight is not None:
             waited = _waiting_again(state, self.at)
