@@ -85,6 +85,21 @@ class StoreContract:
         assert store.count() == 500
         assert whole(store).drop("known_at").equals(jobs.select(*record_schema("job")).sort("submit"))
 
+    def test_what_changed_since_a_revision(self, store: Store) -> None:
+        write(store, *(row(str(n)) for n in range(5)))
+        everything, first = store.changes(cluster="c", since=0)
+        assert (everything.height, first) == (5, store.revision(cluster="c"))
+        write(store, row("2"), row("3", cluster="d"))
+        nothing, same = store.changes(cluster="c", since=first)
+        assert (nothing.is_empty(), same) == (True, first), "known already, or another cluster's"
+        for n in range(20):  # as many as it takes for what is new to be put together with what is old
+            write(store, row("2", seen_at=200 + n), row(f"9{n}", submit=300))
+        changed, last = store.changes(cluster="c", since=first)
+        assert set(changed["job_id"]) == {"2", *(f"9{n}" for n in range(20))}
+        assert changed.height == 21
+        assert last == store.revision(cluster="c") > first
+        assert changed.columns == ["cluster", "job_id", "submit"]
+
     def test_a_revision_grows_with_what_is_new_and_else_stays(self, store: Store) -> None:
         assert store.revision() == store.revision(cluster="c") == 0
         write(store, row("1"))

@@ -137,6 +137,10 @@ class Store(ABC):
         """A number that grows whenever observations of the kind are added, and else stays."""
 
     @abstractmethod
+    def changes(self, kind: str = "job", *, cluster: str, since: int) -> tuple[pl.DataFrame, int]:
+        """The keys of the records that were observed anew after a revision, and the revision up to which."""
+
+    @abstractmethod
     def clusters(self) -> dict[str, ClusterFacts]:
         """The clusters that have been described."""
 

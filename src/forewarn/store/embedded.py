@@ -19,7 +19,7 @@ from forewarn.job.columns import KEYS
 from forewarn.store.base import PREDICTION_KEY, PREDICTION_SCHEMA, ClusterFacts, Store, View
 from forewarn.store.database import connect, told, use_log
 from forewarn.store.filesystem import MOUNTS, refuse_network
-from forewarn.store.scanning import Scan, observations
+from forewarn.store.scanning import Scan, changes, observations
 from forewarn.store.schema import migrate
 from forewarn.store.segments import TIME, check_kind
 from forewarn.store.writer import EmbeddedWriter
@@ -176,6 +176,12 @@ class EmbeddedStore(Store):
         query = "SELECT coalesce(max(last_written), 0) FROM segment WHERE kind = ? AND ? IN (cluster, '')"
         ((newest,),) = self._all(query, (kind, cluster or ""))
         return int(newest)
+
+    def changes(self, kind: str = "job", *, cluster: str, since: int) -> tuple[pl.DataFrame, int]:
+        """The keys of the records that were observed anew after a revision, and the revision up to which."""
+        check_kind(kind)
+        with self._snapshot() as connection:
+            return changes(connection, kind, cluster, since)
 
     def clusters(self) -> dict[str, ClusterFacts]:
         """The clusters that have been described."""
