@@ -417,8 +417,12 @@ class StoreContract:
         with store.writing() as writer:
             assert writer.predict(made.head(3)) == 3
             assert writer.predict(made.reverse()) == 2
+            surer = made.tail(1).with_columns(probability=pl.lit(0.9), detail=pl.lit("{}"))
+            assert writer.predict(surer) == 0
+        made = pl.concat([made.head(-1), surer])  # what was said last
         assert_frame_equal(store.predictions(), made)
         assert store.predictions(since=101, until=103)["made_at"].to_list() == [101, 102]
+        assert store.predictions(until=102, columns=["job_id", "made_at"]).rows() == [("1", 100), ("1", 101)]
         assert store.predictions(cluster="d").is_empty()
         assert store.predictions(cluster="d").schema == made.schema
 

@@ -49,13 +49,15 @@ class OnlineFeatures:
         self._nobody = np.zeros(1, np.int64)
 
     @classmethod
-    def from_history(cls, store: Store, cluster: str, policy: Policy) -> OnlineFeatures:
-        """Start from what the store has seen, walked in batch."""
+    def from_history(
+        cls, store: Store, cluster: str, policy: Policy, *, until: int | None = None
+    ) -> OnlineFeatures:
+        """Start from what the store has seen, walked in batch; no outcome that is known after `until`."""
         facts = store.clusters().get(cluster, ClusterFacts())
         made = cls(cluster, policy, facts)
         inputs = read_inputs(store, cluster, policy, phase="submit")
         places = np.full(inputs.numbers.shape[0], -1, np.int64)
-        events = events_of(inputs)
+        events = events_of(inputs, until)
         for state, _, _ in walk(made.state, inputs, events, places=places):
             made.state = state
         made.at = int(events.times[-1]) if len(events.times) else 0
@@ -89,17 +91,17 @@ class OnlineFeatures:
         """A job started: its features as of then."""
         assert job.start is not None
         self._in_flight(job)
-        return self._walk(START, job.start, job, emitted=START)
+        return self._walk(START, max(job.start, job.submit), job, emitted=START)
 
     def ended(self, job: Job, known_at: int) -> None:
         """The outcome of a job has become known."""
         self._in_flight(job)
         self._walk(KNOWN, known_at, job, emitted=NEVER)
 
-    def save(self, writer: Writer, revision: int = 0) -> None:
+    def save(self, writer: Writer, mark: Mark | None = None) -> None:
         """Save what changed since the last time; the first time, in the place of all that was saved.
 
-        `revision` is that of the store's jobs, up to which all are known to it.
+        It believes that this write succeeds: where it does not, what is in memory is to be dropped.
         """
         if self._anew:
             saved.clear(writer, self.cluster)
@@ -113,7 +115,7 @@ class OnlineFeatures:
             landed=self._landed,
             learned=self._learned,
         )
-        saved.save_mark(writer, self.cluster, Mark(revision, self.at))
+        saved.save_mark(writer, self.cluster, mark or Mark(0, self.at))
         self._fresh, self._landed, self._learned = set(), set(), set()
 
     def _in_flight(self, job: Job) -> None:

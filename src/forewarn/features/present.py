@@ -12,7 +12,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from forewarn.errors import StoreError
 from forewarn.features import saved
 from forewarn.features.inputs import job_atoms, job_numbers, node_keys, policed_job
 from forewarn.features.kernel import layout as L  # noqa: N812
@@ -29,6 +28,7 @@ Row = NDArray[np.float64]
 Phase = Literal["submit", "start"]
 _NO_RESULT = np.full((1, len(L.RESULTS)), np.nan)
 _NO_NODES = np.zeros(0, np.uint64)
+KEPT_UP = 900  # seconds from a collector's last round in which nobody else needs to see to the state
 
 
 class Present:
@@ -109,12 +109,16 @@ def _waiting_again(state: State, at: int) -> float:
 
 def is_current(store: Store, cluster: str, policy: Policy) -> bool:
     """Whether the saved state knows all that the store does."""
-    try:
-        saved.check_meta(store, cluster, policy)
-    except StoreError:
-        return False
-    mark = saved.read_mark(store, cluster)
+    mark = saved.fitting_mark(store, cluster, policy)
     return mark is not None and mark.revision == store.revision(cluster=cluster)
+
+
+def is_kept_up(store: Store, cluster: str, policy: Policy, at: int) -> bool:
+    """Whether the saved state knows all that the store does, or will soon: a collector sees to it."""
+    mark = saved.fitting_mark(store, cluster, policy)
+    if mark is not None and mark.kept is not None and at - mark.kept <= KEPT_UP:
+        return True
+    return is_current(store, cluster, policy)
 
 
 def bring_up_to_date(store: Store, cluster: str, policy: Policy) -> None:
@@ -124,4 +128,4 @@ def bring_up_to_date(store: Store, cluster: str, policy: Policy) -> None:
     revision = store.revision(cluster=cluster)  # before the walk: what comes meanwhile is not marked as known
     state = OnlineFeatures.from_history(store, cluster, policy)
     with store.writing() as writer:
-        state.save(writer, revision)
+        state.save(writer, saved.Mark(revision, state.at))

@@ -68,12 +68,22 @@ class Mark:
 
     revision: int  # of the store's jobs, all of which it knows
     at: int  # Unix seconds: what became known until then
+    kept: int | None = None  # when a collector last saw to it; None where somebody made it for once
 
 
 def read_mark(store: Store, cluster: str) -> Mark | None:
     """How far the saved state has come; None where there is none."""
     found = store.get_state(cluster, META, [_MARK]).get(_MARK)
     return Mark(**json.loads(found)) if found else None
+
+
+def fitting_mark(store: Store, cluster: str, policy: Policy) -> Mark | None:
+    """The same; None too where what is saved is of another layout or policy."""
+    try:
+        check_meta(store, cluster, policy)
+    except StoreError:
+        return None
+    return read_mark(store, cluster)
 
 
 def save_mark(writer: Writer, cluster: str, mark: Mark) -> None:

@@ -204,17 +204,23 @@ class EmbeddedStore(Store):
             yield from connection.execute(f"{_STATE} ORDER BY key", (cluster, space))
 
     def predictions(
-        self, *, cluster: str | None = None, since: int | None = None, until: int | None = None
+        self,
+        *,
+        cluster: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        columns: Sequence[str] | None = None,
     ) -> pl.DataFrame:
-        """Predictions made in [since, until), in that order."""
+        """Predictions made in [since, until), in that order: all columns, or these."""
+        schema = {name: PREDICTION_SCHEMA[name] for name in columns or PREDICTION_SCHEMA}
         found = self._all(
-            f"SELECT {', '.join(PREDICTION_SCHEMA)} FROM prediction"
+            f"SELECT {', '.join(schema)} FROM prediction"
             " WHERE made_at >= coalesce(?, made_at) AND made_at < coalesce(?, made_at + 1)"
             " AND cluster = coalesce(?, cluster)"
             f" ORDER BY made_at, {', '.join(PREDICTION_KEY)}",
             (since, until, cluster),
         )
-        return pl.DataFrame(found, schema=dict(PREDICTION_SCHEMA), orient="row")
+        return pl.DataFrame(found, schema=schema, orient="row")
 
     def close(self) -> None:
         """Let go of files and connections; those of scans under way follow when these end."""
