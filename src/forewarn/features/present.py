@@ -42,6 +42,7 @@ class Present:
         self._store, self.cluster = store, cluster
         self.facts = store.clusters().get(cluster, ClusterFacts())
         self.mark = saved.read_mark(store, cluster)
+        self.asked_at = at  # which may lie before: clocks disagree
         self.at = max(at, self.mark.at) if self.mark else at
         self._weights = new_weights()  # one table for all jobs
 

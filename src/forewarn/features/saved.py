@@ -28,8 +28,9 @@ from forewarn.features.keys import text_hash
 from forewarn.job.outcomes import Policy
 from forewarn.store.base import Store, Writer
 
-ENTITY, RING, WEIGHT, FLIGHT, CLUSTER, META = "entity", "ring", "weight", "flight", "cluster", "meta"
-_SPACES = (ENTITY, RING, WEIGHT, FLIGHT, CLUSTER, META)
+ENTITY, RING, WEIGHT, FLIGHT, LANDED = "entity", "ring", "weight", "flight", "landed"
+CLUSTER, META = "cluster", "meta"
+_SPACES = (ENTITY, RING, WEIGHT, FLIGHT, LANDED, CLUSTER, META)
 _MARK = 1  # beside META's row 0, which says what the state depends on
 _RING_SHAPE = (L.RING_JOBS, L.N_RING)
 _NOBODY = np.zeros(0, np.uint64)
@@ -98,16 +99,22 @@ def save_changes(
     state: State,
     *,
     flying: Mapping[int, int],
-    landed: Iterable[int],
+    landed: Mapping[int, int],
+    forgotten: Iterable[int],
     learned: Iterable[int],
 ) -> None:
-    """Write what changed: entities by their mark, jobs in flight, jobs that landed, slots that learned."""
+    """Write what changed: entities by their mark, jobs in flight, jobs that landed, slots that learned.
+
+    `landed` says when, `forgotten` which of those that did so earlier are so old that nobody asks.
+    """
     rows = np.flatnonzero(state.entity[: state.used[USED_ROWS], L.S_DIRTY])
     writer.put_state(cluster, ENTITY, _entities(state, rows))
     writer.put_state(cluster, RING, _rings(state, rows))
     writer.put_state(cluster, WEIGHT, ((slot, state.weight[slot].tobytes()) for slot in learned))
     writer.put_state(cluster, FLIGHT, ((key, _flight(state, place)) for key, place in flying.items()))
     writer.drop_state(cluster, FLIGHT, landed)
+    writer.put_state(cluster, LANDED, ((key, known.to_bytes(8)) for key, known in landed.items()))
+    writer.drop_state(cluster, LANDED, forgotten)
     writer.put_state(cluster, CLUSTER, [(0, state.cluster.tobytes())])
     writer.put_state(cluster, META, [(0, _meta(policy))])
     state.entity[rows, L.S_DIRTY] = 0.0
@@ -154,6 +161,11 @@ def load_all(store: Store, cluster: str) -> tuple[State, dict[int, int]]:
         _put_flight(state, place, values)
         rows_of(state, state.flight_key[place], state.flight_row[place])
     return state, places
+
+
+def load_landed(store: Store, cluster: str) -> dict[int, int]:
+    """The jobs that landed of late, and when."""
+    return {key: int.from_bytes(known) for key, known in store.all_state(cluster, LANDED)}
 
 
 def load_entities(

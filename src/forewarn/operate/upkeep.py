@@ -50,7 +50,6 @@ class Upkeep:
         self._mark: Mark | None = None  # of what was saved last
         self._live: dict[int, Key] = {}  # those in flight, by their number in the state
         self._waiting: dict[int, set[int]] = {}  # user and request to the numbers of those that wait
-        self._told: dict[int, int] = {}  # when those have ended that accounting may tell of again
         self._held: dict[Key, int] = {}  # outcomes that count as known only later
 
     @property
@@ -124,19 +123,14 @@ class Upkeep:
             cluster=self._cluster,
             since=state.at - LONGEST,
             columns=["job_id", "submit", KNOWN_AT],
-            where=pl.col("outcome").is_null() | (pl.col(KNOWN_AT) >= state.at - 2 * LATE),
+            where=pl.col("outcome").is_null() | (pl.col(KNOWN_AT) >= state.at - LATE),
         )
-        named = {
-            job_key(job_id, submit): (job_id, submit, known_at)
-            for frame in frames
-            for job_id, submit, known_at in frame.iter_rows()
-        }
-        flying = {number: named[number] for number in state.places if number in named}
-        self._live = {number: (job_id, submit) for number, (job_id, submit, _) in flying.items()}
-        self._held = {(job_id, submit): at for job_id, submit, at in flying.values() if at is not None}
-        self._told = {
-            number: at for number, (_, _, at) in named.items() if at is not None and number not in flying
-        }
+        self._live, self._held = {}, {}
+        for job_id, submit, known_at in (row for frame in frames for row in frame.iter_rows()):
+            if (number := job_key(job_id, submit)) in state.places:
+                self._live[number] = job_id, submit
+                if known_at is not None:
+                    self._held[job_id, submit] = known_at
         for number in self._live:
             if np.isnan(state.state.flight[state.places[number], L.FL_START]):
                 self._waiting.setdefault(self._request(number), set()).add(number)
@@ -163,7 +157,7 @@ class Upkeep:
         """Whether it ended unseen so long ago that its outcome comes out of order."""
         assert self._state is not None
         number = job_key(job.job_id, job.submit)
-        unseen = number not in self._state.places and number not in self._told
+        unseen = number not in self._state.places and number not in self._state.landed
         return known_at is not None and unseen and known_at < self._state.at - LATE
 
     def _events(self, job: Job, known_at: int | None, at: int) -> Iterable[tuple[int, int, Job]]:
@@ -171,7 +165,7 @@ class Upkeep:
         assert self._state is not None
         number = job_key(job.job_id, job.submit)
         place = self._state.places.get(number)
-        if place is None and number in self._told:
+        if place is None and number in self._state.landed:
             return  # told again, in more detail
         if place is None:
             yield job.submit, 0, job
@@ -197,7 +191,6 @@ class Upkeep:
         for request in requests:
             like_it = (self._live[number] for number in self._waiting.get(request, ()))
             happened.related += nsmallest(SPEAKERS, like_it, key=newest_first)
-        self._told = {number: known for number, known in self._told.items() if known >= at - 2 * LATE}
         return happened
 
     def _walk(self, happened: Happened, moment: int, kind: int, job: Job) -> int:
@@ -220,7 +213,6 @@ class Upkeep:
             self._state.ended(job, moment)
             self._live.pop(number, None)
             self._held.pop(key, None)
-            self._told[number] = moment
             happened.ended.append(key)
         return request
 
