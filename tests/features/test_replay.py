@@ -287,6 +287,27 @@ def test_state_of_another_policy_is_refused(made_up: Store) -> None:
         OnlineFeatures.load(made_up, "c", POLICIES["papers"])
 
 
+def test_state_is_of_how_the_clusters_fields_are_read(made_up: Store) -> None:
+    """A review may find that a field gives the outcome away: what was learned of it is not to be gone on from."""
+    policy = POLICIES["wasted"]
+    for facts in (ClusterFacts("Europe/Berlin"), ClusterFacts("UTC"), ClusterFacts("UTC", {"qos": {"fill": "x"}})):
+        with made_up.writing() as writer:
+            writer.describe_cluster("c", facts)
+        assert not is_current(made_up, "c", policy)
+        with pytest.raises(StoreError, match="from history"):
+            OnlineFeatures.load(made_up, "c", policy)
+        bring_up_to_date(made_up, "c", policy)
+        assert is_current(made_up, "c", policy)
+
+
+def test_a_start_before_its_submit_is_at_its_submit(made_up: Store) -> None:
+    """Clocks of different machines disagree; the batch walks it so."""
+    job = Job(cluster="c", job_id="1", submit=100, user="u", start=90)
+    online = OnlineFeatures("c", POLICIES["papers"])
+    online.submit(job)
+    assert online.start(job)[[f.name for f in L.FEATURES].index("wait")] == 0
+
+
 def test_state_made_anew_takes_the_place_of_what_was_saved(made_up: Store) -> None:
     """Else weights that only the old policy had learned would be mixed into the new one's."""
     for policy in ("papers", "wasted"):

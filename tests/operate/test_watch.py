@@ -239,6 +239,7 @@ def test_a_history_that_takes_several_rounds_is_learnt(
     slurm.ended += [job(1000 + n, now + 60 * n, end=now + 60 * n + 30, user="dan") for n in range(300)]
     slurm.time.now += 6 * 3600
     assert sum(done.behind for done in collector.once()) > 3
+    one_round(collector, slurm)
     assert is_current(store, "c", POLICY)
     assert_as_walked(store, slurm)
 

@@ -121,6 +121,7 @@ class OnlineFeatures:
             writer,
             self.cluster,
             self.policy,
+            self.facts,
             self.state,
             flying={key: self.places[key] for key in self._fresh},
             landed={key: self.landed[key] for key in self._landed},

@@ -26,7 +26,7 @@ from forewarn.features.kernel.state import (
 )
 from forewarn.features.keys import text_hash
 from forewarn.job.outcomes import Policy
-from forewarn.store.base import Store, Writer
+from forewarn.store.base import ClusterFacts, Store, Writer
 
 ENTITY, RING, WEIGHT, FLIGHT, LANDED = "entity", "ring", "weight", "flight", "landed"
 CLUSTER, META = "cluster", "meta"
@@ -47,16 +47,19 @@ def _signed(key: int) -> int:
     return key - (1 << 64) if key >= 1 << 63 else key
 
 
-def _meta(policy: Policy) -> bytes:
-    """What saved state depends on: another layout or policy makes it worthless."""
+def _meta(policy: Policy, facts: ClusterFacts) -> bytes:
+    """What saved state depends on: another layout, policy, or reading of a job's fields makes it worthless."""
     layout = (L.ENTITIES, L.STATE, L.CLUSTER, L.RING, L.RING_JOBS, L.FLIGHT, L.KEYS, L.WEIGHT, L.WEIGHT_SLOTS)
     digest = hashlib.sha256(repr(layout).encode()).hexdigest()[:16]
-    return json.dumps({"layout": digest, "policy": policy.name}).encode()
+    read = json.dumps([facts.timezone, dict(facts.fields)], sort_keys=True)
+    facts_digest = hashlib.sha256(read.encode()).hexdigest()[:16]
+    return json.dumps({"layout": digest, "policy": policy.name, "facts": facts_digest}).encode()
 
 
 def check_meta(store: Store, cluster: str, policy: Policy) -> None:
-    """Raise a `StoreError` unless the saved state is of this layout and policy."""
-    if store.get_state(cluster, META, [0]).get(0) != _meta(policy):
+    """Raise a `StoreError` unless the saved state is of this layout and policy, and of the cluster's facts."""
+    facts = store.clusters().get(cluster, ClusterFacts())
+    if store.get_state(cluster, META, [0]).get(0) != _meta(policy, facts):
         raise StoreError(
             f"no online state of cluster {cluster!r} for policy {policy.name!r} and this version: "
             "it has to be made from history"
@@ -96,6 +99,7 @@ def save_changes(
     writer: Writer,
     cluster: str,
     policy: Policy,
+    facts: ClusterFacts,
     state: State,
     *,
     flying: Mapping[int, int],
@@ -116,7 +120,7 @@ def save_changes(
     writer.put_state(cluster, LANDED, ((key, known.to_bytes(8)) for key, known in landed.items()))
     writer.drop_state(cluster, LANDED, forgotten)
     writer.put_state(cluster, CLUSTER, [(0, state.cluster.tobytes())])
-    writer.put_state(cluster, META, [(0, _meta(policy))])
+    writer.put_state(cluster, META, [(0, _meta(policy, facts))])
     state.entity[rows, L.S_DIRTY] = 0.0
 
 
