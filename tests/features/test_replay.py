@@ -288,9 +288,13 @@ def test_state_of_another_policy_is_refused(made_up: Store) -> None:
 
 
 def test_state_is_of_how_the_clusters_fields_are_read(made_up: Store) -> None:
-    """A review may find that a field gives the outcome away: what was learned of it is not to be gone on from."""
+    """A review may find that a field gives the outcome away: what was learned of it is void."""
     policy = POLICIES["wasted"]
-    for facts in (ClusterFacts("Europe/Berlin"), ClusterFacts("UTC"), ClusterFacts("UTC", {"qos": {"fill": "x"}})):
+    for facts in (
+        ClusterFacts("Europe/Berlin"),
+        ClusterFacts("UTC"),
+        ClusterFacts("UTC", {"qos": {"fill": "x"}}),
+    ):
         with made_up.writing() as writer:
             writer.describe_cluster("c", facts)
         assert not is_current(made_up, "c", policy)

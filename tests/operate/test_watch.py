@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forewarn.features.online import OnlineFeatures
 from forewarn.features import saved
+from forewarn.features.online import OnlineFeatures
 from forewarn.features.present import Present, bring_up_to_date, is_current
 from forewarn.features.saved import read_mark
 from forewarn.job.outcomes import POLICIES
@@ -304,7 +304,7 @@ def test_a_state_that_could_not_be_saved_is_not_gone_on_from(
     monkeypatch.setattr(saved, "save_mark", full)
     assert "no space" in one_round(collector, slurm).troubles["assessments"]
     monkeypatch.undo()
-    ends(slurm.live[0], slurm, "failed")
+    waits(501, slurm, user="cy")
     assert not one_round(collector, slurm).troubles
     assert_as_walked(store, slurm)
 

@@ -48,7 +48,7 @@ def _signed(key: int) -> int:
 
 
 def _meta(policy: Policy, facts: ClusterFacts) -> bytes:
-    """What saved state depends on: another layout, policy, or reading of a job's fields makes it worthless."""
+    """What saved state depends on: another layout, policy or reading of fields makes it worthless."""
     layout = (L.ENTITIES, L.STATE, L.CLUSTER, L.RING, L.RING_JOBS, L.FLIGHT, L.KEYS, L.WEIGHT, L.WEIGHT_SLOTS)
     digest = hashlib.sha256(repr(layout).encode()).hexdigest()[:16]
     read = json.dumps([facts.timezone, dict(facts.fields)], sort_keys=True)
@@ -57,7 +57,7 @@ def _meta(policy: Policy, facts: ClusterFacts) -> bytes:
 
 
 def check_meta(store: Store, cluster: str, policy: Policy) -> None:
-    """Raise a `StoreError` unless the saved state is of this layout and policy, and of the cluster's facts."""
+    """Raise a `StoreError` unless the saved state is of this layout and policy and the cluster's facts."""
     facts = store.clusters().get(cluster, ClusterFacts())
     if store.get_state(cluster, META, [0]).get(0) != _meta(policy, facts):
         raise StoreError(

@@ -24,7 +24,9 @@ from forewarn.job.record import Job
 from forewarn.store.base import KNOWN_AT, Store
 
 LATE = 3600  # seconds by which a job that ended unseen may lie before what the state knows
-MANY = 2000  # changed jobs, or a twentieth of all, from which a walk over the whole history is the quicker way
+MANY = (
+    2000  # changed jobs, or a twentieth of all, from which a walk over the whole history is the quicker way
+)
 LONGEST = 60 * 86400  # seconds since its submit after which a job of which nothing is heard is no longer live
 SPEAKERS = 3  # of the jobs that wait with one request: the newest, for the others
 Key = tuple[str, int]  # job id, submit

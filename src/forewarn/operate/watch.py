@@ -2,8 +2,8 @@
 
 Most of what is not known at a job's submit is the fate of jobs that are still in flight. So a job is assessed
 when it is first seen, when a job of the same user with the same request ends while it waits (the newest speak
-for the others), when failures burst over the whole cluster, and at its start. Of an array that waits, one task
-speaks for all.
+for the others), when failures burst over the whole cluster, and at its start. Of an array that waits, one
+task speaks for all.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ class Watch:
             job_ids=[job_id for job_id, _ in keys],
         )
         wanted = set(keys)
-        return [job for frame in frames for job in to_records(frame, Job) if (job.job_id, job.submit) in wanted]
+        return [
+            job for frame in frames for job in to_records(frame, Job) if (job.job_id, job.submit) in wanted
+        ]
 
 
 def _each(assessor: Assessor, jobs: list[Job]) -> Said:

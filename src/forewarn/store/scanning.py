@@ -130,7 +130,8 @@ def changes(connection: sqlite3.Connection, kind: str, cluster: str, since: int)
     """The keys of records with observations that were written after `since`, and the last one's number."""
     newer = [s for s in segments.listed(connection, kind, cluster) if s.last_written > since]
     found = [
-        segments.read(connection, segment, [*KEYS[kind], WRITTEN], pl.col(WRITTEN) > since) for segment in newer
+        segments.read(connection, segment, [*KEYS[kind], WRITTEN], pl.col(WRITTEN) > since)
+        for segment in newer
     ]
     nothing = pl.DataFrame(schema={name: SCHEMAS[kind][name] for name in KEYS[kind]})
     keys = pl.concat([nothing, *(frame.select(KEYS[kind]) for frame in found)]).unique(maintain_order=True)

@@ -108,7 +108,8 @@ def withdrawn(st: State, place: int) -> None:
     One that runs is `not_started` first.
 
     Whether the job before it, of an entity whose newest it is, has ended since is told by the entity's last
-    end.
+    end: a guess, since that may be the end of a still earlier one. To know it, each entity would have to keep
+    the numbers of all its jobs in flight.
     """
     f = st.flight[place]
     rows = np.zeros(L.N_ENTITIES, np.int64)
