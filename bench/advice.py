@@ -18,13 +18,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from forewarn.assess.advice import advise
-from forewarn.assess.advice.search import Situation
+from forewarn.assess.advice import Situation, advise
 from forewarn.assess.assessment import Advice, Failure
 from forewarn.assess.machine import Machine
 from forewarn.assess.needs import ForeseenNeeds
 from forewarn.assess.oddness.machine import limit, places
-from forewarn.assess.oddness.request import Request
 from forewarn.assess.routing import by_cause
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import Outcome
@@ -145,8 +143,7 @@ def followed(situation: Situation, advice: tuple[Advice, ...], true: dict[str, A
         elif change.option.startswith("mem"):
             said = parse_memory(change.after)
             assert said
-            cpus = Request.of(situation.job).cpus_a_node or 1
-            memory = said.bytes * (cpus if change.option == "mem-per-cpu" else 1)
+            memory = said.bytes * (true["had_cpus"] if change.option == "mem-per-cpu" else 1)
     after = replay(true, memory=memory, time_limit=time)
     return {
         "advised": bool(advice),

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.assess.advice import advise
+from forewarn.assess.advice import Situation, advise
+from forewarn.assess.advice.moves import ENOUGH
 from forewarn.assess.advice.risk import risk_of
-from forewarn.assess.advice.search import ENOUGH, Situation
 from forewarn.assess.advice.written import for_job, for_script
 from forewarn.assess.assessment import Advice, CauseOfFailure, Failure, NodeFitness
 from forewarn.assess.oddness.request import Request
 from forewarn.job.record import Job, Node, Partition
+from forewarn.job.sbatch.script import read_script
 from forewarn.job.units import parse_duration, parse_memory
 
 GIB = 1 << 30
@@ -188,6 +189,17 @@ def test_another_partition_where_the_own_has_too_little() -> None:
     ), "what its own partition can give needs no other"
 
 
+def test_tasks_are_spread_where_no_node_has_enough() -> None:
+    wide = job(100, tasks_asked=16, cpus_asked=16)
+    told = situation(Lognormal(memory=190 * GIB, spread=0.1), job=wide)
+    (advice,) = advise(told)
+    assert [(c.option, c.before, c.after) for c in advice.changes] == [("nodes", "1", "2")]
+    assert advice.risk_after < advice.risk_before
+    assert advise(replace(told, job=replace(wide, tasks_asked=1))) == (), "one task cannot be spread"
+    narrow = replace(MAIN, nodes_max=1)
+    assert advise(replace(told, partitions=[narrow])) == ()
+
+
 def test_sick_nodes_are_kept_off() -> None:
     fit = NodeFitness(fit=3, needed=1, sick=("n2",), exclude="--exclude=n2")
     (advice,) = advise(situation(Lognormal(), fitness=fit, node_risk=0.2, failure=failure(other=0.1)))
@@ -198,13 +210,29 @@ def test_sick_nodes_are_kept_off() -> None:
     assert advise(situation(Lognormal(), fitness=few, node_risk=0.2)) == ()
 
 
+def test_nodes_to_keep_off_are_added_to_the_scripts_own() -> None:
+    fit = NodeFitness(fit=3, needed=1, sick=("n2",), exclude="--exclude=n2")
+    (advice,) = advise(situation(Lognormal(), fitness=fit, node_risk=0.2, failure=failure(other=0.1)))
+    shown = for_script(advice, read_script("#!/bin/sh\n#SBATCH -x n[7-8]\ntrue\n"), "job.sbatch")
+    assert shown.changes[0].after == "n[2,7-8]"
+    assert for_job(advice, "7").command is None, "nobody knows which a waiting job keeps off"
+
+
 def test_as_a_diff_and_as_a_command() -> None:
     both = advise(situation(Lognormal(memory=9 * GIB, time=4000)))[0]
     text = "#!/bin/sh\n#SBATCH --mem=8G -t 60\ntrue\n"
-    shown = for_script(both, text, "job.sbatch")
+    shown = for_script(both, read_script(text), "job.sbatch")
     assert shown.diff
     assert "-#SBATCH --mem=8G -t 60\n+#SBATCH --mem=16G -t 02:00:00" in shown.diff
     assert shown.command == "sbatch --mem=16G --time=02:00:00 job.sbatch"
+    given = for_script(
+        both, read_script(text, command_line=["--mem=4G", "-A", "x"]), "-j.sh", ["--mem=4G", "-A", "x"]
+    )
+    assert given.command == "sbatch --mem=4G -A x --mem=16G --time=02:00:00 ./-j.sh", "the last one counts"
+    assert given.diff
+    assert "--mem=16G" not in given.diff, "what the command line sets, a script cannot change"
+    other = for_script(both, read_script(text.replace("--mem=", "--mem-per-cpu=")), "job.sbatch")
+    assert other.command is None, "sbatch takes no two kinds of memory"
     assert for_job(both, "7").command == "scontrol update JobId=7 MinMemoryNode=16384 TimeLimit=02:00:00"
 
 
@@ -236,5 +264,40 @@ def test_it_only_ever_raises_within_what_there_is(
 def test_the_larger_of_two_opinions_counts() -> None:
     needs = Lognormal(memory=8 * GIB)
     risk = risk_of(failure(memory=0.1, other=0.2), needs, 8 * GIB, None)
-    assert (risk.memory, risk.time, risk.other) == (pytest.approx(0.5), 0.0, pytest.approx(0.2))
-    assert risk.whole == pytest.approx(1 - 0.5 * 0.8)
+    assert (risk.memory, risk.time) == (pytest.approx(0.5), 0.0)
+    assert risk.whole == pytest.approx(1 - 0.5 * (1 - risk.other))
+
+
+def test_causes_multiply_back_to_the_whole() -> None:
+    told = failure(memory=0.45, time=0.45, other=0.0)
+    assert risk_of(told, Lognormal(), None, None).whole == pytest.approx(0.9)
+    mixed = failure(memory=0.2, time=0.1, other=0.3)
+    assert risk_of(mixed, Lognormal(), None, None).whole == pytest.approx(0.6)
+
+
+def test_memory_by_cpu_is_that_of_all_tasks_of_a_node() -> None:
+    """-n 16 --mem-per-cpu=2G leaves nodes open; what the tasks use together is what counts."""
+    spread = job(2, memory_per="cpu", tasks_asked=16, cpus_asked=16, defaulted="nodes_asked")
+    assert advise(situation(Lognormal(memory=10 * GIB), job=spread)) == (), "32 GiB are enough"
+    (advice,) = advise(situation(Lognormal(memory=30 * GIB), job=spread))
+    assert 2 * GIB < asked(advice, "mem-per-cpu") <= 8 * GIB
+
+
+def test_only_what_enough_healthy_nodes_can_give() -> None:
+    down = Node(cluster="c", name="n9", cpus=32, memory=960 * GIB, partitions="main", state="DOWN")
+    small = Node(cluster="c", name="n8", cpus=4, memory=960 * GIB, partitions="main")
+    wide = replace(MAIN, nodes="n[0-3,8-9]", nodes_total=6, memory_max=100 * GIB, memory_max_per="node")
+    told = situation(
+        Lognormal(memory=60 * GIB),
+        job=job(50, nodes_asked=2, cpus_asked=16, tasks_asked=2),
+        nodes=[*NODES, down, small],
+        partitions=[wide],
+    )
+    (advice,) = advise(told)
+    assert asked(advice, "mem") == 100 * GIB, "the partition's limit"
+    (advice,) = advise(replace(told, partitions=[replace(wide, memory_max=None)]))
+    assert asked(advice, "mem") <= 128 * GIB, "neither the node that is down nor the one with few CPUs"
+
+
+def test_a_floor_beyond_the_machine_is_no_advice() -> None:
+    assert advise(situation(Lognormal(memory=9 * GIB), memory_floor=300 * GIB)) == ()

@@ -58,8 +58,7 @@ def test_an_ordinary_user_checks_a_script(site: Site, tmp_path: Path) -> None:
         lab.sql(f"DELETE FROM lab_job_table WHERE id_job > {FIRST_JOB};")
     bad, good = said["fft"], said["sim"]
     assert bad["route"]["model"] == "lab.submit.generic"
-    assert bad["failure"]["probability"] > good["failure"]["probability"]
-    assert bad["failure"]["warns"]
+    assert bad["failure"]["probability"] > good["failure"]["probability"] + 0.05
     assert bad["nodes"]["fit"] > 0, "the machine was looked at too"
     with open_store(tmp_path / "alice", read_only=True) as store:
         users = {user for frame in store.scan(columns=["user"]) for user in frame["user"].unique()}
@@ -71,7 +70,7 @@ def test_an_ordinary_user_checks_a_script(site: Site, tmp_path: Path) -> None:
     [
         ("mem", "100M", "300M", "MinMemoryNode=300M"),
         ("time", "00:10:00", "00:20:00", "TimeLimit=00:20:00"),
-        ("exclude", None, "{node}", "ExcNodeList={node}"),
+        ("mem-per-cpu", "100M", "200M", "MinMemoryCPU=200M"),
     ],
 )
 @one_version
@@ -79,15 +78,15 @@ def test_slurm_takes_the_commands_of_advice(
     lab: Lab, option: str, before: str | None, after: str, shown: str
 ) -> None:
     """As the job's own user, while it waits."""
-    node = lab.run("root", "sinfo", "-h", "-N", "-o", "%N").split()[0]
-    change = Change(option=option, before=before, after=after.format(node=node))
-    job = submit(lab, "alice", "--hold", "-p", "main", "-t", "10", "--mem=100", script="true")
+    change = Change(option=option, before=before, after=after)
+    memory = f"--{option}=100" if option.startswith("mem") else "--mem=100"
+    job = submit(lab, "alice", "--hold", "-p", "main", "-t", "10", memory, script="true")
     try:
         advice = Advice(what="", why="", changes=(change,), risk_before=0.5, risk_after=0.1)
         command = for_job(advice, str(job)).command
         assert command
         lab.run("alice", *command.split())
         told = lab.run("root", "scontrol", "show", "job", str(job))
-        assert shown.format(node=node) in told
+        assert shown in told
     finally:
         lab.try_run("root", "scancel", str(job))

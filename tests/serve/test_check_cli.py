@@ -87,7 +87,8 @@ def site(tmp_path_factory: pytest.TempPathFactory, registry_template: Path) -> S
     assert version
     if "champion" not in version.aliases:
         registry.promote(version)
-    whole = (pl.col("nodes_asked") == 1) & (pl.col("tasks_asked") == 1) & (pl.col("memory_per") == "node")
+    one = (pl.col("nodes_asked") == 1) & (pl.col("tasks_asked") == 1) & (pl.col("memory_per") == "node")
+    whole = one & (pl.col("gpus_asked").fill_null(0) == 0)
     kinds = jobs.filter(whole & (pl.col("memory_asked") > 0)).group_by(
         "user", "name", "partition", "cpus_asked", "memory_asked", "time_limit"
     )
@@ -100,7 +101,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, registry_template: Path) -> S
         cpus=common["cpus_asked"],
         memory=common["memory_asked"] >> 20,
         limit=common["time_limit"],
-        at=int(jobs["submit"].max()) + 3600,  # type: ignore[arg-type]
+        at=int(jobs["end"].max()) + 3600,  # type: ignore[arg-type]
         users=frozenset(jobs["user"].unique()),
     )
 
@@ -210,7 +211,8 @@ def test_a_finding_has_its_line(check: Forewarn, script: Path, site: Site) -> No
 def test_somebody_of_whom_nothing_is_known(forewarn: Forewarn, site: Site, script: Path) -> None:
     said = forewarn("check", script, "-u", "stranger", "--at", site.at, "--no-test-only", "--json")
     assert said.json["route"]["passed"], "the generic model passes on"
-    assert said.code in (1, 3)
+    assert said.code == 3
+    assert said.json["advice"] == [], "nobody has evidence for any"
 
 
 def test_without_a_history_only_the_script_is_looked_at(
@@ -222,6 +224,61 @@ def test_without_a_history_only_the_script_is_looked_at(
     assert "only the script" in said.out
     script.write_text("#!/bin/bash\n#SBATCH --tiem=1\n./missing\n")
     assert forewarn("check", script, "--no-test-only").code == 2
+
+
+def test_line_ends_are_mended_byte_for_byte(check: Forewarn, script: Path, site: Site) -> None:
+    raw = site.script("16M", body="echo caf\u00e9").encode("latin-1").replace(b"\n", b"\r\n")
+    script.write_bytes(raw)
+    said = check("--fix")
+    assert said.code == 2
+    fixed = script.with_name("job.fixed.sbatch").read_bytes()
+    assert b"\r" not in fixed
+    assert b"caf\xe9" in fixed
+    assert b"--mem=16M" not in fixed
+
+
+@pytest.mark.parametrize(
+    ("directive", "shown"),
+    [("-o out[/b]/y.txt", "[/b]"), ("-J [bold]x", "[bold]x"), ("-p \x1b[2J", "x1b[2J")],
+)
+def test_what_a_script_says_steers_no_terminal(
+    check: Forewarn, script: Path, directive: str, shown: str
+) -> None:
+    script.write_text(f"#!/bin/sh\n#SBATCH {directive}\nhostname\n")
+    said = check("--diff")
+    assert said.code < 3, said.err
+    assert "\x1b" not in said.out
+    assert shown in said.out or "-J" in directive
+
+
+@pytest.mark.parametrize("text", ["", "\x00\x01\x02", "just words", "#!/bin/sh\n#SBATCH -J \udce9\n"])
+def test_what_is_no_script(check: Forewarn, script: Path, text: str) -> None:
+    script.write_bytes(text.encode("utf-8", "surrogateescape"))
+    said = check("--json")
+    assert said.code < 3, said.err
+    if not text.startswith("#!"):
+        assert not any(advice["changes"] for advice in said.json["advice"])
+
+
+def test_what_cannot_run_gets_no_advice_on_its_request(check: Forewarn) -> None:
+    made = check("--json", "--", "--nodes=500", "--ntasks=500", "--mem=16M").json
+    assert made["verdict"] == "likely to fail"
+    assert not any(advice["changes"] for advice in made["advice"])
+
+
+def test_arrays_and_components_are_told(check: Forewarn, script: Path) -> None:
+    script.write_text(
+        "#!/bin/sh\n#SBATCH --array=0-9\n#SBATCH -n 1\n#SBATCH hetjob\n#SBATCH -n 2\nhostname\n"
+    )
+    notes = check("--json").json["notes"]
+    assert any("first is assessed" in note for note in notes)
+    assert any("array" in note for note in notes)
+
+
+def test_a_moment_of_long_ago_and_a_history_that_is_old(forewarn: Forewarn, site: Site, script: Path) -> None:
+    for at, told in ((site.at - 40 * 86400, "goes on after that"), (site.at + 40 * 86400, "days before")):
+        made = forewarn("check", script, "-u", site.user, "--at", at, "--no-test-only", "--json").json
+        assert any(told in note for note in made["notes"]), made["notes"]
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_predict_without_a_model_or_a_job(forewarn: Forewarn, registry_home: Pat
     assert registry_home.is_dir()
     said = forewarn("predict", "8")
     assert said.code == 0
-    assert "have ended, of 200" in said.out, "nobody can say, and why"
+    assert "`forewarn train` makes one" in said.out, "nobody can say, and why"
     assert forewarn("predict", "9").code == SchedulerError.exit_code
     nobody = forewarn("predict", "-u", "nobody")
     assert (nobody.code, nobody.out, nobody.err) == (0, "", "no such jobs wait or run\n")

@@ -207,6 +207,7 @@ class Assessment:
     nodes: NodeFitness | None = None
     reasons: tuple[Reason, ...] = ()
     similar: tuple[SimilarJob, ...] = ()
+    similar_in_short: str | None = None  # of your 14 most similar jobs 9 failed, 6 of them out of memory
     profile: str | None = None  # which of the cluster's kinds of jobs it is most like
     findings: tuple[Finding, ...] = ()
     advice: tuple[Advice, ...] = ()

@@ -12,9 +12,8 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from forewarn.assess.advice import advise
-from forewarn.assess.advice.search import Situation
-from forewarn.assess.assessment import Assessment, Finding, NodeFitness, Oddness
+from forewarn.assess.advice import Situation, advise
+from forewarn.assess.assessment import Advice, Assessment, Finding, NodeFitness, Oddness
 from forewarn.assess.champions import FEATURE_SETS, Champions
 from forewarn.assess.explanation import reasons
 from forewarn.assess.machine import Machine
@@ -42,6 +41,7 @@ class Assessor:
     def __init__(self, store: Store, present: Present, champions: Champions) -> None:
         self._store, self._present, self._champions = store, present, champions
         self.cluster, self.at = present.cluster, present.at
+        self.known_until = present.mark.at if present.mark else 0
         self.machine = Machine(store, self.cluster, self.at)
 
     def assess(
@@ -65,28 +65,38 @@ class Assessor:
         """
         phase = self._phase(job)
         table = self.table(phase, [job])
-        said = self._speak(table)[0]
-        made = self._brief(table, 0, job, said, self._foreseen(table))
+        said, foreseen = self._speak(table)[0], self._foreseen(table)
+        made = self._brief(table, 0, job, said, foreseen)
         made = replace(made, findings=tuple(findings), nodes=self._nodes(job))
         made = replace(made, oddness=self._oddness(job, table))
         if said.champion and said.matrix:
             values = {name: float(table.column(name)[0]) for name in table.names}
             made = replace(made, reasons=reasons(said.champion.bundle, said.matrix, values, whose=whose))
         alike = similar_jobs(self._store, job, as_of=self.at, whose=whose)
-        made = replace(made, similar=alike.jobs, notes=(*made.notes, *filter(None, [alike.tally])))
+        made = replace(made, similar=alike.jobs, similar_in_short=alike.tally)
+        possible = not any(oddity.impossible for oddity in made.oddness.oddities) if made.oddness else True
+        if made.failure and possible:
+            made = replace(made, advice=self._advice(made, job, table, foreseen, memory_floor))
+        return judged(made)
+
+    def _advice(
+        self, made: Assessment, job: Job, table: Table, foreseen: Foreseen | None, memory_floor: int | None
+    ) -> tuple[Advice, ...]:
+        """What to change: only where a model speaks of the job, and it could run at all."""
+        machine = self.machine
         situation = Situation(
             job=job,
-            needs=ForeseenNeeds(self._foreseen(table)),
+            needs=ForeseenNeeds(foreseen),
             failure=made.failure,
-            nodes=self.machine.nodes,
-            partitions=self.machine.partitions,
+            nodes=machine.nodes,
+            partitions=machine.partitions,
             fitness=made.nodes,
             memory_floor=memory_floor,
             waits=_waits(table, job),
-            node_risk=sick_risk(made.nodes, self.machine.health) if made.nodes else 0.0,
+            node_risk=sick_risk(made.nodes, machine.health) if made.nodes else 0.0,
             may_use=lambda: self._partitions_of(job),
         )
-        return judged(replace(made, advice=advise(situation)))
+        return advise(situation)
 
     def assess_all(self, jobs: Sequence[Job]) -> list[Assessment]:
         """What is said of each of many jobs, in brief: how long, how much, will it fail and of what."""
@@ -187,5 +197,5 @@ def _waits(table: Table, job: Job) -> Mapping[str, float]:
     for name in ("partition_wait", "queue_wait"):
         waited = float(table.column(name)[0])
         if not np.isnan(waited):
-            return {job.partition or "": 2.0**waited - 1.0}
+            return {(job.partition or "").split(",")[0]: 2.0**waited - 1.0}
     return {}

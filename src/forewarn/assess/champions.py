@@ -39,9 +39,9 @@ class Champions:
         if served is None or self._serving is None:
             return None
         if served.id not in self._loaded:
-            folder = self._serving.champion(name)
-            assert folder is not None
-            self._loaded[served.id] = Champion(name, served.version, Bundle.load(folder))
+            # By its id: another may be promoted between two looks at the pointer.
+            bundle = Bundle.load(self._serving.copy_of(served.id))
+            self._loaded[served.id] = Champion(name, served.version, bundle)
         return self._loaded[served.id]
 
     def serve_at(self, phase: str) -> bool:

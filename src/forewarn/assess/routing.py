@@ -1,7 +1,7 @@
 """Which model speaks for a job: generic, else restricted, else the online regression, else nobody.
 
 A model passes a job on where it has too little evidence of its own (`learn/abstention.py`). The online
-regression needs no training: it speaks on a cluster that has no model yet, once it has seen enough.
+regression needs no training: it speaks where no model does, once it has seen enough of cluster and user.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def speak(
     modelled = any(champions.get(table.phase, feature_set) for feature_set in FEATURE_SETS)
     for row in range(count):
         if said[row] is None:
-            said[row] = _online(table, row, passed[row], ended, recent_rate, modelled)
+            before = passed[row] if modelled else ["no model serves: `forewarn train` makes one"]
+            said[row] = _online(table, row, before, ended, recent_rate)
     return [found for found in said if found is not None]
 
 
@@ -93,19 +94,14 @@ def by_cause(causes: Causes, probabilities: NDArray[np.float64]) -> tuple[CauseO
     return tuple(sorted(found, key=lambda cause: -cause.probability))
 
 
-def _online(
-    table: Table, row: int, passed: list[str], ended: int, recent_rate: float | None, modelled: bool
-) -> Spoken:
+def _online(table: Table, row: int, passed: list[str], ended: int, recent_rate: float | None) -> Spoken:
     own = float(np.nan_to_num(table.column("user_ended")[row]))
-    if modelled:
-        # Where a trained model found no evidence, the regression, which is one of its columns, has none.
-        return Spoken(_route(table, passed, None))
     if ended < FEWEST_ENDED or own < FEWEST_OWN or recent_rate is None:
         missing = (
-            f"{ONLINE}: {ended:,} jobs of the cluster and {own:.0f} of this user have ended, "
+            f"{ONLINE}: {ended:,} jobs of the cluster are known and {own:.0f} of this user have ended, "
             f"of {FEWEST_ENDED} and {FEWEST_OWN} that are needed"
         )
-        return Spoken(_route(table, ["no model serves: `forewarn train` makes one", missing], None))
+        return Spoken(_route(table, [*passed, missing], None))
     p = float(probabilities(table.column(ONLINE)[row : row + 1].astype(np.float64))[0])
     failure = Failure(
         probability=p,
@@ -114,7 +110,6 @@ def _online(
         base_rate=recent_rate,
         rests_on=ended,
     )
-    passed = ["no model serves: `forewarn train` makes one"]
     route = Route(model=ONLINE, version=None, phase=table.phase, feature_set=None, passed=tuple(passed))
     return Spoken(route, failure)
 

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from forewarn.assess.assessment import Assessment, Verdict
 
-LIKELY = 0.5  # from this probability on a job is likely to fail; from its model's threshold on, a warning
-DOUBTFUL = 0.25  # probability of running into a limit that deserves a warning
+LIKELY = 0.5  # from this probability of failure on a job is likely to fail
+# What a job needs is foreseen less surely than how jobs like it end: that it will rather outgrow what it asks
+# for than not is a warning, and only that it will nearly always is more.
+RATHER, NEARLY_ALWAYS = 0.5, 0.9
 
 
 def judged(made: Assessment) -> Assessment:
@@ -22,10 +24,10 @@ def _verdict(made: Assessment) -> tuple[Verdict, str]:
     if certain:
         return Verdict.LIKELY_TO_FAIL, f"it cannot go well: {_first_of(certain)}"
     over, limits = _limits(made)
-    said = f"{limits}; {_risk(made)}" if limits else _risk(made)
-    if max(over, made.failure.probability if made.failure else 0.0) >= LIKELY:
+    said = f"{_risk(made)}; {limits}" if limits else _risk(made)
+    if made.failure and (made.failure.probability >= LIKELY or over >= NEARLY_ALWAYS):
         return Verdict.LIKELY_TO_FAIL, said
-    if limits or (made.failure and made.failure.warns):
+    if made.failure and (limits or made.failure.warns):
         return Verdict.WARNING, said
     doubts = [oddity.what for oddity in made.oddness.oddities] if made.oddness else []
     doubts += [finding.what for finding in made.findings if finding.severity == "warning"]
@@ -33,7 +35,7 @@ def _verdict(made: Assessment) -> tuple[Verdict, str]:
         return Verdict.WARNING, f"{_first_of(doubts)}; {_risk(made)}"
     if made.failure is None:
         passed = made.route.passed
-        return Verdict.CANNOT_SAY, passed[-1] if passed else "not enough evidence"
+        return Verdict.CANNOT_SAY, passed[0] if passed else "not enough evidence"
     return Verdict.FINE, said
 
 
@@ -51,13 +53,13 @@ def _risk(made: Assessment) -> str:
 
 
 def _limits(made: Assessment) -> tuple[float, str]:
-    """The probability to run into what it asks for, and that in words where it deserves a warning."""
+    """The probability to outgrow memory or time, and what it will rather outgrow than not in words."""
     chances = {
         "it needs more memory than it asks for": made.resources.over_memory if made.resources else None,
         "it needs longer than its time limit": made.run_time.over_limit if made.run_time else None,
     }
-    doubtful = [f"with {p:.0%} {what}" for what, p in chances.items() if p is not None and p >= DOUBTFUL]
-    return max(p or 0.0 for p in chances.values()), " and ".join(doubtful)
+    likely = [f"with {p:.0%} {what}" for what, p in chances.items() if p is not None and p >= RATHER]
+    return max(p or 0.0 for p in chances.values()), " and ".join(likely)
 
 
 _NAMES = {

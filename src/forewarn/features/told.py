@@ -36,6 +36,11 @@ DIFFERENT: Mapping[str, Difference] = MappingProxyType(
         "defaulted": Difference(HIDDEN, "the controller's flags tell more of it than accounting"),
         "submit_line": Difference(HIDDEN, "the controller does not tell it before 25.05"),
         "priority": Difference(HIDDEN, "grows while the job waits; accounting keeps that of the start"),
+        **{
+            name: Difference(HIDDEN, "scripts are told by some ways and of ended jobs only")
+            for name in ("script_hash", "script_language", "script_launcher", "script_modules")
+        },
+        "script_environment": Difference(NOT_READ, "as script_hash"),
         "memory_asked": Difference(PER_NODE, "sacct tells it for a node, others as it was asked for"),
         "memory_per": Difference(PER_NODE, "as memory_asked"),
         "raw_id": Difference(NOT_READ, "a task of an array has its own number only once it was split off"),

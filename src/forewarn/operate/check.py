@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from forewarn.job.sbatch.script import Script, read_script
 from forewarn.store.base import Store
 
 LARGEST = 4 << 20  # bytes: Slurm's own limit of a script (max_script_size)
+BESIDE = 1.1  # times what a program sizes itself to: it needs some beside its heap
+OLD = 7 * 86400  # seconds after which a history is too old to say nothing about it
 TOO_SHORT = 0.5  # probability of outrunning the limit from which it is a finding
 
 
@@ -28,20 +30,27 @@ class Checked:
     script: Script
     assessment: Assessment
 
-    @property
-    def fixed(self) -> str | None:
-        """The script that follows the first advice on what it asks for; None where there is none."""
-        changes = next((advice.changes for advice in self.assessment.advice if advice.changes), None)
-        return script_diff(self.script.text, changes)[0] if changes else None
+    def fixed(self, raw: bytes) -> bytes | None:
+        """The script, byte for byte, with the first advice followed and its line ends mended.
+
+        None where there is nothing to change.
+        """
+        text = raw.decode("utf-8", "surrogateescape")
+        mended = text.replace("\r\n", "\n")
+        changes = next((advice.changes for advice in self.assessment.advice if advice.changes), ())
+        made = script_diff(mended, changes)[0] if changes else mended
+        return made.encode("utf-8", "surrogateescape") if made != text else None
 
 
-def read_text(path: Path) -> str:
-    """A script's text. What is no UTF-8 in it stays readable: sbatch takes any bytes but NUL."""
+def read_bytes(path: Path) -> bytes:
+    """A script as it lies there."""
     try:
+        if not path.is_file():
+            raise UsageError(f"{path}: {'no such file' if not path.exists() else 'not a plain file'}")
         size = path.stat().st_size
         if size > LARGEST:
             raise UsageError(f"{path}: {size:,} bytes; sbatch takes {LARGEST:,} at most")
-        return path.read_bytes().decode("utf-8", "surrogateescape")
+        return path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
 
@@ -64,7 +73,9 @@ def check(
 
     Without an assessor only what the script itself shows is said.
     """
-    script = read_script(read_text(path), command_line=command_line, environment=environment or {})
+    # What is no UTF-8 is of no use to anything but the shell.
+    text = read_bytes(path).decode("utf-8", "replace")
+    script = read_script(text, command_line=command_line, environment=environment or {})
     partitions: tuple[Partition, ...] = assessor.machine.partitions if assessor else ()
     job = script.job(
         cluster,
@@ -84,8 +95,9 @@ def check(
     made = assessor.assess(
         with_defaults(job, partitions, store),
         findings=found,
-        memory_floor=floor.bytes if floor else None,
+        memory_floor=int(floor.bytes * BESIDE) if floor else None,
     )
+    made = replace(made, notes=(*made.notes, *_notes(script, assessor, at)))
     if made.run_time and (made.run_time.over_limit or 0.0) >= TOO_SHORT:
         finding = Finding(
             rule="limit-too-short",
@@ -93,16 +105,35 @@ def check(
             line=script.options.line("time"),
         )
         made = judged(replace(made, findings=(*made.findings, finding)))
-    mended = _mended(made)
-    advice = (*mended, *(for_script(one, script.text, path.name) for one in made.advice))
+    own = made.advice if text.startswith("#!") else ()  # else it is no script yet
+    advice = (*_mended(made), *(for_script(one, script, str(path), command_line) for one in own))
     return Checked(script, replace(made, advice=advice))
+
+
+def _notes(script: Script, assessor: Assessor, at: int) -> Iterator[str]:
+    """What limits the answer."""
+    if len(script.components) > 1:
+        yield f"of the {len(script.components)} components of this job only the first is assessed"
+    if script.request.array_tasks is not None:
+        yield "it is an array: this is said of each of its tasks"
+    if at < assessor.at - 60:
+        yield "the history here goes on after that moment, and all of it counts"
+    elif at > assessor.known_until + OLD:
+        days = (at - assessor.known_until) // 86400
+        yield f"the history here ends {days:,} days before: `forewarn collect` or `ingest` brings what is new"
 
 
 def _mended(made: Assessment) -> tuple[Advice, ...]:
     """What is certain to go wrong comes first: mend it, and what is left is the model's risk."""
     left = made.failure.probability if made.failure else 0.0
     return tuple(
-        Advice(what=finding.fix, why=finding.what, changes=(), risk_before=1.0, risk_after=left)
+        Advice(
+            what=f"mend line {finding.line}" if finding.line else "mend the script",
+            why=f"{finding.what}; {finding.fix}",
+            changes=(),
+            risk_before=1.0,
+            risk_after=left,
+        )
         for finding in made.findings
         if finding.severity == "error" and finding.fix
     )

@@ -107,7 +107,9 @@ class Collector:
         most_jobs: int = MOST_JOBS,
         clock: Clock | None = None,
         watch: Watch | None = None,
+        whose: str | None = None,  # of whom a person's own history is: the cursor is theirs
     ) -> None:
+        self._whose = whose
         self._store, self._scheduler, self._watch = store, scheduler, watch
         self._since, self._timezone, self._most_jobs = since, timezone, most_jobs
         self._clock = clock or Clock()
@@ -261,7 +263,7 @@ class Collector:
 
     @property
     def _cursor(self) -> str:
-        return f"collect {self._scheduler.cluster}"
+        return f"collect {self._scheduler.cluster}" + (f" of {self._whose}" if self._whose else "")
 
     @property
     def _first(self) -> str:

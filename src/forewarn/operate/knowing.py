@@ -8,19 +8,21 @@ when it is some minutes old.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
 from forewarn.compiled import is_interpreted
 from forewarn.config import Config
-from forewarn.errors import StoreError, UsageError
+from forewarn.errors import SchedulerError, StoreError, UnfitFileSystemError, UsageError
 from forewarn.features.present import Present, bring_up_to_date, is_kept_up
 from forewarn.features.saved import check_meta
 from forewarn.job.outcomes import POLICIES, Policy
@@ -33,14 +35,19 @@ from forewarn.store.embedded import open_store
 
 OWN_DAYS = 180  # of a person's own history
 STALE = 600  # seconds after which it is read again
+WALK = 300  # seconds that a walk over the whole history may take
 
 
 @contextmanager
 def knowledge(config: Config, *, cluster: str | None, user: str, at: int) -> Iterator[tuple[Store, Assessor]]:
     """A store and an assessor over it; `StoreError` where there is nothing to know."""
-    if config.model is not None:
-        _read_own(config, user, at)
-    with open_store(config.home, read_only=True) as store, _bundles(config.model) as bundles:
+    home = config.home if config.model is None else _read_own(config, user)
+    config = replace(config, home=home)
+    known_delay = config.known_delay
+    with (
+        _bundles(config.model) as bundles,
+        open_store(home, read_only=True, known_delay=known_delay) as store,
+    ):
         name = _cluster(store, cluster or config.cluster)
         champions = Champions(name, Serving(config.home / "models"), bundles)
         policy = policy_of(champions)
@@ -54,10 +61,12 @@ def _bring_up_to_date(config: Config, cluster: str, policy: Policy) -> None:
     try:
         if is_interpreted():
             told = json.dumps([str(config.home), config.known_delay, cluster, policy.name])
-            subprocess.run([sys.executable, "-c", _COMPILED, told], check=True, capture_output=True)
+            # -P: nothing of the folder that the check is made in is imported.
+            command = [sys.executable, "-P", "-c", _COMPILED, told]
+            subprocess.run(command, check=True, capture_output=True, timeout=WALK)
         else:
             refresh(config.home, config.known_delay, cluster, policy.name)
-    except (StoreError, OSError, subprocess.CalledProcessError):
+    except (StoreError, OSError, subprocess.SubprocessError):
         with open_store(config.home, read_only=True) as store:
             check_meta(store, cluster, policy)
 
@@ -80,7 +89,9 @@ def _cluster(store: Store, asked: str | None) -> str:
         return asked
     if not known:
         raise StoreError("no history here yet: `forewarn ingest` or `forewarn collect` reads one")
-    if asked is not None or len(known) > 1:
+    if asked is not None:
+        raise UsageError(f"no cluster {asked!r} here: there are {', '.join(sorted(known))}")
+    if len(known) > 1:
         raise UsageError(f"say which cluster with -M: there are {', '.join(sorted(known))}")
     return next(iter(known))
 
@@ -97,18 +108,43 @@ def _bundles(model: Path | None) -> Iterator[tuple[Path, ...]]:
         yield (model,)
 
 
-def _read_own(config: Config, user: str, at: int) -> None:
-    """The person's own jobs, and the machine's nodes and partitions, as Slurm's commands show them."""
+def _read_own(config: Config, user: str) -> Path:
+    """The person's own jobs, and the machine's nodes and partitions, as Slurm's commands show them: where.
+
+    Where Slurm cannot be asked just now, what was read before must do.
+    """
     from forewarn.sources.connect import connect
 
-    config.home.mkdir(parents=True, exist_ok=True)
-    with open_store(config.home, known_delay=config.known_delay) as store:
+    home, now = _own_home(config.home), int(time.time())
+    with open_store(home, known_delay=config.known_delay) as store:
         read = store.cursor(f"own {user}")
-        if read is not None and at - int(read) < STALE:
-            return
+        if read is not None and 0 <= now - int(read) < STALE:
+            return home
         commands = replace(config, scheduler="commands")
-        with closing(connect(commands, user=user)) as scheduler:
-            for _ in Collector(store, scheduler, since=at - OWN_DAYS * 86400).once():
-                pass
-        with store.writing() as writer:
-            writer.set_cursor(f"own {user}", str(at))
+        try:
+            with closing(connect(commands, user=user)) as scheduler:
+                if store.cursor(f"collect {scheduler.cluster}") is not None:
+                    return home  # the site's own store, which a collector keeps
+                for _ in Collector(store, scheduler, since=now - OWN_DAYS * 86400, whose=user).once():
+                    pass
+        except SchedulerError:
+            if read is None:
+                raise
+        else:
+            with store.writing() as writer:
+                writer.set_cursor(f"own {user}", str(now))
+    return home
+
+
+def _own_home(home: Path) -> Path:
+    """A person's home folder often lies on a network, where no store can be: then on the node itself."""
+    home.mkdir(parents=True, exist_ok=True)
+    try:
+        open_store(home).close()
+    except UnfitFileSystemError:
+        local = Path(os.environ.get("XDG_RUNTIME_DIR") or gettempdir()) / f"forewarn-{os.getuid()}"
+        local.mkdir(mode=0o700, exist_ok=True)
+        if local.stat().st_uid != os.getuid():
+            raise
+        return local
+    return home

@@ -6,5 +6,6 @@ history, make likely, and says how likely it is afterwards. Memory and time are 
 
 from forewarn.assess.advice.needs import Needs
 from forewarn.assess.advice.search import advise
+from forewarn.assess.advice.situation import Situation
 
-__all__ = ["Needs", "advise"]
+__all__ = ["Needs", "Situation", "advise"]

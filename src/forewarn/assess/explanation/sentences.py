@@ -103,7 +103,8 @@ def _time_limit(values: Values, whose: str) -> str:
 
 def _memory(values: Values, whose: str) -> str:
     asked = known(values, "memory")
-    parts = ["no memory is asked for" if asked is None else f"{memory(asked)} of memory in all"]
+    said = "no memory is asked for" if asked is None else f"{memory(asked)} of memory in all"
+    parts = ["all memory of its nodes is asked for" if asked == 0 else said]
     for column, words in (
         ("user_request_memory_ratio", f"{whose} jobs with this request used"),
         ("user_name_memory_ratio", f"{whose} jobs of this name used"),
@@ -217,6 +218,14 @@ _SENTENCES: Mapping[Group, Callable[[Values, str], str]] = {
 }
 
 
+_CATEGORIES = {
+    "qos": "QOS",
+    "script_language": "language",
+    "script_launcher": "launcher",
+    "script_modules": "modules",
+}
+
+
 def sentence(
     group: Group,
     values: Values,
@@ -245,8 +254,6 @@ def sentence(
         return f"it is of the kind: {profile}" if profile else "which kind of job it is"
     said = _SENTENCES[group](values, whose)
     if group is Group.PARTITION and categories:
-        named = " and ".join(
-            f"{'QOS' if field == 'qos' else field} {name}" for field, name in categories.items()
-        )
+        named = " and ".join(f"{_CATEGORIES.get(field, field)} {name}" for field, name in categories.items())
         said = f"{named}: {said}"
     return said

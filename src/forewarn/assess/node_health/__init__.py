@@ -6,6 +6,7 @@ from forewarn.assess.node_health.findings import Evidence, Health, NodeHealth
 from forewarn.assess.node_health.fitness import exclude_line, fitness, sick_risk
 from forewarn.assess.node_health.judging import node_health
 from forewarn.assess.node_health.kept import keep_health, kept_health
+from forewarn.assess.node_health.states import in_service
 
 __all__ = [
     "Evidence",
@@ -13,6 +14,7 @@ __all__ = [
     "NodeHealth",
     "exclude_line",
     "fitness",
+    "in_service",
     "keep_health",
     "kept_health",
     "node_health",

@@ -24,22 +24,42 @@ SIMILAR_SHOWN = 3
 
 def show(made: Assessment, title: str, *, diff: bool = False) -> None:
     """Print it on stdout."""
-    console = Console(file=sys.stdout, highlight=False)
+    console = Console(file=sys.stdout, highlight=False, markup=False)
     head = Text(f"{title}: ").append(str(made.verdict), style=STYLE_OF[made.verdict])
-    console.print(head, soft_wrap=True)
-    console.print(f"  {capital(made.summary)}.", soft_wrap=True)
-    for block in (_numbers(made), _findings(made), _reasons(made), _similar(made), _advice(made, diff)):
+    console.print(harmless(head), soft_wrap=True)
+    console.print(harmless(Text(f"  {capital(made.summary)}.")), soft_wrap=True)
+    blocks = (
+        _numbers(made),
+        _findings(made),
+        _reasons(made),
+        _similar(made),
+        _advice(made, diff),
+        _notes(made),
+    )
+    for block in blocks:
         lines = list(block)
         if lines:
             console.print()
         for line in lines:
-            console.print(line, soft_wrap=True)
+            console.print(harmless(line if isinstance(line, Text) else Text(line)), soft_wrap=True)
+
+
+def harmless(text: Text) -> Text:
+    """Without what would steer the terminal: names and scripts are anybody's.
+
+    >>> harmless(Text("a\\x1b[2J")).plain
+    'a\\\\x1b[2J'
+    """
+    if text.plain.isprintable():
+        return text
+    shown = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text.plain)
+    return Text(shown, style=text.style)
 
 
 def _numbers(made: Assessment) -> Iterator[Text | str]:
-    facts = dict(_facts(made))
-    width = max(map(len, facts), default=0)
-    for name, fact in facts.items():
+    facts = list(_facts(made))
+    width = max((len(name) for name, _ in facts), default=0)
+    for name, fact in facts:
         yield f"  {name:{width}}  {fact}"
 
 
@@ -63,8 +83,11 @@ def _facts(made: Assessment) -> Iterator[tuple[str, str]]:
         if odd.because:
             yield "unusual", "; ".join(odd.because)
     if made.failure and made.failure.causes:
-        likely = [cause for cause in made.failure.causes if cause.probability >= 0.01]
-        yield "failure", ", ".join(f"{c.outcome} {c.probability:.0%}" for c in likely[:4]) or "unlikely"
+        shares: dict[str, float] = {}
+        for cause in made.failure.causes:
+            shares[cause.outcome] = shares.get(cause.outcome, 0.0) + cause.probability
+        likely = [f"{outcome} {p:.0%}" for outcome, p in shares.items() if p >= 0.01]
+        yield "failure", ", ".join(likely[:4]) or "unlikely"
     if made.nodes is not None:
         said = f"{made.nodes.fit:,} can take it, {made.nodes.needed:,} needed"
         if made.nodes.sick:
@@ -120,12 +143,16 @@ def _reason(reason: Reason) -> Text:
 def _similar(made: Assessment) -> Iterator[Text | str]:
     if made.similar:
         yield Text("Similar earlier jobs", style="bold")
-    for note in made.notes:
-        yield f"  {capital(note)}."
+        yield f"  {capital(made.similar_in_short or '')}."
     for job in made.similar[:SIMILAR_SHOWN]:
         ran = f" after {time_in_words(job.run_time)}" if job.run_time is not None else ""
         differs = f"; {', '.join(job.differs)}" if job.differs else ""
         yield f"  {job.job_id} {job.outcome}{ran}{differs}"
+
+
+def _notes(made: Assessment) -> Iterator[Text | str]:
+    for note in made.notes:
+        yield f"  Note: {note}."
 
 
 def _advice(made: Assessment, diff: bool) -> Iterator[Text | str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.errors import StoreError
+from forewarn.errors import ForewarnError, UsageError
 from forewarn.serve.cli.checks import Check
 from forewarn.serve.cli.common import configured, home_option, json_option
 from forewarn.serve.cli.learning import cluster_option
@@ -22,6 +22,7 @@ from forewarn.serve.cli.output import print_json, say
 if TYPE_CHECKING:
     from forewarn.assess.assessor import Assessor
     from forewarn.config import Config
+    from forewarn.operate.check import Checked
     from forewarn.store.base import Store
 
 
@@ -37,7 +38,11 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Judge by this bundle, as `forewarn models export` wrote it.  [env: FOREWARN_MODEL]",
 )
-@click.option("--at", metavar="MOMENT", help="As if it were submitted then.  [default: now]")
+@click.option(
+    "--at",
+    metavar="MOMENT",
+    help="As if it were submitted then, by all that the history knows.  [default: now]",
+)
 @click.option("--diff", is_flag=True, help="Show the first advice as a diff of the script.")
 @click.option(
     "--fix", is_flag=True, help="Write the advised script beside it: job.sbatch to job.fixed.sbatch."
@@ -81,7 +86,7 @@ def command(
     Examples:
       forewarn check job.sbatch
       forewarn check job.sbatch --diff -- --mem=8G --time=2:00:00
-      forewarn check job.sbatch --fix && sbatch job.fixed.sbatch
+      forewarn check job.sbatch --fix; sbatch job.fixed.sbatch
       forewarn check job.sbatch --json | jq .verdict
     """
     from forewarn.compiled import interpret
@@ -113,13 +118,8 @@ def command(
             ask_slurm=test_only,
         )
     made = checked.assessment
-    if fix and checked.fixed is not None:
-        beside = script.with_suffix(f".fixed{script.suffix}")
-        beside.write_bytes(checked.fixed.encode("utf-8", "surrogateescape"))
-        beside.chmod(script.stat().st_mode & 0o777)
-        say(f"wrote {beside}")
-    elif fix:
-        say("there is nothing to advise: no script written")
+    if fix:
+        _write_fixed(script, checked)
     if figure is not None and not made.reasons:
         say("no model spoke: there are no reasons to draw")
     elif figure is not None:
@@ -134,6 +134,22 @@ def command(
     context.exit(made.verdict.exit_code)
 
 
+def _write_fixed(script: Path, checked: Checked) -> None:
+    """Beside the script, in the place of one that was written there before."""
+    from forewarn.files import whole_file
+    from forewarn.operate.check import read_bytes
+
+    fixed = checked.fixed(read_bytes(script))
+    if fixed is None:
+        say("there is nothing that could be mended for you: no script written")
+        return
+    beside = script.with_suffix(f".fixed{script.suffix}")
+    with whole_file(beside) as partial:
+        partial.write_bytes(fixed)
+        partial.chmod(script.stat().st_mode & 0o777)
+    say(f"wrote {beside}")
+
+
 def _assessor(
     stack: ExitStack, config: Config, cluster: str | None, user: str, at: int
 ) -> tuple[Store, Assessor] | None:
@@ -142,6 +158,8 @@ def _assessor(
 
     try:
         return stack.enter_context(knowledge(config, cluster=cluster, user=user, at=at))
-    except StoreError as error:
+    except UsageError:
+        raise
+    except ForewarnError as error:
         say(f"only the script is looked at: {error}")
         return None

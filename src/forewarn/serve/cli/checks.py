@@ -36,7 +36,7 @@ class Check(click.Command):
 def _or_unknown() -> Iterator[None]:
     try:
         yield
-    except (click.exceptions.Exit, click.Abort):  # a verdict, or Ctrl-C
+    except (click.exceptions.Exit, click.Abort, BrokenPipeError):  # a verdict, Ctrl-C, a reader who left
         raise
     except (ForewarnError, click.ClickException, OSError) as error:
         setattr(error, "exit_code", UNKNOWN)  # noqa: B010 - an OSError has none of its own

@@ -6,6 +6,7 @@ Commands are imported when they are called: `forewarn --help` needs none of them
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import signal
 import sys
@@ -96,6 +97,8 @@ def cli() -> None:
       forewarn jobs -s failed -S now-7days                   look at it
       forewarn train                                         learn from it, with a report
       forewarn models list                                   what there is, and which one serves
+      forewarn check job.sbatch                              will it fail, why, and what to change
+      forewarn explain 123456                                why it failed, or waits
 
     No cluster at hand? `forewarn simulate --ingest` makes one up.
 
@@ -106,6 +109,9 @@ def cli() -> None:
 def main() -> NoReturn:
     """Run the command line and exit: 0, or a code of `docs/exit-codes.md`."""
     warnings.showwarning = _show_warning
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows no arrows is no reason to crash
     # Threads of the learners that wait for each other give their core away meanwhile: on a machine that has
     # other work too, as a login node has, a fit is ten times as quick.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
