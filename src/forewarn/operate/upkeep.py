@@ -81,10 +81,9 @@ class Upkeep:
             return self._anew(at)
         happened = self._walk_all(jobs, at)
         self._save(revision, at)
-        return happened if is_ours else self._all_live()
-
-    def _all_live(self) -> Happened:
-        return Happened(submitted=list(self._live.values()), anew=True)
+        if not is_ours:
+            happened.submitted, happened.anew = list(self._live.values()), True
+        return happened
 
     # --- where the state comes from, and goes ----------------------------------------------------------
 
@@ -105,7 +104,7 @@ class Upkeep:
         self._mark = Mark(revision, state.at, kept=at)
         with self._store.writing() as writer:
             state.save(writer, self._mark)
-        return self._all_live()
+        return Happened(submitted=list(self._live.values()), anew=True)
 
     def _save(self, revision: int, at: int) -> None:
         assert self._state is not None
@@ -174,6 +173,7 @@ class Upkeep:
         begun = place is not None and not np.isnan(self._state.state.flight[place, L.FL_START])
         if job.start is not None and not begun:
             yield max(job.start, job.submit), 1, job
+        self._held.pop((job.job_id, job.submit), None)
         if known_at is not None and known_at > at:
             self._held[job.job_id, job.submit] = known_at
         elif known_at is not None:
@@ -214,7 +214,6 @@ class Upkeep:
         elif kind == 2:
             self._state.ended(job, moment)
             self._live.pop(number, None)
-            self._held.pop(key, None)
             happened.ended.append(key)
         return request
 
