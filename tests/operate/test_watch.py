@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from forewarn.features import saved
 from forewarn.features.online import OnlineFeatures
-from forewarn.features.present import is_current
+from forewarn.features.present import Present, bring_up_to_date, is_current
+from forewarn.features.saved import read_mark
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
 from forewarn.learn.serving import Serving
+from forewarn.operate import collect, upkeep, watch
 from forewarn.operate.collect import Collector, Round
+from forewarn.operate.predict import Wanted, predict
+from forewarn.operate.sightings import keep
 from forewarn.operate.watch import Watch
 from forewarn.store.base import Store
 from forewarn.store.embedded import open_store
@@ -43,8 +48,13 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def collector(store: Store, slurm: FakeScheduler, tmp_path: Path) -> Collector:
-    watch = Watch(store, Serving(tmp_path / "models"), "c")
-    return Collector(store, slurm, since=NOW - 86400, clock=slurm.time.clock, watch=watch)
+    return anew(store, slurm, tmp_path)
+
+
+def anew(store: Store, slurm: FakeScheduler, tmp_path: Path, **how: Any) -> Collector:
+    """A collector as a new process starts it."""
+    watching = Watch(store, Serving(tmp_path / "models"), "c")
+    return Collector(store, slurm, since=NOW - 86400, clock=slurm.time.clock, watch=watching, **how)
 
 
 def one_round(collector: Collector, slurm: FakeScheduler, *, seconds: int = 60) -> Round:
@@ -65,6 +75,27 @@ def ends(row: Row, slurm: FakeScheduler, outcome: str) -> None:
         job(row["job_id"], row["submit"], start=start, end=int(slurm.time.now) + 30)
         | {"user": row["user"], "cpus_asked": 4, "outcome": outcome, "state": outcome.upper()}
     )
+
+
+def assert_as_walked(store: Store, slurm: FakeScheduler) -> None:
+    """The saved state is that of a walk over the whole history."""
+    kept, walked = OnlineFeatures.load(store, "c", POLICY), OnlineFeatures.from_history(store, "c", POLICY)
+    assert kept.places.keys() == walked.places.keys()
+    for user in ("ann", "bob", "cy", "dan"):
+        new = Job(cluster="c", job_id=f"9{user}", submit=int(slurm.time.now) + 100, user=user, cpus_asked=4)
+        np.testing.assert_allclose(kept.submit(new), walked.submit(new), rtol=1e-6)
+
+
+def ingested(store: Store, slurm: FakeScheduler, first: int, user: str = "dan", jobs: int = 5) -> None:
+    """Another process writes of jobs that just ended."""
+    slurm.time.now += 1
+    now = int(slurm.time.now)
+    rows = [job(first + n, now, end=now) | {"user": user, "outcome": "failed"} for n in range(jobs)]
+    keep(store, FakeScheduler(slurm.time, live=rows).live_jobs())
+
+
+def never(*_: Any, **__: Any) -> None:
+    raise AssertionError("the whole history was walked")
 
 
 def said_of(store: Store) -> list[str]:
@@ -122,7 +153,7 @@ def test_the_state_that_it_keeps_is_that_of_a_walk_over_the_history(
 ) -> None:
     random = np.random.default_rng(0)
     one_round(collector, slurm)
-    number = 1000
+    number = 990  # so that some of one second are ordered otherwise as text
     for _ in range(12):
         for _ in range(int(random.integers(0, 4))):
             number += 1
@@ -135,10 +166,7 @@ def test_the_state_that_it_keeps_is_that_of_a_walk_over_the_history(
                 ends(row, slurm, str(random.choice(["completed", "failed"])))
         one_round(collector, slurm)
         assert is_current(store, "c", POLICY)
-    kept, walked = OnlineFeatures.load(store, "c", POLICY), OnlineFeatures.from_history(store, "c", POLICY)
-    assert kept.places.keys() == walked.places.keys()
-    new = Job(cluster="c", job_id="9999", submit=int(slurm.time.now) + 100, user="ann", cpus_asked=4)
-    np.testing.assert_allclose(kept.submit(new), walked.submit(new), rtol=1e-6)
+    assert_as_walked(store, slurm)
 
 
 def test_a_new_process_goes_on_where_the_old_one_was(
@@ -147,8 +175,265 @@ def test_a_new_process_goes_on_where_the_old_one_was(
     one_round(collector, slurm)
     row = waits(500, slurm)
     one_round(collector, slurm)
-    watch = Watch(store, Serving(tmp_path / "models"), "c")
-    again = Collector(store, slurm, clock=slurm.time.clock, watch=watch)
+    again = anew(store, slurm, tmp_path)
     assert one_round(again, slurm).assessed == 0
     row |= {"state": "RUNNING", "start": int(slurm.time.now)}
     assert one_round(again, slurm).assessed == 1
+
+
+def test_a_restart_or_a_cron_job_does_not_walk_the_whole_history(
+    collector: Collector, slurm: FakeScheduler, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_round(collector, slurm)
+    monkeypatch.setattr(OnlineFeatures, "from_history", never)
+    for number in (500, 501, 502):
+        waits(number, slurm)
+        done = one_round(anew(store, slurm, tmp_path), slurm)
+        assert (done.assessed, done.troubles) == (1, {})
+    monkeypatch.undo()
+    assert_as_walked(store, slurm)
+
+
+def test_what_is_live_and_was_never_assessed_is_assessed_when_the_state_is_made_anew(
+    collector: Collector, slurm: FakeScheduler, store: Store, tmp_path: Path
+) -> None:
+    one_round(collector, slurm)
+    waits(500, slurm)
+    waits("800_[1-50]", slurm, array_job_id=800, array_tasks="1-50")
+    one_round(collector, slurm)
+    waits(501, slurm)
+    ingested(store, slurm, 900, jobs=1)
+    one_round(Collector(store, slurm, clock=slurm.time.clock), slurm)  # it does not assess
+    bring_up_to_date(store, "c", POLICY)
+    assert one_round(anew(store, slurm, tmp_path), slurm).assessed == 1
+    assert sorted(said_of(store)) == ["500", "501", "800_1"]
+
+
+def test_what_another_process_writes_during_a_round_is_learnt(
+    collector: Collector, slurm: FakeScheduler, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_round(collector, slurm)
+    walked = watch.Upkeep.after
+
+    def meanwhile(*args: Any) -> Any:
+        ingested(store, slurm, 900)
+        done = walked(*args)
+        ingested(store, slurm, 950)
+        return done
+
+    monkeypatch.setattr(watch.Upkeep, "after", meanwhile)
+    waits(500, slurm)
+    one_round(collector, slurm)
+    monkeypatch.undo()
+    one_round(collector, slurm)
+    assert is_current(store, "c", POLICY)
+    assert_as_walked(store, slurm)
+
+
+def test_a_history_that_takes_several_rounds_is_learnt(
+    slurm: FakeScheduler, store: Store, tmp_path: Path
+) -> None:
+    collector = anew(store, slurm, tmp_path, most_jobs=20)
+    list(collector.once())
+    now = int(slurm.time.now)
+    slurm.ended += [job(1000 + n, now + 60 * n, end=now + 60 * n + 30, user="dan") for n in range(300)]
+    slurm.time.now += 6 * 3600
+    assert sum(done.behind for done in collector.once()) > 3
+    one_round(collector, slurm)
+    assert is_current(store, "c", POLICY)
+    assert_as_walked(store, slurm)
+
+
+def test_a_state_that_another_process_made_is_gone_on_from(
+    collector: Collector, slurm: FakeScheduler, store: Store
+) -> None:
+    one_round(collector, slurm)
+    waits(500, slurm, user="cy")
+    one_round(collector, slurm)
+    ingested(store, slurm, 900)
+    bring_up_to_date(store, "c", POLICY)
+    ends(slurm.live[0], slurm, "failed")
+    one_round(collector, slurm)
+    assert_as_walked(store, slurm)
+
+
+def test_a_save_gives_way_to_a_state_that_another_process_made_meanwhile(
+    collector: Collector, slurm: FakeScheduler, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_round(collector, slurm)
+    walked = OnlineFeatures.submit
+
+    def meanwhile(*args: Any) -> Any:
+        ingested(store, slurm, 900)
+        bring_up_to_date(store, "c", POLICY)
+        return walked(*args)
+
+    monkeypatch.setattr(OnlineFeatures, "submit", meanwhile)
+    waits(500, slurm)
+    assert one_round(collector, slurm).assessed == 1
+    monkeypatch.undo()
+    assert_as_walked(store, slurm)
+    one_round(collector, slurm)
+    assert_as_walked(store, slurm)
+
+
+def test_readers_leave_the_state_to_a_collector_at_work(
+    collector: Collector, slurm: FakeScheduler, store: Store, tmp_path: Path
+) -> None:
+    waits(500, slurm)
+    one_round(collector, slurm)
+    kept = read_mark(store, "c")
+    waits(501, slurm)
+    serving = Serving(tmp_path / "models")
+    for later, same in ((30, True), (3600, False)):
+        slurm.time.now += later
+        (said,) = predict(store, slurm, serving, Wanted(job_ids=["501"]), at=int(slurm.time.now))
+        assert said.failure
+        assert (read_mark(store, "c") == kept) == same
+
+
+def test_a_state_that_could_not_be_saved_is_not_gone_on_from(
+    collector: Collector, slurm: FakeScheduler, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_round(collector, slurm)
+    waits(500, slurm, user="dan")
+
+    def full(*_: Any) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(saved, "save_mark", full)
+    assert "no space" in one_round(collector, slurm).troubles["assessments"]
+    monkeypatch.undo()
+    waits(501, slurm, user="cy")
+    assert not one_round(collector, slurm).troubles
+    assert_as_walked(store, slurm)
+
+
+def test_a_broken_model_does_not_keep_the_history_from_being_collected(
+    slurm: FakeScheduler, store: Store, tmp_path: Path
+) -> None:
+    pointer = tmp_path / "models" / "serving" / "c.submit.generic.json"
+    pointer.parent.mkdir(parents=True)
+    pointer.write_text("{")
+    done = one_round(anew(store, slurm, tmp_path), slurm)
+    assert done.new_jobs == 299
+    assert "assessments" in done.troubles
+
+
+def test_a_review_that_fails_is_a_trouble_and_no_end(
+    collector: Collector, slurm: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise ValueError("no such node")
+
+    monkeypatch.setattr(collect, "node_health", broken)
+    rounds = collector.forever(60)
+    assert next(rounds).troubles == {"review": "ValueError: no such node"}
+    assert next(rounds).troubles == {}, "not each minute again"
+
+
+def test_a_bad_job_does_not_silence_the_others(
+    collector: Collector, slurm: FakeScheduler, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_round(collector, slurm)
+    for number in (500, 501, 502):
+        waits(number, slurm)
+    features = Present.features
+
+    def but_one(self: Present, asked: Job, *args: Any) -> Any:
+        if asked.job_id == "501":
+            raise ValueError("no such day")
+        return features(self, asked, *args)
+
+    monkeypatch.setattr(Present, "features", but_one)
+    done = one_round(collector, slurm)
+    assert sorted(said_of(store)) == ["500", "502"]
+    assert done.assessed == 2
+    assert done.troubles == {"assessments": "job 501: ValueError: no such day"}
+
+
+def test_what_starts_goes_first(
+    collector: Collector, slurm: FakeScheduler, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_round(collector, slurm)
+    row = waits(500, slurm)
+    one_round(collector, slurm)
+    row |= {"state": "RUNNING", "start": int(slurm.time.now)}
+    for number in (501, 502, 503):
+        waits(number, slurm, user="bob")
+    monkeypatch.setattr(watch, "MOST", 2)
+    assert one_round(collector, slurm).assessed == 2
+    assert sorted(said_of(store)) == ["500", "500", "501"]
+
+
+def test_of_many_that_wait_with_one_request_a_few_speak(
+    collector: Collector, slurm: FakeScheduler, store: Store
+) -> None:
+    one_round(collector, slurm)
+    first = waits(500, slurm)
+    for number in range(501, 520):
+        waits(number, slurm)
+        slurm.time.now += 1
+    one_round(collector, slurm)
+    before = len(said_of(store))
+    ends(first, slurm, "completed")
+    assert one_round(collector, slurm).assessed == upkeep.SPEAKERS
+    assert len(said_of(store)) == before + upkeep.SPEAKERS
+    assert set(store.predictions(since=int(slurm.time.now))["job_id"]) == {"517", "518", "519"}
+
+
+def test_many_events_of_a_large_history_are_walked_one_by_one(
+    collector: Collector, slurm: FakeScheduler, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_round(collector, slurm)
+    monkeypatch.setattr(upkeep, "MANY", 3)
+    monkeypatch.setattr(OnlineFeatures, "from_history", never)
+    waits("800_[1-12]", slurm, array_job_id=800, array_tasks="1-12")
+    assert one_round(collector, slurm).troubles == {}
+    waits("900_[1-90]", slurm, array_job_id=900, array_tasks="1-90")
+    assert "whole history" in one_round(collector, slurm).troubles["assessments"]
+
+
+def test_what_ended_long_ago_is_forgotten(collector: Collector, slurm: FakeScheduler, store: Store) -> None:
+    one_round(collector, slurm)
+    assert len(saved.load_landed(store, "c")) > 200
+    slurm.time.now += 86400
+    waits(500, slurm)
+    one_round(collector, slurm)
+    assert not saved.load_landed(store, "c")
+
+
+def test_an_outcome_counts_from_when_it_is_known(slurm: FakeScheduler, tmp_path: Path) -> None:
+    with open_store(tmp_path / "home", known_delay=600) as store:
+        collector = anew(store, slurm, tmp_path)
+        one_round(collector, slurm)
+        row = waits(500, slurm, user="cy")
+        one_round(collector, slurm)
+        ends(row, slurm, "failed")
+        for restarted in (False, True):
+            one_round(anew(store, slurm, tmp_path) if restarted else collector, slurm)
+            online = OnlineFeatures.load(store, "c", POLICY)
+            assert len(online.places) == 1, "nobody knows yet"
+            assert online.at <= slurm.time.now
+        one_round(collector, slurm, seconds=600)
+        assert not OnlineFeatures.load(store, "c", POLICY).places
+        assert_as_walked(store, slurm)
+
+
+def test_an_assessment_is_of_the_clocks_moment(
+    collector: Collector, slurm: FakeScheduler, store: Store
+) -> None:
+    one_round(collector, slurm)
+    row = waits(500, slurm)
+    row |= {"state": "RUNNING", "start": int(slurm.time.now) + 1000}  # another machine's clock
+    one_round(collector, slurm)
+    assert store.predictions()["made_at"].to_list() == [int(slurm.time.now)]
+
+
+def test_another_model_may_count_failures_otherwise(
+    collector: Collector, slurm: FakeScheduler, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_round(collector, slurm)
+    monkeypatch.setattr(watch, "policy_of", lambda _: POLICIES["papers"])
+    assert not one_round(collector, slurm).troubles
+    assert is_current(store, "c", POLICIES["papers"])

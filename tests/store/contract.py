@@ -85,6 +85,21 @@ class StoreContract:
         assert store.count() == 500
         assert whole(store).drop("known_at").equals(jobs.select(*record_schema("job")).sort("submit"))
 
+    def test_what_changed_since_a_revision(self, store: Store) -> None:
+        write(store, *(row(str(n)) for n in range(5)))
+        everything, first = store.changes(cluster="c", since=0)
+        assert (everything.height, first) == (5, store.revision(cluster="c"))
+        write(store, row("2"), row("3", cluster="d"))
+        nothing, same = store.changes(cluster="c", since=first)
+        assert (nothing.is_empty(), same) == (True, first), "known already, or another cluster's"
+        for n in range(20):  # as many as it takes for what is new to be put together with what is old
+            write(store, row("2", seen_at=200 + n), row(f"9{n}", submit=300))
+        changed, last = store.changes(cluster="c", since=first)
+        assert set(changed["job_id"]) == {"2", *(f"9{n}" for n in range(20))}
+        assert changed.height == 21
+        assert last == store.revision(cluster="c") > first
+        assert changed.columns == ["cluster", "job_id", "submit"]
+
     def test_a_revision_grows_with_what_is_new_and_else_stays(self, store: Store) -> None:
         assert store.revision() == store.revision(cluster="c") == 0
         write(store, row("1"))
@@ -402,8 +417,12 @@ class StoreContract:
         with store.writing() as writer:
             assert writer.predict(made.head(3)) == 3
             assert writer.predict(made.reverse()) == 2
+            surer = made.tail(1).with_columns(probability=pl.lit(0.9), detail=pl.lit("{}"))
+            assert writer.predict(surer) == 0
+        made = pl.concat([made.head(-1), surer])  # what was said last
         assert_frame_equal(store.predictions(), made)
         assert store.predictions(since=101, until=103)["made_at"].to_list() == [101, 102]
+        assert store.predictions(until=102, columns=["job_id", "made_at"]).rows() == [("1", 100), ("1", 101)]
         assert store.predictions(cluster="d").is_empty()
         assert store.predictions(cluster="d").schema == made.schema
 

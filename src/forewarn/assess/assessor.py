@@ -166,7 +166,7 @@ class Assessor:
             user=job.user,
             name=job.name,
             partition=job.partition,
-            made_at=self.at,
+            made_at=self._present.asked_at,
             phase=table.phase,
             state=job.state,
             route=said.route,

@@ -36,7 +36,7 @@ _IN_WORDS = {
     Outcome.DEADLINE: "at their deadline",
     Outcome.BOOT_FAIL: "as a node did not boot",
 }
-_NO_FAILURE = frozenset({Outcome.COMPLETED, Outcome.CANCELLED, Outcome.PREEMPTED, Outcome.UNKNOWN})
+NO_FAILURE = frozenset({Outcome.COMPLETED, Outcome.CANCELLED, Outcome.PREEMPTED, Outcome.UNKNOWN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ def tally(found: tuple[SimilarJob, ...], whose: str = "your") -> str | None:
     if not found:
         return None
     outcomes = Counter(job.outcome for job in found)
-    failed = sum(number for outcome, number in outcomes.items() if outcome not in _NO_FAILURE)
+    failed = sum(number for outcome, number in outcomes.items() if outcome not in NO_FAILURE)
     which = f"{whose} only similar job" if len(found) == 1 else f"of {whose} {len(found)} most similar jobs"
     if not failed:
         return f"{which} {'did not fail' if len(found) == 1 else 'none failed'}"

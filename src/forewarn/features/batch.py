@@ -125,12 +125,14 @@ def ordered(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         yield pl.concat(held).sort(*_ORDER)
 
 
-def events_of(inputs: Inputs) -> Events:
-    """The events of all jobs in the order in which they are walked."""
+def events_of(inputs: Inputs, until: int | None = None) -> Events:
+    """The events of all jobs in the order in which they are walked; no outcome known after `until`."""
     submit = inputs.ids["submit"].to_numpy()
     # Clocks of different machines disagree: a job never starts before its submit, nor ends before its start.
     start = np.where(inputs.start >= 0, np.maximum(inputs.start, submit), -1)
     known = np.where(inputs.known >= 0, np.maximum(inputs.known, np.maximum(start, submit)), -1)
+    if until is not None:
+        known = np.where(known <= until, known, -1)
     started, ended = np.flatnonzero(start >= 0), np.flatnonzero(known >= 0)
     times = np.concatenate([submit, start[started], known[ended]])
     kinds = np.repeat(np.array([SUBMIT, START, KNOWN], np.int8), [len(submit), len(started), len(ended)])

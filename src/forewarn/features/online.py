@@ -22,6 +22,7 @@ from forewarn.job.record import Job
 from forewarn.store.base import ClusterFacts, Store, Writer
 
 Row = NDArray[np.float64]
+OF_LATE = 7200  # seconds for which it is remembered that a job's outcome is known: it may be told again
 _NO_NUMBERS, _NO_ATOMS = np.full(len(L.NUMBERS), np.nan), np.zeros(len(L.ATOMS), np.uint64)
 _NO_RESULT = np.full(len(L.RESULTS), np.nan)
 _NO_NODES = np.zeros(0, np.uint64)
@@ -41,7 +42,8 @@ class OnlineFeatures:
         self.state = new_state()
         self.at = 0  # when the last event was
         self.places: dict[int, int] = {}  # job to its place among those in flight
-        self._landed: set[int] = set()  # jobs no longer in flight since the last save
+        self.landed: dict[int, int] = {}  # jobs whose outcome became known of late, and when
+        self._landed: set[int] = set()  # those of them since the last save
         self._fresh: set[int] = set()  # jobs in flight that were touched since the last save
         self._anew = True  # nothing of this state is saved yet: what the store has is another's
         self._learned: set[int] = set()  # slots of the regression that changed since the last save
@@ -49,13 +51,15 @@ class OnlineFeatures:
         self._nobody = np.zeros(1, np.int64)
 
     @classmethod
-    def from_history(cls, store: Store, cluster: str, policy: Policy) -> OnlineFeatures:
-        """Start from what the store has seen, walked in batch."""
+    def from_history(
+        cls, store: Store, cluster: str, policy: Policy, *, until: int | None = None
+    ) -> OnlineFeatures:
+        """Start from what the store has seen, walked in batch; no outcome that is known after `until`."""
         facts = store.clusters().get(cluster, ClusterFacts())
         made = cls(cluster, policy, facts)
         inputs = read_inputs(store, cluster, policy, phase="submit")
         places = np.full(inputs.numbers.shape[0], -1, np.int64)
-        events = events_of(inputs)
+        events = events_of(inputs, until)
         for state, _, _ in walk(made.state, inputs, events, places=places):
             made.state = state
         made.at = int(events.times[-1]) if len(events.times) else 0
@@ -68,6 +72,13 @@ class OnlineFeatures:
         ):
             made.places[saved.job_key(job_id, submit)] = int(place)
         made._fresh = set(made.places)
+        late = (events.kinds == KNOWN) & (events.times >= made.at - OF_LATE)
+        ids = inputs.ids[events.jobs[late]].select("job_id", "submit")
+        made.landed = {
+            saved.job_key(*key): int(moment)
+            for key, moment in zip(ids.iter_rows(), events.times[late], strict=True)
+        }
+        made._landed = set(made.landed)
         made._learned = set(np.flatnonzero(made.state.weight[:, L.W_COUNT]).tolist())
         return made
 
@@ -77,6 +88,7 @@ class OnlineFeatures:
         saved.check_meta(store, cluster, policy)
         made = cls(cluster, policy, store.clusters().get(cluster, ClusterFacts()))
         made.state, made.places = saved.load_all(store, cluster)
+        made.landed = saved.load_landed(store, cluster)
         made.at = mark.at if (mark := saved.read_mark(store, cluster)) else 0
         made._anew = False
         return made
@@ -89,31 +101,36 @@ class OnlineFeatures:
         """A job started: its features as of then."""
         assert job.start is not None
         self._in_flight(job)
-        return self._walk(START, job.start, job, emitted=START)
+        return self._walk(START, max(job.start, job.submit), job, emitted=START)
 
     def ended(self, job: Job, known_at: int) -> None:
         """The outcome of a job has become known."""
         self._in_flight(job)
         self._walk(KNOWN, known_at, job, emitted=NEVER)
 
-    def save(self, writer: Writer, revision: int = 0) -> None:
+    def save(self, writer: Writer, mark: Mark | None = None) -> None:
         """Save what changed since the last time; the first time, in the place of all that was saved.
 
-        `revision` is that of the store's jobs, up to which all are known to it.
+        It believes that this write succeeds: where it does not, what is in memory is to be dropped.
         """
         if self._anew:
             saved.clear(writer, self.cluster)
             self._anew = False
+        forgotten = [key for key, known in self.landed.items() if known < self.at - OF_LATE]
         saved.save_changes(
             writer,
             self.cluster,
             self.policy,
+            self.facts,
             self.state,
             flying={key: self.places[key] for key in self._fresh},
-            landed=self._landed,
+            landed={key: self.landed[key] for key in self._landed},
+            forgotten=forgotten,
             learned=self._learned,
         )
-        saved.save_mark(writer, self.cluster, Mark(revision, self.at))
+        saved.save_mark(writer, self.cluster, mark or Mark(0, self.at))
+        for key in forgotten:
+            del self.landed[key]
         self._fresh, self._landed, self._learned = set(), set(), set()
 
     def _in_flight(self, job: Job) -> None:
@@ -154,6 +171,7 @@ class OnlineFeatures:
         )
         if kind == KNOWN:
             self._learned.update(slots.tolist())
+            self.landed[key] = moment
             self._landed.add(key)
             self._fresh.discard(key)
         else:

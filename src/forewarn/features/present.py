@@ -1,8 +1,8 @@
 """What is knowable of a job now, from the saved online state: only the rows that its keys name are read.
 
 For everybody but the one writer of that state. A job can be asked about as if it were submitted this moment,
-and, where the state knows it as in flight, as if it started this moment. Either way all that has become known
-since its real submit counts.
+and, where the state knows it as in flight, as if it started this moment: one that runs already with the wait
+that it had. Either way all that has become known since its real submit counts.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from forewarn.errors import StoreError
 from forewarn.features import saved
 from forewarn.features.inputs import job_atoms, job_numbers, node_keys, policed_job
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.entities import entity_keys
 from forewarn.features.kernel.run import run
-from forewarn.features.kernel.state import START, SUBMIT, with_room
-from forewarn.features.kernel.update import withdrawn
+from forewarn.features.kernel.state import START, SUBMIT, State, new_weights, with_room
+from forewarn.features.kernel.update import not_started, withdrawn
 from forewarn.features.online import OnlineFeatures
 from forewarn.job.outcomes import Policy
 from forewarn.job.record import Job
@@ -29,17 +28,23 @@ Row = NDArray[np.float64]
 Phase = Literal["submit", "start"]
 _NO_RESULT = np.full((1, len(L.RESULTS)), np.nan)
 _NO_NODES = np.zeros(0, np.uint64)
+KEPT_UP = 900  # seconds from a collector's last round in which nobody else needs to see to the state
 
 
 class Present:
-    """The features of a cluster's jobs as of one moment, which lies after all that the state knows."""
+    """The features of a cluster's jobs as of one moment, which lies after all that the state knows.
+
+    For one thread at a time.
+    """
 
     def __init__(self, store: Store, cluster: str, at: int, policy: Policy) -> None:
         saved.check_meta(store, cluster, policy)
         self._store, self.cluster = store, cluster
         self.facts = store.clusters().get(cluster, ClusterFacts())
         self.mark = saved.read_mark(store, cluster)
+        self.asked_at = at  # which may lie before: clocks disagree
         self.at = max(at, self.mark.at) if self.mark else at
+        self._weights = new_weights()  # one table for all jobs
 
     @property
     def recent_failure_rate(self) -> float | None:
@@ -52,18 +57,25 @@ class Present:
         return saved.flight_of(self._store, self.cluster, job.job_id, job.submit) is not None
 
     def features(self, job: Job, phase: Phase) -> Row:
-        """All features of one job; those that only a start has are missing at `submit`."""
+        """All features of one job; those that only a start has are missing at `submit`.
+
+        They are missing too where the state does not know the job as in flight, or no longer.
+        """
         asked = policed_job(job, self.facts)
         numbers, atoms = job_numbers(asked, self.facts.timezone, self.at), job_atoms(asked)
         keys = np.zeros(L.N_ENTITIES, np.uint64)
         entity_keys(numbers, atoms, keys)
-        nodes = node_keys(job.nodes) if job.nodes and phase == "start" else _NO_NODES
         flight = saved.flight_of(self._store, self.cluster, job.job_id, job.submit)
-        if flight is None and phase == "start":
-            raise StoreError(f"job {job.job_id} is not in flight: it can be asked about as at submit only")
-        state = saved.load_entities(self._store, self.cluster, keys, nodes, flight)
-        if flight is not None and phase == "submit":
-            withdrawn(state, 0)
+        if flight is None:
+            phase = "submit"  # it has just ended, or its submit was never seen
+        nodes = node_keys(job.nodes) if job.nodes and phase == "start" else _NO_NODES
+        state = saved.load_entities(self._store, self.cluster, keys, nodes, flight, self._weights)
+        if flight is not None:
+            waited = _waiting_again(state, self.at)
+            if phase == "submit":
+                withdrawn(state, 0)
+            else:
+                state.flight[0, L.FL_SUBMIT] = self.at - waited
         saved.load_weights(self._store, self.cluster, state, keys, numbers, self.at)
         kind = SUBMIT if phase == "submit" else START
         out = np.full((1, L.N_FEATURES), np.nan)
@@ -87,14 +99,27 @@ class Present:
         return row
 
 
+def _waiting_again(state: State, at: int) -> float:
+    """A job in flight, at place 0, as one that waits; how long it has waited. Its run is no wait."""
+    submit, start = state.flight[0, [L.FL_SUBMIT, L.FL_START]]
+    if np.isnan(start):
+        return float(at - submit)
+    not_started(state, 0)
+    return float(start - submit)
+
+
 def is_current(store: Store, cluster: str, policy: Policy) -> bool:
     """Whether the saved state knows all that the store does."""
-    try:
-        saved.check_meta(store, cluster, policy)
-    except StoreError:
-        return False
-    mark = saved.read_mark(store, cluster)
+    mark = saved.fitting_mark(store, cluster, policy)
     return mark is not None and mark.revision == store.revision(cluster=cluster)
+
+
+def is_kept_up(store: Store, cluster: str, policy: Policy, at: int) -> bool:
+    """Whether the saved state knows all that the store does, or will soon: a collector sees to it."""
+    mark = saved.fitting_mark(store, cluster, policy)
+    if mark is not None and mark.kept is not None and at - mark.kept <= KEPT_UP:
+        return True
+    return is_current(store, cluster, policy)
 
 
 def bring_up_to_date(store: Store, cluster: str, policy: Policy) -> None:
@@ -104,4 +129,4 @@ def bring_up_to_date(store: Store, cluster: str, policy: Policy) -> None:
     revision = store.revision(cluster=cluster)  # before the walk: what comes meanwhile is not marked as known
     state = OnlineFeatures.from_history(store, cluster, policy)
     with store.writing() as writer:
-        state.save(writer, revision)
+        state.save(writer, saved.Mark(revision, state.at))

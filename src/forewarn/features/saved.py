@@ -26,10 +26,11 @@ from forewarn.features.kernel.state import (
 )
 from forewarn.features.keys import text_hash
 from forewarn.job.outcomes import Policy
-from forewarn.store.base import Store, Writer
+from forewarn.store.base import ClusterFacts, Store, Writer
 
-ENTITY, RING, WEIGHT, FLIGHT, CLUSTER, META = "entity", "ring", "weight", "flight", "cluster", "meta"
-_SPACES = (ENTITY, RING, WEIGHT, FLIGHT, CLUSTER, META)
+ENTITY, RING, WEIGHT, FLIGHT, LANDED = "entity", "ring", "weight", "flight", "landed"
+CLUSTER, META = "cluster", "meta"
+_SPACES = (ENTITY, RING, WEIGHT, FLIGHT, LANDED, CLUSTER, META)
 _MARK = 1  # beside META's row 0, which says what the state depends on
 _RING_SHAPE = (L.RING_JOBS, L.N_RING)
 _NOBODY = np.zeros(0, np.uint64)
@@ -46,16 +47,19 @@ def _signed(key: int) -> int:
     return key - (1 << 64) if key >= 1 << 63 else key
 
 
-def _meta(policy: Policy) -> bytes:
-    """What saved state depends on: another layout or policy makes it worthless."""
+def _meta(policy: Policy, facts: ClusterFacts) -> bytes:
+    """What saved state depends on: another layout, policy or reading of fields makes it worthless."""
     layout = (L.ENTITIES, L.STATE, L.CLUSTER, L.RING, L.RING_JOBS, L.FLIGHT, L.KEYS, L.WEIGHT, L.WEIGHT_SLOTS)
     digest = hashlib.sha256(repr(layout).encode()).hexdigest()[:16]
-    return json.dumps({"layout": digest, "policy": policy.name}).encode()
+    read = json.dumps([facts.timezone, dict(facts.fields)], sort_keys=True)
+    facts_digest = hashlib.sha256(read.encode()).hexdigest()[:16]
+    return json.dumps({"layout": digest, "policy": policy.name, "facts": facts_digest}).encode()
 
 
 def check_meta(store: Store, cluster: str, policy: Policy) -> None:
-    """Raise a `StoreError` unless the saved state is of this layout and policy."""
-    if store.get_state(cluster, META, [0]).get(0) != _meta(policy):
+    """Raise a `StoreError` unless the saved state is of this layout and policy and the cluster's facts."""
+    facts = store.clusters().get(cluster, ClusterFacts())
+    if store.get_state(cluster, META, [0]).get(0) != _meta(policy, facts):
         raise StoreError(
             f"no online state of cluster {cluster!r} for policy {policy.name!r} and this version: "
             "it has to be made from history"
@@ -68,12 +72,22 @@ class Mark:
 
     revision: int  # of the store's jobs, all of which it knows
     at: int  # Unix seconds: what became known until then
+    kept: int | None = None  # when a collector last saw to it; None where somebody made it for once
 
 
 def read_mark(store: Store, cluster: str) -> Mark | None:
     """How far the saved state has come; None where there is none."""
     found = store.get_state(cluster, META, [_MARK]).get(_MARK)
     return Mark(**json.loads(found)) if found else None
+
+
+def fitting_mark(store: Store, cluster: str, policy: Policy) -> Mark | None:
+    """The same; None too where what is saved is of another layout or policy."""
+    try:
+        check_meta(store, cluster, policy)
+    except StoreError:
+        return None
+    return read_mark(store, cluster)
 
 
 def save_mark(writer: Writer, cluster: str, mark: Mark) -> None:
@@ -85,21 +99,28 @@ def save_changes(
     writer: Writer,
     cluster: str,
     policy: Policy,
+    facts: ClusterFacts,
     state: State,
     *,
     flying: Mapping[int, int],
-    landed: Iterable[int],
+    landed: Mapping[int, int],
+    forgotten: Iterable[int],
     learned: Iterable[int],
 ) -> None:
-    """Write what changed: entities by their mark, jobs in flight, jobs that landed, slots that learned."""
+    """Write what changed: entities by their mark, jobs in flight, jobs that landed, slots that learned.
+
+    `landed` says when, `forgotten` which of those that did so earlier are so old that nobody asks.
+    """
     rows = np.flatnonzero(state.entity[: state.used[USED_ROWS], L.S_DIRTY])
     writer.put_state(cluster, ENTITY, _entities(state, rows))
     writer.put_state(cluster, RING, _rings(state, rows))
     writer.put_state(cluster, WEIGHT, ((slot, state.weight[slot].tobytes()) for slot in learned))
     writer.put_state(cluster, FLIGHT, ((key, _flight(state, place)) for key, place in flying.items()))
     writer.drop_state(cluster, FLIGHT, landed)
+    writer.put_state(cluster, LANDED, ((key, known.to_bytes(8)) for key, known in landed.items()))
+    writer.drop_state(cluster, LANDED, forgotten)
     writer.put_state(cluster, CLUSTER, [(0, state.cluster.tobytes())])
-    writer.put_state(cluster, META, [(0, _meta(policy))])
+    writer.put_state(cluster, META, [(0, _meta(policy, facts))])
     state.entity[rows, L.S_DIRTY] = 0.0
 
 
@@ -146,14 +167,24 @@ def load_all(store: Store, cluster: str) -> tuple[State, dict[int, int]]:
     return state, places
 
 
-def load_entities(store: Store, cluster: str, keys: Hashes, nodes: Hashes, flight: bytes | None) -> State:
-    """A state that holds some entities, the user's ring, some nodes, and one job in flight, at place 0."""
+def load_landed(store: Store, cluster: str) -> dict[int, int]:
+    """The jobs that landed of late, and when."""
+    return {key: int.from_bytes(known) for key, known in store.all_state(cluster, LANDED)}
+
+
+def load_entities(
+    store: Store, cluster: str, keys: Hashes, nodes: Hashes, flight: bytes | None, weight: Floats
+) -> State:
+    """A state that holds some entities, the user's ring, some nodes, and one job in flight, at place 0.
+
+    `weight` is a table to put weights into: to make one, most of it never touched, costs more than all else.
+    """
     # What a job in flight asked for at its submit may have changed since, and its entities with it.
     then = np.frombuffer(flight[:_KEY_BYTES], np.uint64) if flight else _NOBODY
     wanted = list({_signed(int(key)) for key in (*keys, *nodes, *then) if key})
     entities = store.get_state(cluster, ENTITY, wanted)
     rings = store.get_state(cluster, RING, [_signed(int(keys[L.E_USER]))])
-    state = with_room(new_state(), rows=len(wanted) + L.N_ENTITIES, rings=1, flights=1)
+    state = with_room(new_state(weight), rows=len(wanted) + L.N_ENTITIES, rings=1, flights=1)
     _put_entities(state, entities, rings)
     state.cluster[:] = cluster_state(store, cluster)
     if flight is not None:
@@ -163,13 +194,17 @@ def load_entities(store: Store, cluster: str, keys: Hashes, nodes: Hashes, fligh
 
 
 def load_weights(store: Store, cluster: str, state: State, keys: Hashes, numbers: Floats, at: int) -> None:
-    """Put the regression's weights into a state that one job's features at a moment need."""
+    """Put the regression's weights into a state that one job's features at a moment need.
+
+    Its table may hold what another job needed: of this one's slots, those that nobody learned are cleared.
+    """
     rows, slots = np.zeros(L.N_ENTITIES, np.int64), np.zeros(L.N_KEYS, np.int32)
     rows_of(state, keys, rows)
     regression_slots(state, float(at), numbers, keys, rows, slots)
     wanted = {
         int(slot) for slot in (*slots, *state.flight_slot[0])
     }  # at a start some are those of the submit
+    state.weight[sorted(wanted)] = 0.0
     for slot, values in store.get_state(cluster, WEIGHT, sorted(wanted)).items():
         state.weight[slot] = np.frombuffer(values)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -38,18 +37,19 @@ REVIEW = 3600  # seconds between looks for fields that give the outcome away, wh
 LONGEST_WAIT = 300  # seconds between rounds in which nothing answers
 
 
-# What the watch is told of a job that was seen; the rest is in the store.
-SEEN_OF_JOBS = (
-    *("job_id", "submit", "start", "outcome"),
-    *("raw_id", "array_job_id", "array_task_id", "array_tasks"),
-)
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What was said of live jobs, and of which something kept it from being said."""
+
+    assessments: Sequence[Assessment] = ()
+    troubles: Sequence[str] = ()
 
 
 class Watch(Protocol):
     """Who assesses live jobs (`operate/watch.py`), which needs the learners."""
 
-    def after(self, seen: pl.DataFrame, at: int) -> Sequence[Assessment]:
-        """What is said after a round in which these jobs were seen."""
+    def after(self, at: int) -> Said:
+        """What is said after a round, of what is new in the store."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,7 +111,6 @@ class Collector:
     ) -> None:
         self._whose = whose
         self._store, self._scheduler, self._watch = store, scheduler, watch
-        self._seen: list[pl.DataFrame] = []  # jobs of this round, for the watch
         self._since, self._timezone, self._most_jobs = since, timezone, most_jobs
         self._clock = clock or Clock()
         self._surroundings_at: float | None = None
@@ -143,8 +142,13 @@ class Collector:
             nothing = "history" in done.troubles and "live jobs" in done.troubles
             failed, worked = (failed + 1, worked) if nothing else (0, True)
             if self._is_due(self._review_at, REVIEW) and not done.behind:
-                with suppress(StoreBusyError):  # then with the next round
+                try:
                     self._review()
+                except StoreBusyError:
+                    pass  # then with the next round
+                except Exception as error:
+                    done.troubles["review"] = _words(error)
+                    self._review_at = self._clock.monotonic()
             yield done
             if done.behind:
                 self._clock.sleep(done.seconds)
@@ -176,20 +180,20 @@ class Collector:
         return done, errors
 
     def _look_at(self, done: Round) -> None:
-        """Have the live jobs assessed of which this round tells something."""
-        seen, self._seen = self._seen, []
-        if self._watch is None or done.behind or not seen:
+        """Have the live jobs assessed of which something is new; not in the midst of a long history."""
+        if self._watch is None or done.behind:
             return
         try:
-            said = self._watch.after(pl.concat(seen), int(self._clock.now()))
-        except StoreBusyError as error:
-            done.troubles["assessments"] = str(error)
+            said = self._watch.after(int(self._clock.now()))
         except Exception as error:
             # Whatever is wrong with a model or a record must not keep the history from being collected.
-            done.troubles["assessments"] = f"{type(error).__name__}: {error}"
-        else:
-            done.assessed = len(said)
-            done.warned = sum(bool(assessment.failure and assessment.failure.warns) for assessment in said)
+            done.troubles["assessments"] = _words(error)
+            return
+        done.assessed = len(said.assessments)
+        done.warned = sum(bool(one.failure and one.failure.warns) for one in said.assessments)
+        if said.troubles:
+            more = f" (and {len(said.troubles) - 1} more)" if len(said.troubles) > 1 else ""
+            done.troubles["assessments"] = said.troubles[0] + more
 
     def _is_due(self, last: float | None, every: float) -> bool:
         return last is None or self._clock.monotonic() - last >= every
@@ -271,8 +275,6 @@ class Collector:
 
     def _keep(self, done: Round, batches: Iterable[Batch], cursors: dict[str, str] | None = None) -> None:
         read = list(batches)
-        if self._watch is not None:
-            self._seen += [batch.frame.select(SEEN_OF_JOBS) for batch in read if batch.kind == "job"]
         kept = keep(self._store, read, timezone=self._timezone, cursors=cursors)
         done.add(kept)
         bad = [row for batch in read for row in batch.bad]
@@ -290,6 +292,10 @@ class Collector:
             with self._store.writing() as writer:
                 keep_health(writer, cluster, health, at)
             self._ended, self._review_at = False, self._clock.monotonic()
+
+
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, StoreBusyError) else f"{type(error).__name__}: {error}"
 
 
 def _ended(batch: Batch) -> Batch:

@@ -23,7 +23,7 @@ from forewarn.assess.champions import Champions
 from forewarn.compiled import is_interpreted
 from forewarn.config import Config
 from forewarn.errors import SchedulerError, StoreError, UnfitFileSystemError, UsageError
-from forewarn.features.present import Present, bring_up_to_date, is_current
+from forewarn.features.present import Present, bring_up_to_date, is_kept_up
 from forewarn.features.saved import check_meta
 from forewarn.job.outcomes import POLICIES, Policy
 from forewarn.learn.archive import is_archive, unpack
@@ -51,7 +51,7 @@ def knowledge(config: Config, *, cluster: str | None, user: str, at: int) -> Ite
         name = _cluster(store, cluster or config.cluster)
         champions = Champions(name, Serving(config.home / "models"), bundles)
         policy = policy_of(champions)
-        if not is_current(store, name, policy):
+        if not is_kept_up(store, name, policy, at):
             _bring_up_to_date(config, name, policy)
         yield store, Assessor(store, Present(store, name, at, policy), champions)
 

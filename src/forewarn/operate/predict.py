@@ -1,6 +1,7 @@
 """Predictions on demand: jobs that wait or run are fetched, kept, and assessed as of this moment.
 
-What is knowable of a job is read from the online state, which is brought up to date first. A job that the
+What is knowable of a job is read from the online state, which is brought up to date first where no collector
+sees to that. A job that the
 scheduler has and the store had not is kept before it is asked about, so that its own record is the one
 assessed. What was said is kept too: later it is held against what came true.
 """
@@ -17,7 +18,7 @@ from forewarn.assess.assessment import Assessment, Route, Verdict
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import FEATURE_SETS, Champions
 from forewarn.errors import RefusedError
-from forewarn.features.present import Present, bring_up_to_date
+from forewarn.features.present import Present, bring_up_to_date, is_kept_up
 from forewarn.job.arrays import split_arrays
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import POLICIES, Policy
@@ -134,10 +135,11 @@ def _about(
 
 
 def assessor_of(store: Store, serving: Serving, cluster: str, at: int) -> Assessor:
-    """An assessor of a cluster, whose online state knows all that the store does."""
+    """An assessor of a cluster, whose online state knows all that the store does, or will soon."""
     champions = Champions(cluster, serving)
     policy = policy_of(champions)
-    bring_up_to_date(store, cluster, policy)
+    if not is_kept_up(store, cluster, policy, at):
+        bring_up_to_date(store, cluster, policy)
     return Assessor(store, Present(store, cluster, at, policy), champions)
 
 

@@ -1,13 +1,15 @@
-"""The online state kept up to date by the one who writes it: what was seen becomes events, in their order.
+"""The online state kept up to date by the collector: what is new in the store becomes events, in their order.
 
-A round of the collector brings a few sightings: those are walked one by one. A history that is read for the
-first time, or after a gap, lies before what the state knows: then it is made anew from the store.
+The store itself says what is new since what the state knows, whoever wrote it and whenever: in this round, in
+earlier ones, before a restart, or another process. A few jobs are walked one by one. Many of them, or ones
+that lie long before what the state knows, make it a walk over the whole history.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from heapq import nsmallest
 
 import numpy as np
 import polars as pl
@@ -15,16 +17,18 @@ import polars as pl
 from forewarn.errors import StoreError
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.online import OnlineFeatures
-from forewarn.features.present import is_current
-from forewarn.features.saved import job_key
-from forewarn.job.arrays import split_arrays
+from forewarn.features.saved import Mark, fitting_mark, job_key
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import Policy
 from forewarn.job.record import Job
 from forewarn.store.base import KNOWN_AT, Store
 
 LATE = 3600  # seconds by which a job that ended unseen may lie before what the state knows
-MANY = 2000  # events from which a walk over the whole history is the quicker and the exact way
+MANY = (
+    2000  # changed jobs, or a twentieth of all, from which a walk over the whole history is the quicker way
+)
+LONGEST = 60 * 86400  # seconds since its submit after which a job of which nothing is heard is no longer live
+SPEAKERS = 3  # of the jobs that wait with one request: the newest, for the others
 Key = tuple[str, int]  # job id, submit
 
 
@@ -35,161 +39,202 @@ class Happened:
     submitted: list[Key] = field(default_factory=list)
     started: list[Key] = field(default_factory=list)
     ended: list[Key] = field(default_factory=list)
-    related: set[Key] = field(default_factory=set)  # that wait, and whose like has ended
-    anew: bool = False  # the state was made from history: nothing is known of what happened
+    related: list[Key] = field(default_factory=list)  # that wait, and whose like has ended
+    anew: bool = False  # what happened is not known: all that is live counts as submitted
 
 
 class Upkeep:
     """The online state of one cluster, for its one writer."""
 
     def __init__(self, store: Store, cluster: str, policy: Policy) -> None:
-        self._store, self._cluster, self._policy = store, cluster, policy
+        self._store, self._cluster, self.policy = store, cluster, policy
         self._state: OnlineFeatures | None = None
-        self._live: dict[int, Key] = {}  # those in flight, by their key in the state
-        self._told: set[int] = set()  # those that have ended of late: accounting tells of them again
+        self._mark: Mark | None = None  # of what was saved last
+        self._live: dict[int, Key] = {}  # those in flight, by their number in the state
+        self._waiting: dict[int, set[int]] = {}  # user and request to the numbers of those that wait
+        self._held: dict[Key, int] = {}  # outcomes that count as known only later
 
     @property
-    def live(self) -> Iterable[Key]:
-        """The jobs in flight."""
-        return self._live.values()
+    def waiting(self) -> list[Key]:
+        """The jobs that wait."""
+        return [self._live[number] for some in self._waiting.values() for number in some]
 
-    def after(self, seen: pl.DataFrame) -> Happened:
-        """Walk what a round tells of jobs, all that were seen in it, and save the state.
+    def after(self, at: int) -> Happened:
+        """Walk what is new in the store, and save the state."""
+        try:
+            return self._after(at)
+        except BaseException:
+            self._state = None  # walked in part, or not saved though it believes so: what is saved is whole
+            raise
 
-        Those in which nothing is new cost next to nothing.
-        """
-        if self._state is None and is_current(self._store, self._cluster, self._policy):
+    def _after(self, at: int) -> Happened:
+        if self._state is None or fitting_mark(self._store, self._cluster, self.policy) != self._mark:
             self._load()
-        jobs = list(self._current(self._news(seen))) if self._state is not None else []
-        if self._state is None or len(jobs) > MANY or any(self._is_old(job, at) for job, at in jobs):
-            return self._anew()
-        happened = Happened()
-        events = sorted(self._events(jobs), key=lambda event: event[:2])
-        for moment, kind, _, job in events:
-            self._walk(happened, moment, kind, job)
-        self._save()
-        happened.submitted = [key for key in happened.submitted if key not in set(happened.ended)]
-        happened.related -= {*happened.ended, *happened.started}
+        if self._state is None or self._mark is None:
+            return self._anew(at)
+        is_ours = self._mark.kept is not None
+        changed, revision = self._store.changes(cluster=self._cluster, since=self._mark.revision)
+        if changed.height > max(MANY, self._store.count(cluster=self._cluster) // 20):
+            return self._anew(at)
+        jobs = list(self._current(changed, at))
+        if any(self._is_old(job, known_at) for job, known_at in jobs):
+            return self._anew(at)
+        happened = self._walk_all(jobs, at)
+        self._save(revision, at)
+        if not is_ours:
+            happened.submitted, happened.anew = list(self._live.values()), True
         return happened
 
+    # --- where the state comes from, and goes ----------------------------------------------------------
+
     def _load(self) -> None:
+        """What was saved, by this one before or by another; nothing where that does not fit."""
+        self._state, self._mark = None, fitting_mark(self._store, self._cluster, self.policy)
         try:
-            self._state = OnlineFeatures.load(self._store, self._cluster, self._policy)
+            state = OnlineFeatures.load(self._store, self._cluster, self.policy)
         except StoreError:
             return
-        self._name_live()
+        if fitting_mark(self._store, self._cluster, self.policy) == self._mark:  # nobody wrote meanwhile
+            self._take(state)
 
-    def _anew(self) -> Happened:
+    def _anew(self, at: int) -> Happened:
         revision = self._store.revision(cluster=self._cluster)
-        self._state = OnlineFeatures.from_history(self._store, self._cluster, self._policy)
-        self._name_live()
+        state = OnlineFeatures.from_history(self._store, self._cluster, self.policy, until=at)
+        self._take(state)
+        self._mark = Mark(revision, state.at, kept=at)
         with self._store.writing() as writer:
-            self._state.save(writer, revision)
+            state.save(writer, self._mark)
         return Happened(submitted=list(self._live.values()), anew=True)
 
-    def _name_live(self) -> None:
-        """The state knows jobs by a hash: what those are called is in the store."""
+    def _save(self, revision: int, at: int) -> None:
         assert self._state is not None
-        waiting = pl.col("outcome").is_null()
+        mark = Mark(revision, self._state.at, kept=at)
+        with self._store.writing() as writer:
+            # Nobody else writes now. Whoever made the state anew meanwhile did so as a whole.
+            if fitting_mark(self._store, self._cluster, self.policy) == self._mark:
+                self._state.save(writer, mark)
+                self._mark = mark
+            else:
+                self._state = None
+
+    def _take(self, state: OnlineFeatures) -> None:
+        """The state knows jobs by a number: what those are called is in the store."""
+        self._state, self._waiting = state, {}
         frames = self._store.scan(
-            cluster=self._cluster, columns=["job_id", "submit", "outcome"], where=waiting
-        )
-        keys = ((job_id, submit) for frame in frames for job_id, submit, _ in frame.iter_rows())
-        named = {job_key(*key): key for key in keys}
-        self._live = {known: named[known] for known in self._state.places if known in named}
-        late = self._store.scan(
             cluster=self._cluster,
+            since=state.at - LONGEST,
             columns=["job_id", "submit", KNOWN_AT],
-            where=pl.col(KNOWN_AT) >= self._state.at - 2 * LATE,
+            where=pl.col("outcome").is_null() | (pl.col(KNOWN_AT) >= state.at - LATE),
         )
-        self._told = {job_key(job_id, submit) for frame in late for job_id, submit, _ in frame.iter_rows()}
+        self._live, self._held = {}, {}
+        for job_id, submit, known_at in (row for frame in frames for row in frame.iter_rows()):
+            if (number := job_key(job_id, submit)) in state.places:
+                self._live[number] = job_id, submit
+                if known_at is not None:
+                    self._held[job_id, submit] = known_at
+        for number in self._live:
+            if np.isnan(state.state.flight[state.places[number], L.FL_START]):
+                self._waiting.setdefault(self._request(number), set()).add(number)
 
-    def _news(self, seen: pl.DataFrame) -> pl.DataFrame:
-        """Those in flight of which the state knows less, and those that it does not know."""
-        assert self._state is not None
-        places, flight = self._state.places, self._state.state.flight
+    # --- what is new -----------------------------------------------------------------------------------
 
-        def is_new(job_id: str, submit: int, start: int | None, outcome: str | None) -> bool:
-            place = places.get(job_key(job_id, submit))
-            if place is None or outcome is not None:
-                return True
-            return start is not None and bool(np.isnan(flight[place, L.FL_START]))
-
-        tasks = split_arrays(seen).select("job_id", "submit", "start", "outcome")
-        return tasks.filter(pl.Series([is_new(*row) for row in tasks.iter_rows()], dtype=pl.Boolean))
-
-    def _current(self, seen: pl.DataFrame) -> Iterable[tuple[Job, int | None]]:
-        """The jobs as the store has them now, with when their outcome became known."""
-        if seen.is_empty():
+    def _current(self, changed: pl.DataFrame, at: int) -> Iterable[tuple[Job, int | None]]:
+        """The jobs that changed as the store has them now, with when their outcome became known."""
+        due = [key for key, known_at in self._held.items() if known_at <= at]
+        wanted = {*changed.select("job_id", "submit").iter_rows(), *due}
+        if not wanted:
             return
-        wanted = seen.select("job_id", "submit").unique()
         frames = self._store.scan(
             cluster=self._cluster,
-            since=wanted.select(pl.col("submit").min()).item(),
-            job_ids=wanted["job_id"].to_list(),
+            since=min(submit for _, submit in wanted),
+            job_ids=[job_id for job_id, _ in wanted],
         )
         for frame in frames:
-            some = frame.join(wanted, on=["job_id", "submit"], how="semi", maintain_order="left")
-            yield from zip(to_records(some, Job), some[KNOWN_AT], strict=True)
+            for job, known_at in zip(to_records(frame, Job), frame[KNOWN_AT], strict=True):
+                if (job.job_id, job.submit) in wanted:
+                    yield job, known_at
 
     def _is_old(self, job: Job, known_at: int | None) -> bool:
         """Whether it ended unseen so long ago that its outcome comes out of order."""
         assert self._state is not None
         number = job_key(job.job_id, job.submit)
-        unseen = number not in self._state.places and number not in self._told
+        unseen = number not in self._state.places and number not in self._state.landed
         return known_at is not None and unseen and known_at < self._state.at - LATE
 
-    def _events(self, jobs: list[tuple[Job, int | None]]) -> Iterable[tuple[int, int, str, Job]]:
+    def _events(self, job: Job, known_at: int | None, at: int) -> Iterable[tuple[int, int, Job]]:
         """Moment, kind (0 submit, 1 start, 2 known) and job of what the state does not know yet."""
         assert self._state is not None
-        for job, known_at in jobs:
-            number = job_key(job.job_id, job.submit)
-            place = self._state.places.get(number)
-            if place is None and number in self._told:
-                continue  # told again, in more detail
-            if place is None:
-                yield job.submit, 0, job.job_id, job
-            begun = place is not None and not np.isnan(self._state.state.flight[place, L.FL_START])
-            if job.start is not None and not begun:
-                yield max(job.start, job.submit), 1, job.job_id, job
-            if known_at is not None:
-                yield max(known_at, job.start or 0, job.submit), 2, job.job_id, job
+        number = job_key(job.job_id, job.submit)
+        place = self._state.places.get(number)
+        if place is None and number in self._state.landed:
+            return  # told again, in more detail
+        if place is None:
+            yield job.submit, 0, job
+        begun = place is not None and not np.isnan(self._state.state.flight[place, L.FL_START])
+        if job.start is not None and not begun:
+            yield max(job.start, job.submit), 1, job
+        self._held.pop((job.job_id, job.submit), None)
+        if known_at is not None and known_at > at:
+            self._held[job.job_id, job.submit] = known_at
+        elif known_at is not None:
+            yield max(known_at, job.start or 0, job.submit), 2, job
 
-    def _walk(self, happened: Happened, moment: int, kind: int, job: Job) -> None:
+    # --- what is walked --------------------------------------------------------------------------------
+
+    def _walk_all(self, jobs: list[tuple[Job, int | None]], at: int) -> Happened:
+        happened, requests = Happened(), set[int]()
+        events = [event for job, known_at in jobs for event in self._events(job, known_at, at)]
+        for moment, kind, job in sorted(events, key=_order):
+            request = self._walk(happened, moment, kind, job)
+            if kind == 2:
+                requests.add(request)
+        ended = set(happened.ended)
+        happened.submitted = [key for key in happened.submitted if key not in ended]
+        for request in requests:
+            like_it = (self._live[number] for number in self._waiting.get(request, ()))
+            happened.related += nsmallest(SPEAKERS, like_it, key=newest_first)
+        return happened
+
+    def _walk(self, happened: Happened, moment: int, kind: int, job: Job) -> int:
+        """One event; whose and what request it was of."""
         assert self._state is not None
         key, number = (job.job_id, job.submit), job_key(job.job_id, job.submit)
         if kind == 0:
             self._state.submit(job)
             self._live[number] = key
             happened.submitted.append(key)
-        elif kind == 1:
+        request = self._request(number)
+        if kind == 0:
+            self._waiting.setdefault(request, set()).add(number)
+        else:
+            self._waits_no_longer(request, number)
+        if kind == 1:
             self._state.start(job)
             happened.started.append(key)
-        else:
-            happened.related |= self._alike(number)
+        elif kind == 2:
             self._state.ended(job, moment)
             self._live.pop(number, None)
-            self._told.add(number)
             happened.ended.append(key)
+        return request
 
-    def _alike(self, number: int) -> set[Key]:
-        """Jobs that wait, of the same user with the same request."""
-        assert self._state is not None
-        st, places = self._state.state, self._state.places
-        if number not in places:
-            return set()
-        request = st.flight_key[places[number], L.E_USER_REQUEST]
-        return {
-            self._live[other]
-            for other, place in places.items()
-            if other != number
-            and other in self._live
-            and st.flight_key[place, L.E_USER_REQUEST] == request
-            and np.isnan(st.flight[place, L.FL_START])
-        }
+    def _waits_no_longer(self, request: int, number: int) -> None:
+        same = self._waiting.get(request, set())
+        same.discard(number)
+        if not same:
+            self._waiting.pop(request, None)
 
-    def _save(self) -> None:
+    def _request(self, number: int) -> int:
         assert self._state is not None
-        revision = self._store.revision(cluster=self._cluster)
-        with self._store.writing() as writer:
-            self._state.save(writer, revision)
+        return int(self._state.state.flight_key[self._state.places[number], L.E_USER_REQUEST])
+
+
+def newest_first(key: Key) -> tuple[int, int, str]:
+    """An order of jobs: the last submitted first, of an array its first task."""
+    job_id, submit = key
+    return -submit, len(job_id), job_id
+
+
+def _order(event: tuple[int, int, Job]) -> tuple[int, int, int, int, str]:
+    """As the batch walks them (`features/batch.py`)."""
+    moment, kind, job = event
+    return moment, kind, job.submit, len(job.job_id), job.job_id

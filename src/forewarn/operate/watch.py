@@ -1,30 +1,33 @@
 """Live jobs assessed as they come, and again whenever what is known of them has changed.
 
 Most of what is not known at a job's submit is the fate of jobs that are still in flight. So a job is assessed
-when it is first seen, when a job of the same user with the same request ends while it waits, when failures
-burst over the whole cluster, and at its start. Of an array that waits, one task speaks for all.
+when it is first seen, when a job of the same user with the same request ends while it waits (the newest speak
+for the others), when failures burst over the whole cluster, and at its start. Of an array that waits, one
+task speaks for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import polars as pl
 
 from forewarn.assess.assessment import Assessment
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
+from forewarn.assess.similar import NO_FAILURE
 from forewarn.features.present import Present
 from forewarn.job.columns import to_records
 from forewarn.job.record import Job
 from forewarn.learn.serving import Serving
+from forewarn.operate.collect import Said
 from forewarn.operate.predict import keep_predictions, policy_of
-from forewarn.operate.upkeep import Happened, Key, Upkeep
+from forewarn.operate.upkeep import Happened, Key, Upkeep, newest_first
 from forewarn.store.base import Store
 
-MOST = 1000  # assessments a round; the newest jobs first
+MOST = 1000  # assessments a round: what started first, then what is new, then what is known better
 BURST_JOBS, BURST_USERS, BURST_SECONDS = 5, 3, 60  # failures of so many users within so short a time
-_NO_FAILURES = ("completed", "cancelled", "preempted", "unknown")
+REMEMBERED = 7 * 86400  # seconds for which an assessment is not made again only because nobody knows of it
 
 
 class Watch:
@@ -33,34 +36,47 @@ class Watch:
     def __init__(self, store: Store, serving: Serving, cluster: str) -> None:
         self._store, self._cluster = store, cluster
         self._champions = Champions(cluster, serving)
-        self._policy = policy_of(self._champions)
-        self._upkeep = Upkeep(store, cluster, self._policy)
+        self._upkeep: Upkeep | None = None
 
-    def after(self, seen: pl.DataFrame, at: int) -> list[Assessment]:
-        """Bring the online state up to a round's sightings, and assess what they give reason to."""
-        happened = self._upkeep.after(seen)
-        due = self._due(happened)
+    def after(self, at: int) -> Said:
+        """Bring the online state up to what the store has, and assess what that gives reason to."""
+        policy = policy_of(self._champions)  # another model may serve by now
+        if self._upkeep is None or self._upkeep.policy != policy:
+            self._upkeep = Upkeep(self._store, self._cluster, policy)
+        happened = self._upkeep.after(at)
+        due = self._due(happened, self._upkeep.waiting, at)
         if not due:
-            return []
-        assessor = Assessor(
-            self._store, Present(self._store, self._cluster, at, self._policy), self._champions
-        )
-        said = assessor.assess_all(list(self._jobs(due)))
-        keep_predictions(self._store, said)
+            return Said()
+        assessor = Assessor(self._store, Present(self._store, self._cluster, at, policy), self._champions)
+        said = _each(assessor, [job for job in self._jobs(due) if job.outcome is None])
+        keep_predictions(self._store, said.assessments)
         return said
 
-    def _due(self, happened: Happened) -> set[Key]:
-        due = {*happened.submitted, *happened.started, *happened.related}
+    def _due(self, happened: Happened, waiting: Iterable[Key], at: int) -> list[Key]:
+        """Whom to assess, in this order."""
+        submitted = self._never_assessed(happened.submitted, at) if happened.anew else happened.submitted
+        started = sorted(happened.started, key=newest_first)
+        waits = [*sorted(submitted, key=newest_first), *sorted(happened.related, key=newest_first)]
         if self._is_burst(happened):
-            due |= set(self._upkeep.live)
-        return due
+            waits += sorted(waiting, key=newest_first)
+        speakers: dict[Key, Key] = {}
+        for job_id, submit in waits:
+            speakers.setdefault((_array(job_id), submit), (job_id, submit))
+        return list(dict.fromkeys([*started, *speakers.values()]))[:MOST]
+
+    def _never_assessed(self, keys: list[Key], at: int) -> list[Key]:
+        said = self._store.predictions(
+            cluster=self._cluster, since=at - REMEMBERED, columns=["job_id", "submit"]
+        )
+        known = {(_array(job_id), submit) for job_id, submit in said.iter_rows()}
+        return [(job_id, submit) for job_id, submit in keys if (_array(job_id), submit) not in known]
 
     def _is_burst(self, happened: Happened) -> bool:
         """Whether many jobs of several users failed at about the same time: something is broken."""
         if len(happened.ended) < BURST_JOBS:
             return False
         ended = pl.DataFrame(
-            [(job.end, job.user) for job in self._jobs(set(happened.ended), alive=False) if _failed(job)],
+            [(job.end, job.user) for job in self._jobs(happened.ended) if _failed(job)],
             schema={"end": pl.Int64, "user": pl.String},
             orient="row",
         ).drop_nulls()
@@ -71,29 +87,38 @@ class Watch:
         )
         return near.filter((pl.col("jobs") >= BURST_JOBS) & (pl.col("users") >= BURST_USERS)).height > 0
 
-    def _jobs(self, keys: set[Key], *, alive: bool = True) -> Iterable[Job]:
-        """The jobs as the store has them, the newest first; of an array that waits, one."""
-        newest = sorted(keys, key=lambda key: -key[1])
+    def _jobs(self, keys: Collection[Key]) -> list[Job]:
+        """The jobs as the store has them."""
         frames = self._store.scan(
             cluster=self._cluster,
-            since=min(submit for _, submit in newest),
-            job_ids=[job_id for job_id, _ in newest],
+            since=min(submit for _, submit in keys),
+            job_ids=[job_id for job_id, _ in keys],
         )
-        jobs = [job for frame in frames for job in to_records(frame, Job) if (job.job_id, job.submit) in keys]
-        if not alive:
-            return jobs
-        spoken: set[int] = set()
-        kept = []
-        for job in sorted(jobs, key=lambda job: (-job.submit, job.array_task_id or 0)):
-            if job.outcome is not None:
-                continue
-            if job.array_job_id is not None and job.start is None:
-                if job.array_job_id in spoken:
-                    continue
-                spoken.add(job.array_job_id)
-            kept.append(job)
-        return kept[:MOST]
+        wanted = set(keys)
+        return [
+            job for frame in frames for job in to_records(frame, Job) if (job.job_id, job.submit) in wanted
+        ]
+
+
+def _each(assessor: Assessor, jobs: list[Job]) -> Said:
+    """What is said of each; of all but one, where something is wrong with that one."""
+    try:
+        return Said(assessor.assess_all(jobs))
+    except Exception:
+        made: list[Assessment] = []
+        troubles: list[str] = []
+        for job in jobs:
+            try:
+                made += assessor.assess_all([job])
+            except Exception as error:
+                troubles.append(f"job {job.job_id}: {type(error).__name__}: {error}")
+        return Said(made, troubles)
+
+
+def _array(job_id: str) -> str:
+    """The array of a task; any other job is its own."""
+    return job_id.partition("_")[0]
 
 
 def _failed(job: Job) -> bool:
-    return job.outcome is not None and job.outcome not in _NO_FAILURES
+    return job.outcome is not None and job.outcome not in NO_FAILURE

@@ -81,7 +81,10 @@ class Writer(ABC):
 
     @abstractmethod
     def predict(self, frame: pl.DataFrame) -> int:
-        """Keep predictions (columns of `PREDICTION_SCHEMA`); how many were new. Idempotent by their key."""
+        """Keep predictions (columns of `PREDICTION_SCHEMA`); how many were new.
+
+        One whose key is there already takes its place: of the same second, what was said last.
+        """
 
 
 class Store(ABC):
@@ -137,6 +140,10 @@ class Store(ABC):
         """A number that grows whenever observations of the kind are added, and else stays."""
 
     @abstractmethod
+    def changes(self, kind: str = "job", *, cluster: str, since: int) -> tuple[pl.DataFrame, int]:
+        """The keys of the records that were observed anew after a revision, and the revision up to which."""
+
+    @abstractmethod
     def clusters(self) -> dict[str, ClusterFacts]:
         """The clusters that have been described."""
 
@@ -154,9 +161,14 @@ class Store(ABC):
 
     @abstractmethod
     def predictions(
-        self, *, cluster: str | None = None, since: int | None = None, until: int | None = None
+        self,
+        *,
+        cluster: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        columns: Sequence[str] | None = None,
     ) -> pl.DataFrame:
-        """Predictions made in [since, until), in that order."""
+        """Predictions made in [since, until), in that order: all columns, or these."""
 
     @abstractmethod
     def close(self) -> None:

@@ -19,7 +19,7 @@ from forewarn.job.columns import KEYS
 from forewarn.store.base import PREDICTION_KEY, PREDICTION_SCHEMA, ClusterFacts, Store, View
 from forewarn.store.database import connect, told, use_log
 from forewarn.store.filesystem import MOUNTS, refuse_network
-from forewarn.store.scanning import Scan, observations
+from forewarn.store.scanning import Scan, changes, observations
 from forewarn.store.schema import migrate
 from forewarn.store.segments import TIME, check_kind
 from forewarn.store.writer import EmbeddedWriter
@@ -177,6 +177,12 @@ class EmbeddedStore(Store):
         ((newest,),) = self._all(query, (kind, cluster or ""))
         return int(newest)
 
+    def changes(self, kind: str = "job", *, cluster: str, since: int) -> tuple[pl.DataFrame, int]:
+        """The keys of the records that were observed anew after a revision, and the revision up to which."""
+        check_kind(kind)
+        with self._snapshot() as connection:
+            return changes(connection, kind, cluster, since)
+
     def clusters(self) -> dict[str, ClusterFacts]:
         """The clusters that have been described."""
         found = self._all("SELECT name, timezone, fields FROM cluster ORDER BY name")
@@ -198,17 +204,23 @@ class EmbeddedStore(Store):
             yield from connection.execute(f"{_STATE} ORDER BY key", (cluster, space))
 
     def predictions(
-        self, *, cluster: str | None = None, since: int | None = None, until: int | None = None
+        self,
+        *,
+        cluster: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        columns: Sequence[str] | None = None,
     ) -> pl.DataFrame:
-        """Predictions made in [since, until), in that order."""
+        """Predictions made in [since, until), in that order: all columns, or these."""
+        schema = {name: PREDICTION_SCHEMA[name] for name in columns or PREDICTION_SCHEMA}
         found = self._all(
-            f"SELECT {', '.join(PREDICTION_SCHEMA)} FROM prediction"
+            f"SELECT {', '.join(schema)} FROM prediction"
             " WHERE made_at >= coalesce(?, made_at) AND made_at < coalesce(?, made_at + 1)"
             " AND cluster = coalesce(?, cluster)"
             f" ORDER BY made_at, {', '.join(PREDICTION_KEY)}",
             (since, until, cluster),
         )
-        return pl.DataFrame(found, schema=dict(PREDICTION_SCHEMA), orient="row")
+        return pl.DataFrame(found, schema=schema, orient="row")
 
     def close(self) -> None:
         """Let go of files and connections; those of scans under way follow when these end."""

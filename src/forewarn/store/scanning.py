@@ -124,3 +124,15 @@ def observations(connection: sqlite3.Connection, kind: str, key: Mapping[str, An
     ]
     nothing = pl.DataFrame(schema={**SCHEMAS[kind], WRITTEN: pl.Int64()})
     return pl.concat([nothing, *found]).sort("seen_at", WRITTEN).drop(WRITTEN)
+
+
+def changes(connection: sqlite3.Connection, kind: str, cluster: str, since: int) -> tuple[pl.DataFrame, int]:
+    """The keys of records with observations that were written after `since`, and the last one's number."""
+    newer = [s for s in segments.listed(connection, kind, cluster) if s.last_written > since]
+    found = [
+        segments.read(connection, segment, [*KEYS[kind], WRITTEN], pl.col(WRITTEN) > since)
+        for segment in newer
+    ]
+    nothing = pl.DataFrame(schema={name: SCHEMAS[kind][name] for name in KEYS[kind]})
+    keys = pl.concat([nothing, *(frame.select(KEYS[kind]) for frame in found)]).unique(maintain_order=True)
+    return keys, max((segment.last_written for segment in newer), default=since)

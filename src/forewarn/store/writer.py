@@ -160,7 +160,15 @@ class EmbeddedWriter(Writer):
             " ON CONFLICT DO NOTHING",
             frame.select(columns).iter_rows(),
         )
-        return self._connection.total_changes - before
+        new = self._connection.total_changes - before
+        if new < frame.height:
+            said = [name for name in columns if name not in PREDICTION_KEY]
+            self._connection.executemany(
+                f"UPDATE prediction SET {', '.join(f'{name} = ?' for name in said)}"
+                f" WHERE {' AND '.join(f'{name} = ?' for name in PREDICTION_KEY)}",
+                frame.select(*said, *PREDICTION_KEY).iter_rows(),
+            )
+        return new
 
 
 def _overlapping(found: list[Segment], kind: str, batch: pl.DataFrame) -> Iterator[Segment]:

@@ -101,11 +101,13 @@ FLIGHT = (
         "partition",
     ),
     *("online", "user_ended", "user_failed", "number", "risk", "burst_before"),
+    *("queue_wait_before", "partition_wait_before"),  # its start: `not_started`
     *(f"{entity}_before_{place}" for entity in FULL for place in BEFORE),
 )
 (
     FL_SUBMIT, FL_START, FL_CPUS, FL_REQUEST, FL_LOG_CPUS, FL_LOG_LIMIT, FL_LOG_MEMORY, FL_NAME, FL_DIR,
-    FL_PARTITION, FL_ONLINE, FL_USER_ENDED, FL_USER_FAILED, FL_NUMBER, FL_RISK, FL_BURST, FL_BEFORE,
+    FL_PARTITION, FL_ONLINE, FL_USER_ENDED, FL_USER_FAILED, FL_NUMBER, FL_RISK, FL_BURST,
+    FL_QUEUE_WAIT, FL_PARTITION_WAIT, FL_BEFORE,
 ) = range(len(FLIGHT) - len(BEFORE) * len(FULL) + 1)  # fmt: skip
 
 N_BEFORE, N_FULL = len(BEFORE), len(FULL)

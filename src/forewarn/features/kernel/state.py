@@ -39,8 +39,13 @@ class State(NamedTuple):
     flight_free: Ints
 
 
-def new_state() -> State:
-    """A state that remembers nothing."""
+def new_weights() -> Floats:
+    """A regression that has learned nothing."""
+    return np.zeros((L.WEIGHT_SLOTS, len(L.WEIGHT)))
+
+
+def new_state(weight: Floats | None = None) -> State:
+    """A state that remembers nothing, perhaps with a table of weights that is there already."""
     entity = np.zeros((1, L.N_STATE))
     entity[0, [L.S_LAST, L.S_LAST_END, L.S_LAST_FAIL, L.S_LAST_SUBMIT, L.S_NEWEST_START]] = np.nan
     entity[0, [L.S_LAST_RUN_LOG, L.S_LAST_LIMIT_LOG, L.S_LAST_CPUS_LOG]] = np.nan
@@ -53,7 +58,7 @@ def new_state() -> State:
         key=np.zeros(1, np.uint64),
         entity=entity,
         ring=np.full((0, L.RING_JOBS, L.N_RING), np.nan),
-        weight=np.zeros((L.WEIGHT_SLOTS, len(L.WEIGHT))),
+        weight=new_weights() if weight is None else weight,
         cluster=np.zeros(len(L.CLUSTER)),
         flight_key=np.zeros((0, L.N_ENTITIES), np.uint64),
         flight_row=np.zeros((0, L.N_ENTITIES), np.int64),

@@ -7,7 +7,7 @@ import numpy as np
 from forewarn.compiled import entry, inner
 from forewarn.features.kernel import layout as L
 from forewarn.features.kernel.entities import row_of, rows_of
-from forewarn.features.kernel.numbers import mix, short, total_memory
+from forewarn.features.kernel.numbers import mix, rate, short, total_memory
 from forewarn.features.kernel.regression import bias, learn, logit
 from forewarn.features.kernel.state import FREE_FLIGHTS, USED_RINGS, Floats, Hashes, Ints, Slots, State
 
@@ -76,6 +76,7 @@ def submitted(st: State, t: float, x: Floats, a: Hashes, keys: Hashes, rows: Int
     st.cluster[L.C_SUBMITS] += 1.0
     f[L.FL_NUMBER] = st.cluster[L.C_SUBMITS]
     f[L.FL_USER_ENDED] = f[L.FL_USER_FAILED] = f[L.FL_BURST] = np.nan
+    f[L.FL_QUEUE_WAIT] = f[L.FL_PARTITION_WAIT] = np.nan
     for e in range(L.N_FULL):
         for n in range(L.N_BEFORE):
             f[L.FL_BEFORE + e * L.N_BEFORE + n] = st.entity[rows[e], L.BEFORE[n]]
@@ -104,25 +105,23 @@ def submitted(st: State, t: float, x: Floats, a: Hashes, keys: Hashes, rows: Int
 def withdrawn(st: State, place: int) -> None:
     """Think a job in flight away, as if it had not been submitted: nobody competes with oneself.
 
+    One that runs is `not_started` first.
+
     Whether the job before it, of an entity whose newest it is, has ended since is told by the entity's last
-    end.
+    end: a guess, since that may be the end of a still earlier one. To know it, each entity would have to keep
+    the numbers of all its jobs in flight.
     """
     f = st.flight[place]
     rows = np.zeros(L.N_ENTITIES, np.int64)
     rows_of(st, st.flight_key[place], rows)
-    has_started, cpus = not np.isnan(f[L.FL_START]), f[L.FL_CPUS]
+    cpus = f[L.FL_CPUS]
     for e in range(L.N_ENTITIES):
         if rows[e] == 0:
             continue
         s = st.entity[rows[e]]
         s[L.S_IN_FLIGHT] -= 1.0
         s[L.S_FLIGHT_RISK] = s[L.S_FLIGHT_RISK] - f[L.FL_RISK] if s[L.S_IN_FLIGHT] > 0.0 else 0.0
-        if has_started:
-            s[L.S_RUNNING] -= 1.0
-            s[L.S_RUNNING_STARTS] -= f[L.FL_START]
-            s[L.S_RUNNING_CPUS] -= cpus
-        else:
-            s[L.S_PENDING_CPUS] -= cpus
+        s[L.S_PENDING_CPUS] -= cpus
         if e < L.N_FULL and s[L.S_NEWEST] == f[L.FL_NUMBER]:
             for n in range(L.N_BEFORE):
                 s[L.BEFORE[n]] = f[L.FL_BEFORE + e * L.N_BEFORE + n]
@@ -131,13 +130,45 @@ def withdrawn(st: State, place: int) -> None:
             if e == L.E_USER:
                 s[L.S_BURST] = f[L.FL_BURST]
     c = st.cluster
-    if has_started:
-        c[L.C_RUNNING] -= 1.0
-        c[L.C_RUNNING_CPUS] -= cpus
-    else:
-        c[L.C_PENDING] -= 1.0
-        c[L.C_PENDING_CPUS] -= cpus
+    c[L.C_PENDING] -= 1.0
+    c[L.C_PENDING_CPUS] -= cpus
     c[L.C_SUBMITS_10M] = max(0.0, c[L.C_SUBMITS_10M] - np.exp2((f[L.FL_SUBMIT] - c[L.C_AT]) / 600.0))
+
+
+@entry
+def not_started(st: State, place: int) -> None:
+    """Think the start of a job in flight away: it waits again, as a model saw jobs at their start.
+
+    How long others have waited is set to what it was just before; what started after it is not in that.
+    """
+    f = st.flight[place]
+    rows = np.zeros(L.N_ENTITIES, np.int64)
+    rows_of(st, st.flight_key[place], rows)
+    cpus = f[L.FL_CPUS]
+    for e in range(L.N_ENTITIES):
+        if rows[e] > 0:
+            s = st.entity[rows[e]]
+            s[L.S_RUNNING] -= 1.0
+            s[L.S_RUNNING_STARTS] -= f[L.FL_START]
+            if s[L.S_NEWEST] == f[L.FL_NUMBER]:
+                s[L.S_STAGE] = L.PENDING
+            s[L.S_PENDING_CPUS] += cpus
+            s[L.S_RUNNING_CPUS] -= cpus
+    if rows[L.E_PARTITION] > 0:
+        _set_wait(st.entity[rows[L.E_PARTITION]], L.S_WAIT_LOG, L.S_WAIT_WEIGHT, f[L.FL_PARTITION_WAIT])
+    c = st.cluster
+    _set_wait(c, L.C_WAIT_LOG, L.C_WAIT_WEIGHT, f[L.FL_QUEUE_WAIT])
+    c[L.C_PENDING] += 1.0
+    c[L.C_RUNNING] -= 1.0
+    c[L.C_PENDING_CPUS] += cpus
+    c[L.C_RUNNING_CPUS] -= cpus
+    f[L.FL_START] = np.nan
+
+
+@inner
+def _set_wait(s: Floats, log: int, weight: int, mean: float) -> None:
+    known = not np.isnan(mean)
+    s[log], s[weight] = (mean, 1.0) if known else (0.0, 0.0)
 
 
 @inner
@@ -147,6 +178,9 @@ def started(st: State, t: float, place: int) -> None:
     f = st.flight[place]
     f[L.FL_START] = t
     cpus, wait = f[L.FL_CPUS], np.log2(max(0.0, t - f[L.FL_SUBMIT]) + 1.0)
+    partition = st.entity[rows[L.E_PARTITION]]
+    f[L.FL_PARTITION_WAIT] = rate(partition[L.S_WAIT_LOG], partition[L.S_WAIT_WEIGHT])
+    f[L.FL_QUEUE_WAIT] = rate(st.cluster[L.C_WAIT_LOG], st.cluster[L.C_WAIT_WEIGHT])
     for e in range(L.N_ENTITIES):
         if rows[e] > 0:
             s = st.entity[rows[e]]
