@@ -24,6 +24,10 @@ LIVE = {
     "defaulted": "qos",
     "priority": 7,
     "submit_line": "sbatch x",
+    "script_hash": "abc",
+    "script_language": "python",
+    "script_launcher": "srun",
+    "script_modules": "gcc",
 }
 
 

@@ -204,6 +204,15 @@ def test_without_a_model_the_online_regression_speaks(
     assert "of this user have ended" in stranger.route.passed[-1]
 
 
+def test_an_array_is_kept_by_the_task_that_speaks_for_it(
+    store: Store, slurm: FakeScheduler, registry_home: Path, train: Train
+) -> None:
+    train()
+    (said,) = ask(store, slurm, registry_home, "503_[1-4]")
+    assert said.job_id == "503_[1-4]"
+    assert store.predictions(cluster="alps")["job_id"].to_list() == ["503_1"], "as its end will be told"
+
+
 def test_a_job_that_was_never_collected(
     store: Store, slurm: FakeScheduler, registry_home: Path, train: Train
 ) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from forewarn.assess.advice.written import for_job
 from forewarn.assess.assessment import Advice, Assessment
 from forewarn.learn.serving import Serving
-from forewarn.operate.predict import WAITING, Wanted, assess_live, keep_predictions
+from forewarn.operate.predict import WAITING, Wanted, assess_live
 from forewarn.sources.live import Scheduler
 from forewarn.store.base import Store
 
@@ -21,11 +21,11 @@ def advise(
     *,
     at: int,
     timezone: str | None = None,
+    viewer: str | None = None,
 ) -> list[Assessment]:
     """The whole assessment of each job. What runs can no longer be changed: only its risk is told."""
     wanted = Wanted(job_ids=job_ids)
-    said = assess_live(store, scheduler, serving, wanted, at=at, timezone=timezone, whole=True)
-    keep_predictions(store, said)
+    said = assess_live(store, scheduler, serving, wanted, at=at, timezone=timezone, whole=True, viewer=viewer)
     return [replace(made, advice=_typed(made)) for made in said]
 
 

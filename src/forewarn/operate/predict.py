@@ -79,9 +79,7 @@ def predict(
     timezone: str | None = None,
 ) -> list[Assessment]:
     """What is said of the jobs in brief, in the order in which they were asked for; it is kept."""
-    said = assess_live(store, scheduler, serving, wanted, at=at, timezone=timezone)
-    keep_predictions(store, said)
-    return said
+    return assess_live(store, scheduler, serving, wanted, at=at, timezone=timezone)
 
 
 def assess_live(
@@ -93,8 +91,12 @@ def assess_live(
     at: int,
     timezone: str | None = None,
     whole: bool = False,
+    viewer: str | None = None,
 ) -> list[Assessment]:
-    """Jobs as the scheduler has them, kept in the store and assessed: in brief, or as a whole."""
+    """Jobs as the scheduler has them, kept in the store and assessed: in brief, or as a whole.
+
+    What is said is kept too. `viewer` is who reads it.
+    """
     batches = fetch(scheduler, wanted)
     keep(store, batches, timezone=timezone)
     frames = [batch.frame for batch in batches if batch.frame.height]
@@ -104,7 +106,7 @@ def assess_live(
     said = {
         assessment.job_id: assessment
         for (cluster,), group in jobs.group_by("cluster", maintain_order=True)
-        for assessment in _about(store, serving, str(cluster), group, at, whole)
+        for assessment in _about(store, serving, str(cluster), group, at, whole, viewer)
     }
     return [said[job_id] for job_id in jobs["job_id"]]
 
@@ -116,22 +118,40 @@ def _latest(jobs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _about(
-    store: Store, serving: Serving, cluster: str, jobs: pl.DataFrame, at: int, whole: bool
+    store: Store,
+    serving: Serving,
+    cluster: str,
+    jobs: pl.DataFrame,
+    at: int,
+    whole: bool,
+    viewer: str | None,
 ) -> list[Assessment]:
     ended = jobs.filter(pl.col("outcome").is_not_null())
     alive = jobs.filter(pl.col("outcome").is_null())
     said = [_of_ended(job, at) for job in to_records(ended, Job)]
     if alive.height:
-        assessor = assessor_of(store, serving, cluster, at)
-        # An array that waits is in the store as its tasks: the first speaks for it.
-        first = split_arrays(alive.with_row_index("_row")).unique("_row", keep="first").sort("_row")
-        tasks = [
-            replace(job, job_id=task)
-            for job, task in zip(to_records(alive, Job), first["job_id"], strict=True)
-        ]
-        assessed = [assessor.assess(task) for task in tasks] if whole else assessor.assess_all(tasks)
+        assessor, speakers = assessor_of(store, serving, cluster, at), _speakers(alive)
+        if whole:
+            assessed = [assessor.assess(job, whose=_whose(job, viewer)) for job in speakers]
+        else:
+            assessed = assessor.assess_all(speakers)
+        # Kept under the name that its end will be told by.
+        keep_predictions(store, assessed)
         said += [replace(a, job_id=job_id) for a, job_id in zip(assessed, alive["job_id"], strict=True)]
     return said
+
+
+def _speakers(jobs: pl.DataFrame) -> list[Job]:
+    """The jobs; of an array that waits, which is in the store as its tasks, the first of them."""
+    numbered = jobs.with_row_index("_row")
+    tasks = split_arrays(numbered).unique("_row", keep="first", maintain_order=True)
+    first = dict(zip(tasks["_row"], to_records(tasks, Job), strict=True))
+    return [first.get(row, job) for row, job in enumerate(to_records(jobs, Job))]
+
+
+def _whose(job: Job, viewer: str | None) -> str:
+    """As reasons speak to who reads them."""
+    return "your" if job.user is None or viewer in (None, job.user) else f"{job.user}'s"
 
 
 def assessor_of(store: Store, serving: Serving, cluster: str, at: int) -> Assessor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import time
 from contextlib import closing
 from pathlib import Path
@@ -37,7 +38,8 @@ def command(job_ids: tuple[str, ...], home: Path | None, as_json: bool) -> None:
     zone = config.of_cluster(config.cluster).timezone
     serving = Serving(config.home / "models")
     with store_of(config) as store, closing(connect(config)) as scheduler:
-        said = advise(store, scheduler, serving, job_ids, at=int(time.time()), timezone=zone)
+        now, viewer = int(time.time()), getpass.getuser()
+        said = advise(store, scheduler, serving, job_ids, at=now, timezone=zone, viewer=viewer)
     if as_json:
         print_json([assessment.to_json() for assessment in said])
         return
