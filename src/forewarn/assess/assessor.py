@@ -159,6 +159,7 @@ class Assessor:
         return oddness(job, machine.nodes, machine.partitions, usual, forest=forest, table=table)
 
     def _brief(self, table: Table, row: int, job: Job, said: Spoken, foreseen: Foreseen | None) -> Assessment:
+        own = foreseen.row(row) if foreseen else None
         return Assessment(
             cluster=self.cluster,
             job_id=job.job_id or None,
@@ -170,8 +171,8 @@ class Assessor:
             phase=table.phase,
             state=job.state,
             route=said.route,
-            run_time=run_time(foreseen, row, limit_of(table, row)) if foreseen else None,
-            resources=resources(foreseen, row, memory_of(table, row)) if foreseen else None,
+            run_time=run_time(own, 0, limit_of(table, row)) if own else None,
+            resources=resources(own, 0, memory_of(table, row)) if own else None,
             failure=said.failure,
             profile=_profile(said, table, row),
             notes=_notes(said, table, job),

@@ -288,9 +288,10 @@ class Collector:
         if self._ended:
             cluster, at = self._scheduler.cluster, int(self._clock.now())
             review(self._store, [cluster])
+            revision = self._store.revision(cluster=cluster)
             health = node_health(self._store, cluster, at)
             with self._store.writing() as writer:
-                keep_health(writer, cluster, health, at)
+                keep_health(writer, cluster, health, at, revision)
             self._ended, self._review_at = False, self._clock.monotonic()
 
 

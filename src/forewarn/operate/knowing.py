@@ -20,11 +20,13 @@ from tempfile import TemporaryDirectory, gettempdir
 
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
+from forewarn.assess.machine import JUDGED_AT_ONCE
+from forewarn.assess.node_health import keep_health, node_health
 from forewarn.compiled import is_interpreted
 from forewarn.config import Config
 from forewarn.errors import SchedulerError, StoreError, UnfitFileSystemError, UsageError
 from forewarn.features.present import Present, bring_up_to_date, is_kept_up
-from forewarn.features.saved import check_meta
+from forewarn.features.saved import check_meta, read_mark
 from forewarn.job.outcomes import POLICIES, Policy
 from forewarn.learn.archive import is_archive, unpack
 from forewarn.learn.serving import Serving
@@ -78,9 +80,14 @@ _COMPILED = (
 
 
 def refresh(home: str | Path, known_delay: int, cluster: str, policy: str) -> None:
-    """Make the online state of a home know all that its store does."""
+    """Make the online state of a home know all that its store does, and judge its nodes by it."""
     with open_store(Path(home), known_delay=known_delay) as store:
         bring_up_to_date(store, cluster, POLICIES[policy])
+        mark, revision = read_mark(store, cluster), store.revision(cluster=cluster)
+        if mark and store.count(cluster=cluster) <= JUDGED_AT_ONCE:
+            health = node_health(store, cluster, mark.at)
+            with store.writing() as writer:
+                keep_health(writer, cluster, health, mark.at, revision)
 
 
 def _cluster(store: Store, asked: str | None) -> str:

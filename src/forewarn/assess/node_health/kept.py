@@ -11,20 +11,23 @@ from forewarn.store.base import Store, Writer
 OLD = 6 * 3600  # seconds after which it is judged again
 
 
-def keep_health(writer: Writer, cluster: str, health: tuple[NodeHealth, ...], at: int) -> None:
-    """Keep what was judged at a moment."""
-    told = {"at": at, "nodes": [node.to_json() for node in health]}
+def keep_health(
+    writer: Writer, cluster: str, health: tuple[NodeHealth, ...], at: int, revision: int = -1
+) -> None:
+    """Keep what was judged at a moment, from jobs up to a revision of the store."""
+    told = {"at": at, "revision": revision, "nodes": [node.to_json() for node in health]}
     writer.set_cursor(f"health {cluster}", json.dumps(told))
 
 
 def kept_health(store: Store, cluster: str, at: int) -> tuple[NodeHealth, ...] | None:
-    """What was judged not long before a moment; None where nothing was, or in another form."""
+    """What was judged not long before a moment, or from all that is known; None where nothing was."""
     text = store.cursor(f"health {cluster}")
     if text is None:
         return None
     try:
         told = json.loads(text)
-        if not 0 <= at - told["at"] < OLD:
+        recent = 0 <= at - told["at"] < OLD
+        if not recent and (at < told["at"] or told["revision"] != store.revision(cluster=cluster)):
             return None
         return tuple(_read(node, at) for node in told["nodes"])
     except (ValueError, KeyError, TypeError):
