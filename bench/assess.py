@@ -22,7 +22,7 @@ import numpy as np
 
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
-from forewarn.features.present import Present, bring_up_to_date
+from forewarn.features.present import Present
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
@@ -33,6 +33,7 @@ from forewarn.learn.serving import Serving
 from forewarn.learn.table import read_table
 from forewarn.learn.train import train
 from forewarn.operate.ingest import ingest, review
+from forewarn.operate.knowing import refresh
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.sources.simulator.scenario import load_scenario
@@ -60,7 +61,7 @@ def main(jobs: int, trials: int) -> None:
             assert version
             if "champion" not in version.aliases:
                 registry.promote(version)
-            bring_up_to_date(store, "small", POLICIES["wasted"])
+            refresh(home, 0, "small", "wasted")
             at = int(table.submit.max()) + 60
             last = [job for frame in store.scan(view="submit") for job in to_records(frame.tail(MANY), Job)]
             asked = [_asked(job, at, place) for place, job in enumerate(last)]

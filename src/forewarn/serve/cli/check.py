@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import getpass
 import os
 import time
@@ -92,6 +93,8 @@ def command(
     from forewarn.compiled import interpret
 
     interpret()  # one job's features: sooner than Numba is loaded
+    gc.disable()  # a short life, whose imports alone would be looked through a dozen times
+    context.call_on_close(gc.enable)
     from forewarn.assess.script import Here
     from forewarn.operate.check import check
     from forewarn.serve.cli.assessing import show
