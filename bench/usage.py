@@ -1,6 +1,6 @@
 """Run time, memory, CPU efficiency and I/O foreseen, against what needs no model: docs/usage.md.
 
-    python bench/usage.py /work/shared/data/swf/*.swf.gz
+    python bench/usage.py ../shared/data/swf/*.swf.gz
     python bench/usage.py --scenario default --jobs 40000
 
 Fitted on the first 80 % of a log's jobs in time, judged on the last 20 %, as a training does it.

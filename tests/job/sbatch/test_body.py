@@ -94,16 +94,16 @@ def test_files() -> None:
         "mkdir -p out\n./solver -i grid.dat | tee all.log\napptainer exec a.sif cat inside.txt\n"
     )
     assert [(use.use, use.path, use.line) for use in body.files] == [
-        (Use.ENTER, "/work", 3),
+        (Use.ENTER, "/proj", 3),
         (Use.READ, "/data/in.csv", 4),
-        (Use.WRITE, "/work/out/log.txt", 4),
-        (Use.SOURCE, "/work/fit.py", 4),
-        (Use.READ, "/work/run.toml", 4),
-        (Use.MAKE, "/work/out", 5),
-        (Use.RUN, "/work/./solver", 6),
-        (Use.READ, "/work/grid.dat", 6),
-        (Use.WRITE, "/work/all.log", 6),
-        (Use.READ, "/work/a.sif", 7),
+        (Use.WRITE, "/proj/out/log.txt", 4),
+        (Use.SOURCE, "/proj/fit.py", 4),
+        (Use.READ, "/proj/run.toml", 4),
+        (Use.MAKE, "/proj/out", 5),
+        (Use.RUN, "/proj/./solver", 6),
+        (Use.READ, "/proj/grid.dat", 6),
+        (Use.WRITE, "/proj/all.log", 6),
+        (Use.READ, "/proj/a.sif", 7),
     ]
 
 
