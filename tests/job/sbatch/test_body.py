@@ -90,7 +90,7 @@ def test_memory_that_it_sizes_itself_to(body: str, amount: int | None) -> None:
 
 def test_files() -> None:
     body = read_body(
-        "#!/bin/bash\nIN=/data/in.csv\ncd /work\npython fit.py --config run.toml < $IN > out/log.txt\n"
+        "#!/bin/bash\nIN=/data/in.csv\ncd /proj\npython fit.py --config run.toml < $IN > out/log.txt\n"
         "mkdir -p out\n./solver -i grid.dat | tee all.log\napptainer exec a.sif cat inside.txt\n"
     )
     assert [(use.use, use.path, use.line) for use in body.files] == [

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
-import time
-from contextlib import closing
 from pathlib import Path
 
 import click
 
-from forewarn.serve.cli.common import configured, home_option, json_option, store_of
+from forewarn.serve.cli.common import home_option, json_option
+from forewarn.serve.cli.live_jobs import said_of
 from forewarn.serve.cli.output import print_json
 
 
@@ -29,17 +27,9 @@ def command(job_ids: tuple[str, ...], home: Path | None, as_json: bool) -> None:
       forewarn advise 123456
       forewarn advise 123456 --json | jq -r '.[].advice[0].command'
     """
-    from forewarn.learn.serving import Serving
-    from forewarn.operate.advise import advise
     from forewarn.serve.cli.assessing import show
-    from forewarn.sources.connect import connect
 
-    config = configured(home=home)
-    zone = config.of_cluster(config.cluster).timezone
-    serving = Serving(config.home / "models")
-    with store_of(config) as store, closing(connect(config)) as scheduler:
-        now, viewer = int(time.time()), getpass.getuser()
-        said = advise(store, scheduler, serving, job_ids, at=now, timezone=zone, viewer=viewer)
+    said = said_of(home, job_ids, whole=True)
     if as_json:
         print_json([assessment.to_json() for assessment in said])
         return

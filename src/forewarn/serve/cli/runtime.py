@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from forewarn.errors import UsageError
-from forewarn.serve.cli.common import configured, home_option, json_option, store_of
+from forewarn.serve.cli.common import home_option, json_option
+from forewarn.serve.cli.live_jobs import pending_option, running_option, said_of, user_option
 from forewarn.serve.cli.output import note, print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -27,9 +25,9 @@ _KEPT = ("cluster", "job_id", "submit", "user", "name", "partition", "state", "p
 @click.command("runtime")
 @click.argument("job_ids", nargs=-1, metavar="[JOBID]...")
 @home_option
-@click.option("--pending", is_flag=True, help="All jobs that wait.")
-@click.option("--running", is_flag=True, help="All jobs that run.")
-@click.option("-u", "--user", metavar="NAME", help="Jobs of this user that wait or run.")
+@pending_option
+@running_option
+@user_option
 @json_option
 def command(
     job_ids: tuple[str, ...],
@@ -50,18 +48,7 @@ def command(
       forewarn runtime --pending -u alice
       forewarn runtime --running --json | jq '.[] | select(.run_time.over_limit > 0.5) | .job_id'
     """
-    if bool(job_ids) == bool(pending or running or user):
-        raise UsageError("say which jobs: ids, or --pending, --running, -u NAME")
-    from forewarn.learn.serving import Serving
-    from forewarn.operate.predict import Wanted, predict
-    from forewarn.sources.connect import connect
-
-    config = configured(home=home)
-    wanted = Wanted(job_ids=job_ids, pending=pending, running=running, user=user)
-    zone = config.of_cluster(config.cluster).timezone
-    serving = Serving(config.home / "models")
-    with store_of(config) as store, closing(connect(config)) as scheduler:
-        said = predict(store, scheduler, serving, wanted, at=int(time.time()), timezone=zone)
+    said = said_of(home, job_ids, pending=pending, running=running, user=user)
     if as_json:
         print_json([_brief(assessment) for assessment in said])
         return
