@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
@@ -178,7 +179,7 @@ class Causes:
                 names,
                 float(facts["temperature"]),
                 int(facts["rounds"]),
-                _trees().Trees.load(folder, names, digest) if digest else None,
+                _trees(lean=True).Trees.load(folder, names, digest) if digest else None,
             )
             made._check()
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -264,10 +265,11 @@ def _log_loss(given: Floats, codes: NDArray[np.int64], weights: Floats) -> float
     return float(np.average(np.log(1 / of_cause), weights=weights))
 
 
-def _trees() -> ModuleType:
+def _trees(*, lean: bool = False) -> ModuleType:
     """The part that needs XGBoost, loaded where there is something to boost."""
     try:
-        return lean_import("forewarn.learn.causes_trees")
+        name = "forewarn.learn.causes_trees"
+        return lean_import(name) if lean else import_module(name)
     except (ImportError, OSError) as error:
         raise MissingExtraError(
             f"causes need XGBoost, which cannot be loaded ({error}): pip install 'forewarn[train]'"

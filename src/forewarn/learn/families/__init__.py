@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from forewarn.errors import MissingExtraError, UsageError
 from forewarn.learn.families.base import Family
 from forewarn.learn.lean import lean_import
@@ -11,8 +13,8 @@ _ALL = (*FAMILIES, "online")
 _NEEDS = {"catboost": ("pandas", "pyarrow")}
 
 
-def family(name: str) -> Family:
-    """The family of that name.
+def family(name: str, *, lean: bool = False) -> Family:
+    """The family of that name; `lean`, its library is imported sooner, for one who only serves.
 
     >>> family("online").name
     'online'
@@ -20,7 +22,8 @@ def family(name: str) -> Family:
     if name not in _ALL:
         raise UsageError(f"no model family {name!r}; there are {', '.join(_ALL)}")
     try:
-        found: Family = lean_import(f"{__name__}.{name}", needs=_NEEDS.get(name, ())).FAMILY
+        module = f"{__name__}.{name}"
+        found: Family = (lean_import(module, _NEEDS.get(name, ())) if lean else import_module(module)).FAMILY
     except (ImportError, OSError) as error:  # OSError: the library is there, but not what it is linked to
         raise MissingExtraError(
             f"the model family {name} needs a library that cannot be loaded ({error}): "

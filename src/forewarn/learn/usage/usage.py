@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.errors import BundleError, MissingExtraError
+from forewarn.learn.lean import lean_import
 from forewarn.learn.matrix import Rows
 from forewarn.learn.split import settled
 from forewarn.learn.table import Table
@@ -159,7 +161,7 @@ class Usage:
             parts = {}
             for name, value in facts.items():
                 columns, own = tuple(value["columns"]), tuple(value["anchors"])
-                hazard = _hazard().Hazard.load(folder, value["hazard"], len(columns) + 1 + len(own))
+                hazard = _hazard(lean=True).Hazard.load(folder, value["hazard"], len(columns) + 1 + len(own))
                 levels = Levels.from_json(value["levels"])
                 parts[name] = Part(
                     QUANTITIES[name], columns, own, hazard, levels, int(value["jobs"]), bool(value["limited"])
@@ -273,12 +275,12 @@ def _anchored(
     return made
 
 
-def _hazard() -> ModuleType:
+def _hazard(*, lean: bool = False) -> ModuleType:
     """The part that needs XGBoost, loaded where there is something to boost."""
+    name = "forewarn.learn.usage.hazard"
     try:
-        from forewarn.learn.usage import hazard
+        return lean_import(name) if lean else import_module(name)
     except (ImportError, OSError) as error:
         raise MissingExtraError(
             f"usage needs XGBoost, which cannot be loaded ({error}): pip install 'forewarn[train]'"
         ) from error
-    return hazard
