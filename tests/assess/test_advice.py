@@ -191,8 +191,11 @@ def test_another_partition_where_the_own_has_too_little() -> None:
 
 def test_tasks_are_spread_where_no_node_has_enough() -> None:
     wide = job(100, tasks_asked=16, cpus_asked=16)
-    told = situation(Lognormal(memory=190 * GIB, spread=0.1), job=wide)
+    told = situation(Lognormal(memory=190 * GIB, time=600, spread=0.1), job=wide)
     (advice,) = advise(told)
+    assert advice.node_hours_after == pytest.approx(2 * (advice.node_hours_before or 0)), (
+        "what it costs is told"
+    )
     assert [(c.option, c.before, c.after) for c in advice.changes] == [("nodes", "1", "2")]
     assert advice.risk_after < advice.risk_before
     assert advise(replace(told, job=replace(wide, tasks_asked=1))) == (), "one task cannot be spread"

@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 from forewarn.assess.assessment import Oddity
-from forewarn.assess.oddness import Request, Usual, oddities, oddness, read_machine
+from forewarn.assess.machine import Machine
+from forewarn.assess.oddness import Request, Usual, oddities, oddness
 from forewarn.assess.oddness.rules import LAST_RULES, RULES
 from forewarn.assess.oddness.usual import usual_of
 from forewarn.job.columns import to_records
@@ -178,7 +179,8 @@ def test_the_machine_by_the_store(machine: tuple[list[Node], list[Partition]], t
             for kind, path in zip(("node", "partition"), paths, strict=True):
                 for batch in open_source(f"slurmrestd:{path}").batches():
                     writer.observe(kind, batch.frame)
-        nodes, partitions = read_machine(store, "small")
+        read = Machine(store, "small", 0)
+        nodes, partitions = read.nodes, read.partitions
     assert {node.name for node in nodes} == {node.name for node in machine[0]}
     assert {part.name: part.time_max for part in partitions} == {p.name: p.time_max for p in machine[1]}
 

@@ -36,6 +36,7 @@ class Move:
     what: str
     why: str
     limit: int | None = None  # the new time limit
+    nodes: int | None = None  # the new number of nodes
     spared: float = 0.0  # of the risk of a sick node
 
 
@@ -87,6 +88,7 @@ def _spread(s: Situation, before: Risk, place: Place) -> Iterator[Move]:
         before.with_memory(over),
         f"spread its {job.tasks_asked} tasks over {2 * nodes} nodes instead of {nodes}",
         _why(s.needs.memory_for, bytes_in_words, "need") + " on each node, and half of that on twice as many",
+        nodes=2 * nodes,
     )
 
 

@@ -54,6 +54,7 @@ def _advice(s: Situation, before: Risk, some: Sequence[Move]) -> Advice:
     )
     left = s.node_risk - max(move.spared for move in some)
     new_limit = max((move.limit or 0 for move in some), default=0)
+    nodes = max((move.nodes or 0 for move in some), default=0) or s.job.nodes_asked or 1
     wait = (s.waits or {}).get(s.place.name)
     return Advice(
         what=" and ".join(move.what for move in some),
@@ -61,8 +62,8 @@ def _advice(s: Situation, before: Risk, some: Sequence[Move]) -> Advice:
         changes=tuple(move.change for move in some),
         risk_before=_whole(before, s.node_risk),
         risk_after=_whole(after, left),
-        node_hours_before=_node_hours(s, s.limit),
-        node_hours_after=_node_hours(s, new_limit or s.limit),
+        node_hours_before=_node_hours(s, s.job.nodes_asked or 1, s.limit),
+        node_hours_after=_node_hours(s, nodes, new_limit or s.limit),
         wait_before=wait,
         wait_after=wait,
     )
@@ -72,9 +73,9 @@ def _whole(risk: Risk, node_risk: float) -> float:
     return 1 - (1 - risk.whole) * (1 - node_risk)
 
 
-def _node_hours(s: Situation, most: int | None) -> float | None:
+def _node_hours(s: Situation, nodes: int, most: int | None) -> float | None:
     """Of a run that goes on to its usual end or its limit."""
     usual = s.needs.limit_for(0.5)
     if usual is None:
         return None
-    return (s.job.nodes_asked or 1) * min(usual, most or usual) / 3600
+    return nodes * min(usual, most or usual) / 3600

@@ -12,7 +12,7 @@ import numpy as np
 
 from forewarn.assess.assessment import Oddity, Oddness
 from forewarn.assess.oddness.habits import beyond_usual
-from forewarn.assess.oddness.machine import Place, named_partitions, places, read_machine
+from forewarn.assess.oddness.machine import Place, named_partitions, places
 from forewarn.assess.oddness.request import Request
 from forewarn.assess.oddness.rules import LAST_RULES, RULES, Rule
 from forewarn.assess.oddness.usual import Usual
@@ -20,7 +20,7 @@ from forewarn.job.record import Job, Node, Partition
 from forewarn.learn.oddness import Forest
 from forewarn.learn.table import Table
 
-__all__ = ["Request", "Usual", "oddities", "oddness", "places", "read_machine"]
+__all__ = ["Request", "Usual", "oddities", "oddness", "places"]
 UNUSUAL = 0.95  # rarer than so many of the earlier jobs, from which the reasons are worth telling
 
 

@@ -6,10 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forewarn.job.columns import to_records
 from forewarn.job.record import Job, Node, Partition
 from forewarn.job.units import UNLIMITED, expand_nodes
-from forewarn.store.base import Store
 
 _GPUS = re.compile(r"gpu(?::([A-Za-z][^:,()=]*))?(?:[:=](\d+))?(?:\([^)]*\))?$")
 
@@ -33,13 +31,6 @@ class Place:
         if self.partition and self.partition.nodes_total is not None:
             return self.partition.nodes_total
         return len(self.nodes) or None
-
-
-def read_machine(store: Store, cluster: str) -> tuple[list[Node], list[Partition]]:
-    """The nodes and partitions of a cluster as they were last seen."""
-    nodes = [node for f in store.scan("node", cluster=cluster) for node in to_records(f, Node)]
-    found = [part for f in store.scan("partition", cluster=cluster) for part in to_records(f, Partition)]
-    return nodes, found
 
 
 def named_partitions(job: Job) -> tuple[str, ...]:
