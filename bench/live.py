@@ -27,6 +27,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import urlencode
 
 from bench.live_load import show_load
 from forewarn.config import Config
@@ -113,7 +114,7 @@ class Pairs:
             ask = transport.ask
 
             def paired_ask(method: str, path: str, **rest: Any) -> Any:
-                query = "&".join(f"{name}={value}" for name, value in (rest.get("query") or {}).items())
+                query = urlencode(rest.get("query") or {}, doseq=True)
                 alone = [*self._curl, f"{self._base}{path}?{query}"]
                 return self._pair(lambda: ask(method, path, **rest), alone)
 

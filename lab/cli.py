@@ -35,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _up(options: argparse.Namespace, state: Path) -> int:
-    lab = start_lab(options.slurm, state, base_port=options.base_port, say=_say)
+    accounting = not options.without_accounting
+    lab = start_lab(options.slurm, state, base_port=options.base_port, accounting=accounting, say=_say)
     print(_how_to_use(lab))
     return 0
 
@@ -101,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
 
     up = commands.add_parser("up", parents=[common], help="start a lab")
     up.add_argument("--base-port", type=int, help="first of its 500 ports (default: a block that is free)")
+    up.add_argument("--without-accounting", action="store_true", help="no slurmdbd and no database")
     up.set_defaults(action=_up)
 
     down = commands.add_parser("down", parents=[common], help="end it; its history is kept")

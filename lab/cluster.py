@@ -91,7 +91,9 @@ class Lab:
         with locked(self.state / "lock"):
             if self.is_up:
                 # slurmctld first, to save its state; slurmdbd then has nothing more to take; MariaDB flushes.
-                for name in ("slurmrestd", "slurmctld", "slurmdbd", "mariadb"):
+                for name in self.daemons.names[::-1]:
+                    if name not in ("slurmrestd", "slurmctld", "slurmdbd", "mariadb"):
+                        continue
                     with suppress(LabError):  # one that hangs ends with all the rest
                         self.daemons.stop(name)
             self.inside.end()
@@ -104,9 +106,13 @@ def start_lab(
     *,
     base_port: int | None = None,
     dies_with_me: bool = False,
+    accounting: bool = True,
     say: Callable[[str], None] = silent,
 ) -> Lab:
-    """Bring a lab up in a folder, as a new one or with the state it had; builds what it needs first."""
+    """Bring a lab up in a folder, as a new one or with the state it had; builds what it needs first.
+
+    Without `accounting` it has neither slurmdbd nor a database, as a small Slurm often has not.
+    """
     check_machine()
     tree = ensure_tree(version_named(version), say)
     state = state.resolve()
@@ -122,7 +128,7 @@ def start_lab(
 
         def settings_at(base: int) -> Settings:
             prefix = earlier.node_prefix if earlier is not None else node_prefix(base)
-            return Settings(version, str(tree), base, prefix)
+            return Settings(version, str(tree), base, prefix, accounting=accounting)
 
         if base_port is None and earlier is not None:
             base_port = earlier.base_port

@@ -14,6 +14,13 @@ TEMPLATES = Path(__file__).parent / "templates"
 BY_KERNEL = "ProctrackType=proctrack/cgroup\nTaskPlugin=task/cgroup"
 BY_POLLING = "ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nJobAcctGatherParams=OverMemoryKill"
 
+ACCOUNTING = """\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={port}
+AccountingStorageEnforce=associations,limits,qos
+AccountingStoreFlags=job_comment,job_env,job_script"""
+
 CGROUP = """\
 CgroupPlugin=cgroup/v1
 CgroupMountpoint=/sys/fs/cgroup
@@ -34,6 +41,7 @@ def write_config(state: Path, settings: Settings) -> None:
         "database_port": settings.database_port,
         "first_srun_port": first_srun_port,
         "last_srun_port": last_srun_port,
+        "accounting": _accounting(settings),
         "memory": BY_KERNEL if can_limit_memory() else BY_POLLING,
         "nodes": "\n".join(
             f"NodeName={name} NodeHostname={name} NodeAddr=127.0.0.1 Port={port}"
@@ -53,6 +61,13 @@ def write_config(state: Path, settings: Settings) -> None:
         )
     names = " ".join([HOST, *settings.node_names])
     (state / "etc/hosts").write_text(f"127.0.0.1 localhost {names}\n")
+
+
+def _accounting(settings: Settings) -> str:
+    if not settings.accounting:
+        # Up to 23.02 it has a name for none.
+        return "AccountingStorageType=accounting_storage/none" if settings.version < "23.11" else ""
+    return ACCOUNTING.format(port=settings.accounting_port)
 
 
 def _filled(template: str, values: dict[str, object]) -> str:

@@ -44,8 +44,10 @@ def daemons_of(settings: Settings) -> dict[str, Daemon]:
             Daemon(f"slurmd.{name}", "root", _slurmd(name), port)
             for name, port in settings.node_ports.items()
         ),
-        Daemon("slurmrestd", "slurmrest", _slurmrestd(rest, rest_socket), port=rest, socket=rest_socket),
+        Daemon("slurmrestd", "slurmrest", _slurmrestd(settings, rest_socket), port=rest, socket=rest_socket),
     ]
+    if not settings.accounting:
+        daemons = [daemon for daemon in daemons if daemon.name not in ("mariadb", "slurmdbd")]
     return {daemon.name: daemon for daemon in daemons}
 
 
@@ -176,10 +178,15 @@ def _slurmd(node: str) -> tuple[str, ...]:
     return ("unshare", "--uts", "bash", "-c", f"hostname {node}; exec slurmd -D -N {node}")
 
 
-def _slurmrestd(port: int, socket: str) -> tuple[str, ...]:
+def _slurmrestd(settings: Settings, socket: str) -> tuple[str, ...]:
+    port = settings.rest_port
+    # Without accounting it does not start with the plugins that would ask it.
+    controller = "openapi/v0.0.38" if settings.version < "23.11" else "openapi/slurmctld"
+    plugins = () if settings.accounting else ("-s", controller)
     return (
         *("env", "SLURM_JWT=daemon", "SLURMRESTD_DEBUG=3", "MALLOC_ARENA_MAX=1"),
         # Should memory run out all the same, let the kernel choose it and not a neighbour.
         *("choom", "-n", "1000", "--", "prlimit", f"--as={REST_MEMORY}", "--"),
-        *("slurmrestd", "-a", "rest_auth/jwt,rest_auth/local", f"127.0.0.1:{port}", f"unix:{socket}"),
+        *("slurmrestd", "-a", "rest_auth/jwt,rest_auth/local", *plugins),
+        *(f"127.0.0.1:{port}", f"unix:{socket}"),
     )

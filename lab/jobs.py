@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ def wait_ended(lab: Lab, jobs: Iterable[int], timeout: float = 180) -> None:
             found = records(lab, waited)
         except LabError:  # slurmdbd may be on its way back
             return False
-        known = {int(record.job_id.split("_")[0]) for record in found}
+        known = {int(re.split("[_+]", record.job_id)[0]) for record in found}  # 7_1, 7+1
         return known == set(waited) and all(r.ended and r.state not in ENDLESS for r in found)
 
     wait_until(all_ended, timeout, f"accounting has the ends of {waited}", every=1)

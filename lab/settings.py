@@ -25,6 +25,8 @@ class Settings:
     cpus: int = 64
     memory_mb: int = 64000
     cluster: str = "lab"
+    accounting: bool = True
+    """Without it there is neither slurmdbd nor a database: the controller's memory is all that there is."""
 
     @property
     def node_names(self) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -61,3 +63,17 @@ def registry_home(registry_template: Path, tmp_path: Path) -> Path:
     (home / "models").mkdir(parents=True)
     shutil.copy(registry_template, home / "models")
     return home
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 2 MB, which is soon full."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", disk]
+    if os.geteuid() != 0 or not shutil.which("mount") or subprocess.run(mount, check=False).returncode:
+        pytest.skip("no right to mount a small file system here")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)

@@ -13,13 +13,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import stat
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy
+
+from forewarn.files import is_ours
+
+# What whoever installs Forewarn has compiled for its users: operate/precompile.py.
+SHARED = Path(__file__).parent / "__compiled__"
 
 F = TypeVar("F", bound=Callable[..., Any])
 _interpreted = False
@@ -100,8 +108,26 @@ def _cache_folder(package: Path) -> str:
         digest.update(source.read_bytes())
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = base / "forewarn" / f"{package.parent.name}-{digest.hexdigest()[:16]}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:  # no home, or one that cannot be written: compile again, once per process
+    with suppress(OSError):  # no home, or one that cannot be written
+        base.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    # Numba runs what it finds there. A cache that others can write to, or that is another user's (a root
+    # shell that kept somebody's HOME), is not used: compile again, once per process.
+    if not (is_ours(folder.parent) and is_ours(folder)):
         folder = Path(tempfile.mkdtemp(prefix="forewarn-"))
+    if not any(folder.iterdir()):
+        _take_shared(folder)
     return str(folder)
+
+
+def _take_shared(folder: Path) -> None:
+    """Fill an empty cache with what was compiled at the installation, where that is as safe as its code."""
+    shared = SHARED / folder.name
+    with suppress(OSError):
+        owner = Path(__file__).stat().st_uid
+        for path in (SHARED, shared, *shared.rglob("*")):
+            found = path.lstat()
+            if found.st_uid != owner or stat.S_ISLNK(found.st_mode) or found.st_mode & 0o022:
+                return
+        shutil.copytree(shared, folder, dirs_exist_ok=True)

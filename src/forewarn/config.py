@@ -36,6 +36,22 @@ def _text(value: object) -> str:
     return value.strip()
 
 
+def is_user_name(text: str) -> bool:
+    """Tell whether a text can be a user's name: it goes into a header of HTTP and into commands.
+
+    >>> is_user_name("ann@example.org"), is_user_name("ann\\r\\nX-Other: 1"), is_user_name("-x")
+    (True, False, False)
+    """
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text and text[0] != "-"
+
+
+def _user(value: object) -> str:
+    name = _text(value)
+    if not is_user_name(name):
+        raise ValueError("a user name")
+    return name
+
+
 def _path(value: object) -> Path:
     return Path(_text(str(value) if isinstance(value, Path) else value)).expanduser()
 
@@ -160,12 +176,26 @@ class Config:
             "/opt/forewarn/alps.tar.gz",
         ),
     )
+    model_cluster: str | None = field(
+        default=None,
+        metadata=_is(
+            _text, "cluster that this bundle was made on, where it is to serve another one on purpose", "alps"
+        ),
+    )
     scheduler: str = field(
         default="auto",
         metadata=_is(
             _one_of("auto", "slurmrestd", "commands"),
             "how a live Slurm is asked: slurmrestd, commands (sacct, scontrol), or auto: the first of them "
             "that there is",
+        ),
+    )
+    scripts: str = field(
+        default="auto",
+        metadata=_is(
+            _one_of("auto", "never"),
+            "whether scripts of ended jobs are read from a live Slurm: auto (where accounting keeps them) or "
+            "never",
         ),
     )
     slurmrestd: str | None = field(
@@ -178,7 +208,7 @@ class Config:
     )
     slurm_user: str | None = field(
         default=None,
-        metadata=_is(_text, "user in whose name slurmrestd is asked; else the token's own", "forewarn"),
+        metadata=_is(_user, "user in whose name slurmrestd is asked; else the token's own", "forewarn"),
     )
     slurm_token: str | None = field(
         default=None,

@@ -19,12 +19,15 @@
         ├── LostAnswerError    the connection ended before the answer did: did the server die? exit code 8
         ├── SlowAnswerError    no answer in time; exit code 8
         ├── LargeAnswerError   an answer larger than we are willing to take; exit code 8
+        ├── MalformedAnswerError     an answer that is cut short, empty, or not Slurm's; exit code 8
+        ├── NoRoomError        the temporary folder has no room for an answer; exit code 8
         ├── PausedError        it failed so often that it is left alone for a while; exit code 8
         ├── TokenError         no token, or one that Slurm does not accept; exit code 8
         │   ├── ExpiredTokenError    its time is over; exit code 8
         │   ├── WrongUserError       it was made for another user; exit code 8
         │   └── ClockSkewError       our clock and the scheduler's differ; exit code 8
         ├── DatabaseDownError  slurmdbd, which has the history, does not answer; exit code 8
+        ├── NoAccountingError  this Slurm keeps no accounting: there is no history to read; exit code 8
         ├── ControllerDownError      slurmctld, which has the live jobs, does not answer; exit code 8
         ├── VersionGoneError   it serves no version of the API that we read; exit code 8
         ├── RefusedError       Slurm understood, and says no: its code and words; exit code 8
@@ -163,6 +166,18 @@ class LargeAnswerError(SchedulerError):
     """An answer larger than we are willing to take."""
 
 
+class MalformedAnswerError(SchedulerError):
+    """An answer that is cut short, empty, or not Slurm's: a proxy's page, or a server that is restarting."""
+
+    passing = True
+
+
+class NoRoomError(SchedulerError):
+    """The temporary folder has no room for an answer."""
+
+    passing = True
+
+
 class PausedError(SchedulerError):
     """It failed so often that it is left alone for some seconds more."""
 
@@ -191,6 +206,10 @@ class DatabaseDownError(SchedulerError):
     """slurmdbd, which has the history, does not answer."""
 
     passing = True
+
+
+class NoAccountingError(SchedulerError):
+    """This Slurm keeps no accounting: only the controller can be asked."""
 
 
 class ControllerDownError(SchedulerError):

@@ -1,14 +1,20 @@
-"""Files and folders that Forewarn writes: whole or not at all, and what a disk answers in words.
+"""Files and folders that Forewarn writes: whole or not at all, through no link, for the owner's eyes.
 
-What is written lies beside the file that was asked for, as `<name>.partial`, and takes its name when it
-is whole.
+What is written lies beside the file that was asked for, under a name that nobody can foresee and that must
+not be there yet, and takes its name when it is whole. So nothing that another user planted in a shared
+folder (a link called `job.fixed.sbatch.partial`) is ever opened.
+
+Modes: what Forewarn keeps for itself is private (`sharing.py`); a file that the user asked for by name
+has the mode that the user's umask gives.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,11 +22,10 @@ from pathlib import Path
 import polars as pl
 
 from forewarn.errors import ForewarnError, UsageError
+from forewarn.sharing import callers_umask
 
-
-def partial_of(path: Path) -> Path:
-    """Where a file is written until it is whole."""
-    return path.with_name(path.name + ".partial")
+SUFFIX = ".partial"
+_NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def check_target(path: Path) -> None:
@@ -38,37 +43,102 @@ def writing(path: Path) -> Iterator[None]:
         raise ForewarnError(f"{path}: cannot be written: {_reason(error)}") from None
 
 
+class Partial:
+    """An empty file beside the one that is asked for, to be filled by its name and put in place."""
+
+    def __init__(self, target: Path, *, private: bool = False) -> None:
+        check_target(target)
+        self.target = target
+        self.path = _unforeseen(target)
+        handle = os.open(self.path, os.O_WRONLY | _NEW, 0o666)
+        try:
+            if not private and (umask := callers_umask()) is not None:
+                os.fchmod(handle, 0o666 & ~umask)
+            self._identity = _identity(os.fstat(handle))
+        finally:
+            os.close(handle)
+
+    def put_in_place(self) -> None:
+        """Give it its name, if it still is the file that was created."""
+        if _identity(self.path.lstat()) != self._identity:
+            raise ForewarnError(f"{self.target}: somebody else replaced the file while it was being written")
+        self.path.replace(self.target)
+
+    def drop(self) -> None:
+        """Remove it, unless it is in place."""
+        with suppress(OSError):
+            self.path.unlink(missing_ok=True)
+
+
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def whole_file(path: Path, *, private: bool = False) -> Iterator[Path]:
     """The name to write to; it becomes `path` when the block has ended well, and is gone when it has not."""
-    check_target(path)
-    partial = partial_of(path)
+    with writing(path):
+        partial = Partial(path, private=private)
     try:
         with writing(path):
-            yield partial
-            partial.replace(path)
+            yield partial.path
+            partial.put_in_place()
     finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
+        partial.drop()
+
+
+def write_file(path: Path, text: str | bytes, *, private: bool = False) -> None:
+    """Write a whole file and wait until it is on the disk."""
+    with whole_file(path, private=private) as partial:
+        partial.write_bytes(text.encode("utf-8") if isinstance(text, str) else text)
+        sync(partial)
 
 
 @contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
+def whole_folder(path: Path, *, private: bool = False) -> Iterator[Path]:
     """The same for a folder, which must not be there yet, and is on the disk before it takes its name."""
     if path.exists():
         raise UsageError(f"{path}: is there already; name a folder that is not")
-    partial = partial_of(path)
+    partial = _unforeseen(path)
     try:
         with writing(path):
-            shutil.rmtree(partial, ignore_errors=True)  # left by a run that was killed
-            partial.mkdir(parents=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.mkdir(mode=0o700)
             yield partial
+            umask = _umask(partial, private=private)
             for place in (*partial.rglob("*"), partial):
+                # Files that were copied into it have the modes that they had elsewhere.
+                kept = place.stat().st_mode & stat.S_ISGID  # of a home that is shared with a group
+                place.chmod((0o777 if place.is_dir() else 0o666) & ~umask | kept)
                 sync(place)
             partial.rename(path)
             sync(path.parent)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def is_ours(folder: Path) -> bool:
+    """Tell whether what lies in a folder was put there by this user (or root) and nobody else.
+
+    In a folder that all may write to, such as /tmp, another user can have made it, or a link to one.
+    """
+    try:
+        about = folder.lstat()
+    except OSError:
+        return False
+    others_write = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(about.st_mode) and about.st_uid in (os.getuid(), 0) and not others_write
+
+
+def open_no_link(path: str, flags: int) -> int:
+    """Open without following a link: the `opener` of files that are kept open (a lock, a journal)."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+
+
+def head_of(path: Path, length: int) -> bytes | None:
+    """Read the first bytes of a plain file; None of anything else: a pipe would keep us waiting."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
+            return file.read(length) if stat.S_ISREG(os.fstat(handle).st_mode) else None
+    except (OSError, ValueError):
+        return None
 
 
 def sync(path: Path) -> None:
@@ -78,6 +148,25 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _unforeseen(path: Path) -> Path:
+    return path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}{SUFFIX}")
+
+
+def _identity(about: os.stat_result) -> tuple[int, int, bool]:
+    return about.st_dev, about.st_ino, stat.S_ISREG(about.st_mode)
+
+
+def _umask(folder: Path, *, private: bool) -> int:
+    """The umask in force. There is no way to read it but to see what a new file gets."""
+    if not private and (umask := callers_umask()) is not None:
+        return umask
+    probe = _unforeseen(folder / "mode")
+    os.close(os.open(probe, os.O_WRONLY | _NEW, 0o777))
+    mode = stat.S_IMODE(probe.stat().st_mode)
+    probe.unlink()
+    return 0o777 & ~mode
 
 
 def _reason(error: Exception) -> str:

@@ -20,7 +20,7 @@ from forewarn.learn.encoders import CATEGORIES
 from forewarn.learn.table import POSTHOC, Table
 
 COLUMNS = [
-    *(feature.name for feature in FEATURES),
+    *(feature.name for feature in FEATURES if not feature.aside),
     *POSTHOC,
     *{field for fields in CATEGORIES.values() for field in fields},
     *("profile_0", "profile_12"),
@@ -158,7 +158,8 @@ def test_others_are_told_in_aggregate_only() -> None:
     assert "10 %" in sentence(Group.PARTITION, {"partition_rate100": 0.1, "partition_ended": 300.0})
     alone = {"fail_rate_10m": 1.0, "ends_10m": 1.0, "fail_rate_1d": 0.2}
     assert "100 %" not in sentence(Group.CLUSTER, alone)
-    assert "100 % of those with this script" in sentence(Group.OTHERS, few | {"script_ended": CROWD})
+    enough = few | {"script_ended": CROWD}
+    assert "100 % of those with this script or program" in sentence(Group.OTHERS, enough)
 
 
 def test_the_waterfall_is_a_figure() -> None:
@@ -180,3 +181,25 @@ def test_the_waterfall_is_a_figure() -> None:
     assert bars == ["back", "end", "up", "down", "end"]
     with pytest.raises(ValueError, match="at least one"):
         waterfall_svg([])
+
+
+def test_a_reason_that_went_well_and_raises_the_risk_says_why(bundle: Bundle, table: Table) -> None:
+    """More failures never count for a job, or the page says what else does."""
+    rows = np.flatnonzero(table.labelled)[2500:]
+    matrix = bundle.assembly.matrix(table, rows)
+    surprising = 0
+    for place, row in enumerate(rows[:600]):
+        values = {name: float(table.column(name)[row]) for name in table.names}
+        for reason in reasons(bundle, matrix, values, row=place):
+            entity = {"same request": "user_request", "same name": "user_name", "recent jobs": "user"}.get(
+                reason.group
+            )
+            streak = values.get(f"{entity}_streak", np.nan) if entity else np.nan
+            rate = values.get(f"{entity}_rate15", np.nan) if entity else np.nan
+            if reason.weight > 0 and streak < 0 and not rate > bundle.base_rate:
+                surprising += 1
+                assert "raises the risk all the same by: " in reason.what
+            if reason.weight < 0 and streak > 0 and not rate < bundle.base_rate:
+                surprising += 1
+                assert "lowers the risk all the same by: " in reason.what
+    assert surprising, "else this proves nothing"

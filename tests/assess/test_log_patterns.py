@@ -44,7 +44,7 @@ def test_a_pattern_knows_its_lines(name: str) -> None:
         assert said is not None, sample
         assert "\0" not in said
         assert any(hint in sample for hint in pattern.hints), sample
-        (best, *_) = matches(log_of(f"step 1 done\n{sample}\nbye\n")) or [None]
+        (best, *_) = matches(log_of(f"step 1 done\n{sample}\nbye\n")).lines or [None]
         assert best is not None
         assert best.line == 2
         # Another pattern may say it better, of the same family or a narrower one.
@@ -54,7 +54,7 @@ def test_a_pattern_knows_its_lines(name: str) -> None:
 
 @pytest.mark.parametrize("line", HARMLESS)
 def test_harmless_lines(line: str) -> None:
-    assert matches(log_of(f"{line}\n")) == ()
+    assert matches(log_of(f"{line}\n")).lines == ()
 
 
 def test_most_samples_are_told_by_their_own_pattern() -> None:
@@ -62,7 +62,7 @@ def test_most_samples_are_told_by_their_own_pattern() -> None:
         (name, best[0].pattern)
         for name, samples in SAMPLES.items()
         for sample in samples
-        if (best := matches(log_of(sample))) and best[0].pattern != name
+        if (best := matches(log_of(sample)).lines) and best[0].pattern != name
     }
     assert len(others) <= 12, sorted(others)
 
@@ -78,7 +78,7 @@ def test_causes_come_before_what_follows_from_them() -> None:
         "srun: Terminating StepId=12.0\n"
         "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2024-05-01T10:00:00 ***\n"
     )
-    found = matches(log_of(text))
+    found = matches(log_of(text)).lines
     assert (found[0].pattern, found[0].line) == ("python-no-module", 5)
     assert "torch" in found[0].what
     assert all(line.follow_up for line in found[1:])
@@ -92,7 +92,7 @@ def test_an_early_cause_among_a_million_lines(tmp_path: Path) -> None:
     assert log.size > HEAD + TAIL
     assert not log.whole
     assert sum(len(part.text) for part in log.parts) <= HEAD + TAIL
-    first, last = matches(log)
+    first, last = matches(log).lines
     assert (first.pattern, first.line) == ("lmod-unknown-module", 1)
     assert (last.pattern, last.line) == ("shell-killed", -1)
 
@@ -105,7 +105,7 @@ def test_a_sparse_file_of_many_gigabytes_is_not_read(tmp_path: Path) -> None:
         file.write(b"\nNo space left on device\n")
     log = read_log(path)
     assert sum(len(part.text) for part in log.parts) <= HEAD + TAIL
-    assert [line.pattern for line in matches(log)] == ["no-space-left"]
+    assert [line.pattern for line in matches(log).lines] == ["no-space-left"]
 
 
 def test_what_is_no_plain_file_is_no_log(tmp_path: Path) -> None:
@@ -121,20 +121,20 @@ def test_what_is_no_plain_file_is_no_log(tmp_path: Path) -> None:
 
 def test_repeated_lines_are_told_once() -> None:
     text = "cat: /a/b: No such file or directory\n" * 5000 + "MemoryError\n"
-    found = matches(log_of(text))
+    found = matches(log_of(text)).lines
     assert [line.pattern for line in found] == ["python-memory-error", "no-such-file"]
     assert found[1].line == 1
 
 
 def test_progress_bars_and_colours() -> None:
     text = b" 10%\r 20%\r\x1b[31mMemoryError\x1b[0m\r\n\x00\xff\xfe\n"
-    (found,) = matches(log_of(text))
+    (found,) = matches(log_of(text)).lines
     assert (found.text, found.line) == ("MemoryError", 1)
 
 
 def test_a_line_without_end() -> None:
     text = b"x" * 3_000_000 + b" Segmentation fault " + b"y" * 3_000_000
-    (found,) = matches(log_of(text))
+    (found,) = matches(log_of(text)).lines
     assert found.pattern == "segmentation-fault"
     assert len(found.text) < 400
     assert "Segmentation fault" in found.text
@@ -149,7 +149,7 @@ def test_any_bytes_do_no_harm(parts: list[bytes]) -> None:
     numbered: dict[int, set[str]] = {}
     for number, line in log.parts[0].lines():
         numbered.setdefault(number, set()).add(shortened(line))
-    for found in matches(log):
+    for found in matches(log).lines:
         assert found.text in numbered[found.line] or "…" in found.text
         assert not any(ord(letter) < 32 for letter in found.text)
         found.text.encode()

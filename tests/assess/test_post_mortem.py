@@ -51,6 +51,9 @@ def job(number: object = 7, **fields: Any) -> Job:
     return Job(**(usual | fields))
 
 
+REFUSED = {"start": None, "nodes": None, "nodes_given": None, "end": NOW}
+
+
 def ended(state: str, outcome: str, **fields: Any) -> Job:
     return job(state=state, outcome=outcome, **fields)
 
@@ -118,6 +121,27 @@ def keep(store: Store, *records: Job | Node, seen_at: int | None = None) -> None
             "crash",
             Confidence.VERY_LIKELY,
         ),
+        # As 24.11 keeps a job that it refused: the controller tells 0:1 and why, accounting only 1:0.
+        (
+            {**REFUSED, "exit_code": 0, "exit_signal": 1, "reason": "BadConstraints"},
+            "refused",
+            Confidence.CERTAIN,
+        ),
+        ({**REFUSED, "exit_code": 1}, "refused", Confidence.VERY_LIKELY),
+        ({"exit_code": 11}, "crash", Confidence.VERY_LIKELY),  # 139, as sacct prints it
+        ({"exit_code": 124}, "own_time_limit", Confidence.LIKELY),
+        ({"outcome": "timeout"}, "own_time_limit", Confidence.CERTAIN),  # of a step, FAILED itself
+        ({"outcome": "out_of_memory"}, "out_of_memory", Confidence.CERTAIN),
+        (
+            {
+                "state": "CANCELLED",
+                "outcome": "cancelled",
+                "start": None,
+                "submit_line": "sbatch --dependency=afterok:6 a.sh",
+            },
+            "dependency",
+            Confidence.VERY_LIKELY,
+        ),
         ({"exit_code": 127}, "command_missing", Confidence.LIKELY),
         ({"exit_code": 126}, "not_executable", Confidence.LIKELY),
         ({"exit_code": 107}, "file_system", Confidence.LIKELY),
@@ -146,6 +170,43 @@ def test_what_is_not_known_is_not_made_up() -> None:
     assert "only its output can tell" in said.cause
     assert "failed within 5 seconds" in said.cause
     assert said.kind == "user"
+
+
+def test_a_refused_job_was_ended_by_no_signal() -> None:
+    said = explain(job(**REFUSED, exit_code=0, exit_signal=1, reason="BadConstraints"))
+    assert not any("SIGHUP" in fact.what for fact in said.evidence)
+    assert "no node" in said.cause
+    assert "Ask for less memory" in said.what_to_do[0]
+
+
+def test_a_failure_at_once_is_no_sign_of_a_missing_thing_where_the_cause_is_known() -> None:
+    soon = {"end": NOW + 61}
+    killed = StepRecord(name="0", state="OUT_OF_MEMORY", exit_code=0, exit_signal=125)
+    for said in (
+        explain(job(**soon, outcome="out_of_memory")),
+        explain(job(**soon), details=JobDetails(steps=(killed,))),
+        explain(job(**soon, exit_code=139)),
+        explain(
+            job(**soon),
+            details=JobDetails(steps=(StepRecord(name="0", state="CANCELLED", exit_code=0, exit_signal=9),)),
+        ),
+    ):
+        assert not any("failed within" in fact.what for fact in said.evidence), said
+        assert "failed within" not in said.cause
+
+
+def test_a_limit_of_its_own_is_not_raised_by_asking_for_more_time() -> None:
+    for said in (explain(job(exit_code=124)), explain(job(outcome="timeout"))):
+        assert not any("#SBATCH --time" in what for what in said.what_to_do)
+        assert "srun --time" in said.what_to_do[0]
+
+
+def test_a_step_that_died_of_a_signal_is_called_cancelled() -> None:
+    crashed = StepRecord(name="0", state="CANCELLED", exit_code=0, exit_signal=11)
+    said = explain(job(exit_code=1), details=JobDetails(steps=(crashed,)))
+    assert said.family == "crash"
+    ended_with_the_job = StepRecord(name="0", state="CANCELLED", exit_code=0, exit_signal=15)
+    assert explain(job(exit_code=1), details=JobDetails(steps=(ended_with_the_job,))).family is None
 
 
 def test_a_completed_job_did_not_fail() -> None:
@@ -505,6 +566,9 @@ def test_of_an_array_the_task_that_failed(store: Store) -> None:
     assert found.job.job_id == "5_2"
     assert "of 4 of them 1 did not go well" in found.notes[0]
     assert find_job("5_1", store, None).job.outcome == "completed"
+    scheduler = FakeScheduler(FakeTime())
+    find_job("5", store, scheduler)
+    assert scheduler.calls == ["details 5_2"], "where its output is, and its steps"
 
 
 def test_of_a_requeued_job_the_last_run(store: Store) -> None:

@@ -8,14 +8,12 @@ import pytest
 
 from forewarn.assess.assessment import (
     Assessment,
+    CauseOfFailure,
     Failure,
     Finding,
     Oddity,
     Oddness,
-    Quantiles,
-    Resources,
     Route,
-    RunTime,
     Verdict,
 )
 from forewarn.assess.verdict import judged
@@ -31,20 +29,10 @@ PLAIN = Assessment(
     phase="submit",
     route=Route(model="c.submit.generic", version=1, phase="submit", feature_set="generic"),
 )
-SOME = Quantiles(low=1, median=2, high=3)
 
 
 def failing(p: float, threshold: float = 0.2) -> Failure:
     return Failure(probability=p, threshold=threshold, warns=p >= threshold, base_rate=0.1, rests_on=100)
-
-
-def outgrowing(memory: float | None = None, time: float | None = None) -> Assessment:
-    return replace(
-        PLAIN,
-        failure=failing(0.1),
-        resources=Resources(memory=SOME, over_memory=memory),
-        run_time=RunTime(seconds=SOME, limit=60, over_limit=time, rests_on=1),
-    )
 
 
 @pytest.mark.parametrize(
@@ -54,12 +42,8 @@ def outgrowing(memory: float | None = None, time: float | None = None) -> Assess
         (replace(PLAIN, failure=failing(0.3)), Verdict.WARNING),
         (replace(PLAIN, failure=failing(0.6)), Verdict.LIKELY_TO_FAIL),
         (replace(PLAIN, failure=failing(0.6, threshold=0.8)), Verdict.LIKELY_TO_FAIL),
-        (outgrowing(memory=0.3), Verdict.FINE),
-        (outgrowing(memory=0.6), Verdict.WARNING),
-        (outgrowing(time=0.6), Verdict.WARNING),
-        (outgrowing(memory=0.95), Verdict.LIKELY_TO_FAIL),
+        (replace(PLAIN, failure=failing(0.42, threshold=0.45)), Verdict.WARNING),
         (PLAIN, Verdict.CANNOT_SAY),
-        (replace(outgrowing(memory=0.95), failure=None), Verdict.CANNOT_SAY),
         (replace(PLAIN, findings=(Finding(rule="r", what="w", severity="error"),)), Verdict.LIKELY_TO_FAIL),
         (replace(PLAIN, findings=(Finding(rule="r", what="w"),)), Verdict.WARNING),
         (
@@ -83,7 +67,43 @@ def test_the_verdict(made: Assessment, verdict: Verdict) -> None:
 
 def test_what_is_first_is_said_and_the_rest_is_counted() -> None:
     errors = tuple(Finding(rule="r", what=what, severity="error") for what in ("first", "second", "third"))
-    assert judged(replace(PLAIN, findings=errors)).summary == "it cannot go well: first (and 2 more)"
+    assert judged(replace(PLAIN, findings=errors)).summary == "this job cannot run: first (and 2 more)"
+
+
+def test_a_warning_says_why_where_the_numbers_would_not() -> None:
+    """42 % was called fine, and 15 % a warning where 20 % of all jobs fail."""
+    high = judged(replace(PLAIN, failure=failing(0.42, threshold=0.45))).summary
+    assert "below this model's threshold of 45%" in high
+    low = judged(replace(PLAIN, failure=replace(failing(0.15, threshold=0.12), base_rate=0.2))).summary
+    assert "below the average, but above this model's threshold of 12%" in low
+    plain = judged(replace(PLAIN, failure=failing(0.3))).summary
+    assert "threshold" not in plain
+
+
+def test_the_summary_has_the_cause_and_the_hours_at_stake() -> None:
+    causes = (
+        CauseOfFailure(outcome="timeout", kind="limit", probability=0.4),
+        CauseOfFailure(outcome="failed", kind="user", probability=0.2),
+    )
+    made = replace(PLAIN, failure=replace(failing(0.6), causes=causes), hours_at_risk=12.34)
+    said = "60% risk of failure, most likely at its time limit; the average is 10%; 12.3 node hours at risk"
+    assert judged(made).summary == said
+    # From few failures only the usual shares of causes are known, which tell nothing of this job.
+    assert made.failure
+    unlearnt = replace(made, failure=replace(made.failure, causes_learnt=False))
+    assert judged(unlearnt).summary == said.replace(", most likely at its time limit", "")
+
+
+def test_what_cannot_run_has_its_risk_once_that_is_fixed() -> None:
+    error = Finding(rule="r", what="no shebang", severity="error")
+    made = judged(replace(PLAIN, failure=failing(0.14), findings=(error,)))
+    assert made.verdict is Verdict.LIKELY_TO_FAIL
+    assert made.summary.startswith("this job cannot run: no shebang; once that is fixed: 14% risk of failure")
+
+
+def test_an_estimate_without_training_says_so() -> None:
+    rough = replace(PLAIN.route, model="online", version=None)
+    assert "no trained model" in judged(replace(PLAIN, route=rough, failure=failing(0.2))).summary
 
 
 def test_exit_codes_are_those_of_a_check() -> None:

@@ -47,6 +47,7 @@ def history(jobs: int, seed: int = 0, users: int = 7) -> pl.DataFrame:
             "submit_line": some(np.array([f"sbatch -n {n} job.sh" for n in draw.integers(1, 4, jobs)])),
             "script_hash": some(np.array([f"{n:x}" for n in draw.integers(0, 9, jobs)])),
             "array_task_id": some(draw.integers(0, 10, jobs), 0.8),
+            "array_job_id": some(draw.integers(0, jobs // 20 + 1, jobs), 0.5),
             "dependency": some(np.array(["afterok:1"] * jobs), 0.9),
             "defaulted": some(np.array(["partition", "partition,qos"])[draw.integers(0, 2, jobs)], 0.6),
             "partition": some(np.array(["short", "long", "gpu"])[draw.integers(0, 3, jobs)], 0.05),

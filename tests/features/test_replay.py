@@ -12,9 +12,16 @@ import polars as pl
 import pytest
 
 from forewarn.errors import StoreError
-from forewarn.features.batch import events_of, inputs_of, ordered, read_inputs, walk
+from forewarn.features.batch import (
+    events_of,
+    inputs_of,
+    looks_while_waiting,
+    ordered,
+    read_inputs,
+    walk,
+)
 from forewarn.features.kernel import layout as L  # noqa: N812
-from forewarn.features.kernel.state import START, SUBMIT, new_state
+from forewarn.features.kernel.state import START, SUBMIT, WAITING, new_state
 from forewarn.features.online import OnlineFeatures
 from forewarn.features.present import Present, bring_up_to_date, is_current
 from forewarn.features.saved import job_key
@@ -176,6 +183,37 @@ def test_a_reader_asks_about_a_job_in_flight_as_if_it_started_now(made_up: Store
     np.testing.assert_allclose(newest, last, rtol=1e-9)
     # One that ended between two looks is asked about as at its submit.
     np.testing.assert_array_equal(present.features(jobs[0], "start"), present.features(jobs[0], "submit"))
+
+
+def test_a_job_that_waits_is_learnt_from_as_it_is_served(made_up: Store) -> None:
+    policy = POLICIES["wasted"]
+    inputs = read_inputs(made_up, "c", policy, phase="start")
+    looks = looks_while_waiting(inputs)
+    events = events_of(inputs, looks=looks)
+    walked = walk(new_state(), inputs, events, emitted=WAITING)
+    seen = [pair for _, jobs, out in walked for pair in zip(jobs, out, strict=True)]
+    assert len(seen) == (looks >= 0).sum() > 500
+    asked = list(to_records(pl.concat(ordered(made_up.scan(view="submit", cluster="c"))), Job))
+    now = list(to_records(pl.concat(ordered(made_up.scan(cluster="c"))), Job))
+    online, place = OnlineFeatures("c", policy, made_up.clusters()["c"]), 0
+    for t, kind, j in zip(events.times, events.kinds, events.jobs, strict=True):
+        if kind == SUBMIT:
+            online.submit(asked[j])
+        elif kind == START:
+            online.start(asked[j])
+        elif kind == WAITING:
+            if place % 100 == 99:
+                with made_up.writing() as writer:
+                    online.save(writer)
+                row = Present(made_up, "c", int(t), policy).features(
+                    replace(asked[j], start=None, nodes=None), "start"
+                )
+                assert seen[place][0] == j
+                np.testing.assert_allclose(row, seen[place][1], rtol=1e-9)
+            place += 1
+        else:
+            online.ended(now[j], int(t))
+    assert place == len(seen)
 
 
 def test_a_reader_asks_about_a_job_that_runs_as_it_was_at_its_start(made_up: Store) -> None:
@@ -341,3 +379,59 @@ def test_ctc_replays_to_the_same_table(shared_data: Path, tmp_path: Path) -> Non
     assert len(submit) == 77_222
     assert_same(batch(store, cluster, POLICIES["papers"], "submit"), submit)
     assert_same(batch(store, cluster, POLICIES["papers"], "start"), start)
+
+
+@pytest.mark.parametrize("soon", [True, False])
+def test_a_result_that_comes_in_two_parts_ends_in_the_same_state(made_up: Store, soon: bool) -> None:
+    """The end first, then what was used and what killed the job: at once or some events later."""
+    policy, draw = POLICIES["wasted"], np.random.default_rng(0)
+    jobs = list(to_records(pl.concat(ordered(made_up.scan(cluster="c"))), Job))
+    events = events_of(read_inputs(made_up, "c", policy, phase="submit"))
+    online = OnlineFeatures("c", policy, made_up.clusters()["c"])
+    asked = list(to_records(pl.concat(ordered(made_up.scan(view="submit", cluster="c"))), Job))
+    open_parts: list[Job] = []
+    for i, (t, kind, j) in enumerate(zip(events.times, events.kinds, events.jobs, strict=True)):
+        if i % 400 == 399:
+            with made_up.writing() as writer:
+                online.save(writer)
+            online = OnlineFeatures.load(made_up, "c", policy)
+        while open_parts and (soon or draw.random() < 0.4):
+            assert online.correct(open_parts.pop(int(draw.integers(len(open_parts)))))
+        if kind == SUBMIT:
+            online.submit(asked[j])
+        elif kind == START:
+            online.start(asked[j])
+        else:
+            first = {"outcome": "failed"} if jobs[j].outcome in ("out_of_memory", "timeout") else {}
+            online.ended(replace(jobs[j], max_memory=None, suspended=3, **first), int(t))
+            open_parts.append(jobs[j])
+    assert all(online.correct(job) for job in open_parts)
+    walked = OnlineFeatures.from_history(made_up, "c", policy)
+    # What the regression learnt of jobs that were submitted between the two parts is what was known then.
+    learnt = ("online", "context_", "flight_risk")
+    compared = [n for n, f in enumerate(L.FEATURES) if soon or not any(word in f.name for word in learnt)]
+    for job in jobs[-60:]:
+        new = replace(job, job_id=f"{job.job_id}9", submit=online.at + 10, start=None, end=None)
+        np.testing.assert_allclose(
+            online.submit(new)[compared], walked.submit(new)[compared], rtol=1e-9, atol=1e-9
+        )
+    # That it failed is learnt from in ways that cannot be taken back.
+    last = next(job for job in reversed(jobs) if job_key(job.job_id, job.submit) in online.landed)
+    assert not online.correct(replace(last, outcome="failed" if last.outcome == "completed" else "completed"))
+
+
+def test_one_persons_jobs_tell_nothing_of_the_cluster(made_up: Store) -> None:
+    policy = POLICIES["wasted"]
+    bring_up_to_date(made_up, "c", policy)
+    (frame,) = made_up.scan(cluster="c")
+    job = replace(next(to_records(frame.tail(1), Job)), job_id="99999")
+    site, own = (Present(made_up, "c", job.submit + 10**5, policy, own=own) for own in (False, True))
+    there, here = site.features(job, "submit"), own.features(job, "submit")
+    names = {feature.name for place, feature in enumerate(L.FEATURES) if np.isnan(here[place])}
+    assert {"queue_running", "fail_rate_1d", "partition_rate15", "group_last", "name_last"} <= names
+    known = np.isfinite(here)
+    assert known.sum() > 100
+    np.testing.assert_array_equal(here[known], there[known])
+    assert not {f.name for f in L.FEATURES if f.name.startswith("user_")} & {
+        L.FEATURES[n].name for n in L.OF_OTHERS
+    }

@@ -20,6 +20,7 @@ from forewarn.job.outcomes import (
     kind_of,
     outcome_of_state,
 )
+from forewarn.job.step_outcomes import StepEnd, outcome_of_steps
 
 OUTCOMES = st.sampled_from(Outcome)
 CODES = st.none() | st.integers(0, 255)
@@ -53,9 +54,12 @@ def test_every_failure_is_somebodys(
     ("outcome", "code", "signal", "kind"),
     [
         (Outcome.OUT_OF_MEMORY, 0, 125, Kind.LIMIT),
-        (Outcome.FAILED, 0, 125, Kind.LIMIT),  # an out-of-memory step of a job that Slurm calls failed
+        (Outcome.FAILED, 0, 125, Kind.LIMIT),
         (Outcome.FAILED, 0, 9, Kind.LIMIT),
         (Outcome.FAILED, 137, 0, Kind.LIMIT),  # 128 + 9, as a shell reports it
+        (Outcome.FAILED, 9, 0, Kind.LIMIT),  # 137, as sacct prints it
+        (Outcome.FAILED, 124, 0, Kind.LIMIT),  # `timeout`
+        (Outcome.FAILED, 143, 0, Kind.USER),
         (Outcome.FAILED, 107, 0, Kind.SYSTEM),
         (Outcome.FAILED, 135, 0, Kind.SYSTEM),
         (Outcome.FAILED, 1, 0, Kind.USER),
@@ -105,3 +109,37 @@ def test_a_requeued_run_of_accounting_has_ended() -> None:
     """Else it would count as running for ever: `sacct -D` has a record for each run."""
     assert outcome_of_state("REQUEUED") is Outcome.PREEMPTED
     assert POLICIES["wasted"].fails(Outcome.PREEMPTED) is None
+
+
+# --- by steps ------------------------------------------------------------------------------------
+
+SCRIPT = StepEnd("batch", "FAILED", 0, 100)
+KILLED = StepEnd("0", "OUT_OF_MEMORY", 10, 20)
+
+
+@pytest.mark.parametrize(
+    ("steps", "outcome"),
+    [
+        ([SCRIPT, KILLED], Outcome.OUT_OF_MEMORY),
+        ([SCRIPT, StepEnd("0", "TIMEOUT", 10, 20)], Outcome.TIMEOUT),
+        ([SCRIPT, StepEnd("0", "NODE_FAIL", 10, 20)], Outcome.NODE_FAIL),
+        ([StepEnd("batch", "OUT_OF_MEMORY", 0, 100)], Outcome.OUT_OF_MEMORY),
+        # The script went on, and a later step decided.
+        ([SCRIPT, KILLED, StepEnd("1", "FAILED", 30, 40)], None),
+        ([SCRIPT, KILLED, StepEnd("1", "TIMEOUT", 30, 40)], Outcome.TIMEOUT),
+        ([SCRIPT, KILLED, StepEnd("1", "COMPLETED", 30, 40)], Outcome.OUT_OF_MEMORY),
+        ([SCRIPT, StepEnd("0", "FAILED", 1, 5), KILLED], Outcome.OUT_OF_MEMORY),
+        # It ran beside the step that was killed: it may have failed because of that.
+        ([SCRIPT, KILLED, StepEnd("1", "FAILED", 10, 25)], Outcome.OUT_OF_MEMORY),
+        ([SCRIPT, KILLED, StepEnd("1", "CANCELLED", 10, 100)], Outcome.OUT_OF_MEMORY),
+        # Somebody's login to the node is no part of the job.
+        ([SCRIPT, StepEnd("extern", "OUT_OF_MEMORY", 0, 100), StepEnd("0", "FAILED", 1, 2)], None),
+        # Without times the order is what there is.
+        ([StepEnd("batch", "FAILED"), StepEnd("0", "OUT_OF_MEMORY"), StepEnd("1", "FAILED")], None),
+        ([StepEnd("0", "FAILED"), StepEnd("1", "OUT_OF_MEMORY")], Outcome.OUT_OF_MEMORY),
+        ([SCRIPT, StepEnd("0", "CANCELLED", 1, 2)], None),
+        ([], None),
+    ],
+)
+def test_the_step_that_decided(steps: list[StepEnd], outcome: Outcome | None) -> None:
+    assert outcome_of_steps(steps) is outcome

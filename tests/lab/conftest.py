@@ -51,10 +51,10 @@ def endings(lab: Lab) -> dict[str, Ending]:
     return {ending.name: ending for ending in run_every_ending(lab)}
 
 
-def boot(version: str, state: Path) -> Lab:
+def boot(version: str, state: Path, *, accounting: bool = True) -> Lab:
     """Start a lab that ends with this process, or skip the test, or fail it where a lab is required."""
     try:
-        return start_lab(version, state, dies_with_me=True)
+        return start_lab(version, state, dies_with_me=True, accounting=accounting)
     except LabMissingError as error:
         if os.environ.get("FOREWARN_REQUIRE_LAB") == "1":
             pytest.fail(f"a lab is required here: {error}")

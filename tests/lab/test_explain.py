@@ -20,7 +20,7 @@ from forewarn.sources.connect import connect
 from forewarn.sources.live import Scheduler
 from lab.cluster import Lab
 from lab.endings import Ending
-from lab.jobs import submit, wait_ended
+from lab.jobs import submit, wait_ended, wait_until
 
 COMMAND = (sys.executable, "-c", "from forewarn.serve.cli.main import main; main()", "explain")
 # Of each ending the phase and the family of its cause; None: nothing failed, or only its output could tell.
@@ -103,6 +103,7 @@ def test_every_ending_has_its_cause(explainer: Explainer, endings: dict[str, End
     assert f"scontrol release {endings['held'].job_id}" in held.what_to_do[0]
     array = explainer(endings["array"].job_id)
     assert array.job_id == f"{endings['array'].job_id}_1", "the task that failed"
+    assert [step.name for step in array.steps] == ["batch"], "with what there is to know of this task"
 
 
 def test_commands_say_the_same(explainer: Explainer, endings: dict[str, Ending]) -> None:
@@ -141,6 +142,20 @@ def test_mistakes_are_read_from_the_output(explainer: Explainer) -> None:
         assert quoted in said.log[0].text, (name, said.log)
         assert lines[said.log[0].line - 1] == said.log[0].text, "quoted from the line that it names"
         assert said.confidence in ("likely", "very likely", "certain")
+
+
+def test_what_slurm_refused(explainer: Explainer) -> None:
+    """It keeps a record of it as of a failed job, with an exit code that is none."""
+    lab = explainer.lab
+    said = lab.try_run("bob", "sbatch", "-J", "refused", "-t", "1", "--mem=900G", "--wrap", "true")
+    assert said.returncode != 0
+    listed = ("sacct", "-a", "-X", "-n", "-P", "-o", "JobID", "--name", "refused")
+    wait_until(lambda: bool(lab.run("root", *listed).strip()), 60, "accounting has the refused job")
+    number = lab.run("root", *listed).split()[-1]
+    for commands in (False, True):
+        refused = explainer(number, commands=commands)
+        assert refused.family == "refused", refused.cause
+        assert not any(fact.source == "exit code" for fact in refused.evidence)
 
 
 def test_the_command(endings: dict[str, Ending], environment: dict[str, str]) -> None:

@@ -19,12 +19,15 @@ from forewarn.sources.slurmrestd.asking import Asker
 from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
 from forewarn.sources.slurmrestd.tokens import from_text
 from forewarn.sources.slurmrestd.transport import Transport
+from lab.cgroups import can_limit_memory
 from lab.cluster import Lab
+from lab.endings import GROW
 from lab.jobs import records, submit, wait_ended, wait_until
 
 Said = dict[str, dict[tuple[Any, ...], dict[str, Any]]]  # by way and key of the job
 # What docs/sources.md says that they tell differently.
 DIFFERENT = {"reason", "exit_signal", "memory_asked", "memory_per", "defaulted", "cpu_time"}
+KILLED = "killed"  # of which a step ran out of memory, while the script ends with a code of its own
 NUMBERS = {"v0.0.36": {"user", "group"}, "v0.0.37": {"group"}}
 
 
@@ -35,10 +38,11 @@ def jobs(lab: Lab) -> Iterator[list[int]]:
         submit(lab, "bob", "-J", "bad", "--comment=a b=c", script="exit 3"),
         submit(lab, "carol", "-J", "many", "--array=0-2%2", "-D", "/tmp", script="exit $SLURM_ARRAY_TASK_ID"),
         submit(lab, "carol", "-J", "steps", "-N", "2", "-n", "4", script="srun true"),
+        submit(lab, "carol", "-J", KILLED, "--mem=50", script=f"srun {GROW} || exit 1"),
     ]
     held = submit(lab, "bob", "-J", "held", "--hold", "--dependency=afterany:1", script="true")
     # Accounting may hear of the last task of an array before it hears of the others.
-    wait_until(lambda: len(records(lab, ended)) == 6, 120, "accounting has every task")
+    wait_until(lambda: len(records(lab, ended)) == 7, 120, "accounting has every task")
     wait_ended(lab, ended)
     time.sleep(2)  # slurmctld cleans up after a job has ended
     yield [*ended, held]
@@ -61,7 +65,7 @@ def test_equal_in_what_they_share(lab: Lab, jobs: list[int]) -> None:
             }
     assert len(said) >= 6
     keys = next(iter(said.values())).keys()
-    assert len(keys) == 7
+    assert len(keys) == 8
     held = {key for key in keys if key[1] == str(jobs[-1])}
     for way, rows in said.items():
         # A job that was never eligible overlaps no window of accounting's.
@@ -73,6 +77,11 @@ def test_equal_in_what_they_share(lab: Lab, jobs: list[int]) -> None:
         if len(set((told := values(said, key, field)).values())) > 1
     }
     assert not differ
+    killed = {way: row for way, rows in said.items() for row in rows.values() if row["name"] == KILLED}
+    by_step = "out_of_memory" if can_limit_memory() else "failed"
+    assert {way: (row["state"], row["outcome"]) for way, row in killed.items()} == dict.fromkeys(
+        said, ("FAILED", by_step)
+    )
 
 
 def values(said: Said, key: tuple[Any, ...], field: str) -> dict[str, Any]:

@@ -21,8 +21,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.assess.script import Here, findings
-from forewarn.assess.script import test_only as ask_sbatch
+from forewarn.assess.script import Here, ask_sbatch, findings
 from forewarn.job.columns import to_records
 from forewarn.job.record import Job, Partition
 from forewarn.job.sbatch.script import read_script
@@ -43,6 +42,11 @@ OF_THE_SITE = {"account", "qos", "memory_asked", "memory_per"}
 # (version or None for all, script, fields): why they cannot agree.
 EXCEPT: dict[tuple[str | None, str, tuple[str, ...]], str] = {
     (None, "mem_per_gpu", ("memory_asked", "memory_per")): "our reader of scontrol knows nodes and CPUs only",
+    (
+        None,
+        "mem_zero",
+        ("memory_asked",),
+    ): "`--mem=0` is recorded as what a node has: assess/defaults.py fills it in",
     ("22.05", "cpus_per_gpu", ("cpus_asked",)): "22.05 counts the CPUs of GPUs when the job starts",
     ("22.05", "tasks_per_node_too", ("nodes_asked",)): "22.05 counts the nodes of tasks when the job starts",
     ("26.05", "singleton", ("dependency",)): "26.05 forgets at once a dependency that is fulfilled",
@@ -239,14 +243,50 @@ def test_memory_of_two_kinds(richer: Lab) -> None:
 
 
 def test_sbatch_is_asked(richer: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--test-only` tells what Slurm itself says."""
+    """`--test-only` tells what Slurm itself says, all of it, of a script that no file holds."""
     monkeypatch.setenv("LAB_USER", "alice")
-    good = richer.state / place(richer, "good", script("-n 2", "-t 5"))[1:]
-    bad = richer.state / place(richer, "bad", script("-p nowhere"))[1:]
     around = os.environ | {"PATH": f"{richer.state / 'bin'}:{os.environ['PATH']}"}
-    refused = ask_sbatch(bad, environment=around)
+    refused = ask_sbatch(script("-p nowhere").encode(), environment=around)
     assert refused is not None
-    assert refused.severity == "error"
-    assert "partition" in refused.what
-    told = ask_sbatch(good, environment=around)
-    assert told is None or told.rule == "test-only"
+    assert (refused.accepts, refused.finding.severity) == (False, "error")
+    assert "invalid partition specified: nowhere" in refused.finding.what
+    dos = ask_sbatch(b"#!/bin/sh\r\ntrue\r\n", environment=around)
+    assert dos is not None
+    assert "DOS line breaks" in dos.finding.what
+    assert "instead of expected UNIX line breaks" in dos.finding.what, "both lines of it"
+
+
+def test_an_answer_that_holds_for_now_only(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all nodes drained `--test-only` turns any job down; submitted, it is taken and waits."""
+    monkeypatch.setenv("LAB_USER", "alice")
+    around = os.environ | {"PATH": f"{lab.state / 'bin'}:{os.environ['PATH']}"}
+    good = ask_sbatch(script("-n 2", "-t 5").encode(), environment=around)
+    assert good is not None
+    assert good.accepts is True, good
+    assert "would start" in good.finding.what
+    nodes = ",".join(lab.settings.node_names)
+    lab.run("root", "scontrol", "update", f"nodename={nodes}", "state=drain", "reason=test")
+    try:
+        answer = ask_sbatch(script("-n 2", "-t 5").encode(), environment=around)
+    finally:
+        lab.run("root", "scontrol", "update", f"nodename={nodes}", "state=resume")
+    assert answer is not None
+    assert (answer.accepts, answer.finding.severity) == (None, "warning")
+
+
+def test_who_makes_the_folder_of_the_output(lab: Lab) -> None:
+    """Slurm 22.05 fails the job, newer ones make the folder: what `check` says goes by the version."""
+    version = tuple(map(int, lab.settings.version.split(".")))
+    where = f"made-{os.getpid()}"
+    number = lab.run(
+        "alice", "sbatch", "--parsable", "-D", "/home/alice", "-o", f"{where}/deep/%j.out", "--wrap", "true"
+    )
+    job = int(number.strip().split(";")[0])
+    wait_until(lambda: state_of(lab, job) is not None, 60, "the job ends")
+    assert state_of(lab, job) == ("FAILED" if version <= (22, 5) else "COMPLETED")
+
+
+def state_of(lab: Lab, job: int) -> str | None:
+    """How a job ended, by accounting; None while it has not."""
+    told = lab.run("root", "sacct", "-X", "-n", "-P", "-o", "State", "-j", str(job)).strip()
+    return told if told in ("COMPLETED", "FAILED") else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -102,3 +103,26 @@ def test_no_script_is_no_category(table: Table, rows: np.ndarray) -> None:
         table.moment, without,
     )  # fmt: skip
     assert "script_language" not in Assembly.fit(blank, rows, "generic").encoders.categories
+
+
+def test_rows_weigh_as_the_decisions_that_they_are(table: Table, rows: np.ndarray) -> None:
+    """A bulk weighs as few; the scale is that of the rows which all are worth, whatever the weights'."""
+    assembly = Assembly.fit(table, rows, "generic")
+    weights = assembly.sample(table, rows).weights
+    np.testing.assert_allclose(weights / weights.max(), table.weights[rows] / table.weights[rows].max())
+    worth = table.weights[rows].sum() ** 2 / (table.weights[rows] ** 2).sum()
+    assert weights.sum() == pytest.approx(worth)
+    small = replace(table, decision_weights=table.weights / 50)
+    np.testing.assert_allclose(assembly.sample(small, rows).weights, weights)
+
+
+def test_what_only_others_jobs_tell_takes_its_typical_value_where_they_are_not_known(table: Table) -> None:
+    rows = np.arange(2000)
+    assembly = Assembly.fit(table, rows, "generic")
+    again = Assembly.from_json(json.loads(json.dumps(assembly.to_json())), None)
+    gone = replace(table.rows(rows[:5]), values=np.full((5, len(table.names)), np.nan, np.float32))
+    for made in (assembly, again):
+        matrix = made.matrix(gone)
+        running = matrix.values[:, matrix.names.index("queue_running")]
+        assert (running == np.median(table.column("queue_running")[rows])).all()
+        assert np.isnan(matrix.values[:, matrix.names.index("user_rate15")]).all()

@@ -18,6 +18,8 @@ def made(fails: list[float]) -> Table:
         "user_last": [1, 1, 0, NAN],
         "user_name_last": [0, NAN, NAN, NAN],
         "user_request_last": [0, NAN, 1, NAN],
+        "request_last": [1, NAN, NAN, 0],
+        "array_last": [NAN, 1, NAN, NAN],
     }
     values = np.array(list(columns.values()), np.float32).T
     at = np.arange(4)
@@ -38,6 +40,9 @@ def test_each_rule_falls_back_as_its_name_says_and_then_on_the_majority_of_train
         "last_user_request": [False, left, True, left],
         "last_user_request_else_user": [False, True, True, left],
         "last_user_name_else_user": [False, True, False, left],
+        "last_request": [True, left, left, False],
+        "last_array": [left, True, left, left],
+        "last_array_else_request": [True, True, left, False],
     }
 
 

@@ -54,7 +54,7 @@ def made(rows: int = 2_000, seed: int = 0) -> tuple[Matrix, pl.DataFrame, np.nda
     fails = (random.random(rows) < 0.5).astype(np.float64)
     ends = [ENDINGS[c] if failed else ("completed", None) for c, failed in zip(cause, fails, strict=True)]
     about = pl.DataFrame(ends, schema={"outcome": pl.String, "kind": pl.String}, orient="row").with_columns(
-        run_time=pl.lit(10), time_limit=pl.lit(60)
+        run_time=pl.lit(10), time_limit=pl.lit(60), cpu_hours=pl.lit(2.5), asked_cpu_hours=pl.lit(10.0)
     )
     values[random.random((rows, 4)) < 0.05] = np.nan
     return Matrix(values, NAMES, frozenset({"partition"})), about, fails
@@ -106,6 +106,17 @@ def test_kinds_and_outcomes_tell_the_same(causes: Causes) -> None:
     limit = outcomes["out_of_memory"] + outcomes["timeout"] + causes.other_kinds["limit"] * outcomes[OTHER]
     assert kinds["limit"] == pytest.approx(limit)
     assert kinds["user"] == pytest.approx(outcomes["failed"])
+
+
+def test_hours_lost_are_those_of_each_end(causes: Causes) -> None:
+    """A time-out loses all that was asked for, other failures what such ones used: a quarter here."""
+    matrix, about, _ = made(rows=300, seed=5)
+    p = np.full(300, 0.4)
+    outcomes = causes.outcomes(p, matrix)
+    expected = 10 * outcomes["timeout"] + 2.5 * (0.4 - outcomes["timeout"])
+    assert causes.hours_lost(p, matrix, about) == pytest.approx(expected)
+    unknown = about.with_columns(asked_cpu_hours=pl.lit(None))
+    assert np.isnan(causes.hours_lost(p, matrix, unknown)).all()
 
 
 def test_they_beat_their_shares_on_later_jobs(causes: Causes) -> None:
@@ -184,7 +195,9 @@ def test_files_come_back(causes: Causes, tmp_path: Path) -> None:
     causes.save(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {FACTS, FILE}
     matrix = made(rows=200, seed=4)[0]
-    assert np.array_equal(Causes.load(tmp_path).given_failure(matrix), causes.given_failure(matrix))
+    loaded = Causes.load(tmp_path)
+    assert np.array_equal(loaded.given_failure(matrix), causes.given_failure(matrix))
+    assert loaded.spent == causes.spent
 
 
 def test_broken_files_are_refused(causes: Causes, tmp_path: Path) -> None:
@@ -203,6 +216,8 @@ def test_broken_files_are_refused(causes: Causes, tmp_path: Path) -> None:
         json.dumps({**value, "other_kinds": {"user": 0.5}}),
         json.dumps({**value, "causes": [{"outcome": "tired", "kind": "user"}] * 5}),
         json.dumps({**value, "names": ["x0"]}),
+        json.dumps({**value, "spent": [0.5]}),
+        json.dumps({**value, "spent": [2.0] * 5}),
         json.dumps({name: part for name, part in value.items() if name != "trees"}),
     ]
     for text in broken:

@@ -54,10 +54,8 @@ def test_a_recipe_comes_back_from_json_and_gives_the_same_model(sample: Callable
     assert np.array_equal(one.margins(part), two.margins(part))
 
 
-def test_trees_share_alike_and_the_online_regression_has_a_third() -> None:
-    assert shares([0.9, 0.89, 0.885, 0.87]) == [pytest.approx(1 / 3, abs=1e-3)] * 3 + [0]
-    assert shares([0.9, 0.89], 0.88) == [pytest.approx(1 / 3, abs=1e-3)] * 3
-    assert shares([0.9, 0.89], 0.7) == [0.5, 0.5, 0]
-    assert shares([0.7], 0.9) == [0, 1]
-    assert shares([], 0.6) == [1]
-    assert shares([1.0, 1.0]) == [0.5, 0.5]
+def test_trees_share_alike_the_online_regression_has_a_third_and_nobody_is_dropped() -> None:
+    assert shares(4, online=True) == [pytest.approx(1 / 6)] * 4 + [pytest.approx(1 / 3)]
+    assert shares(4, online=False) == [0.25] * 4
+    assert shares(1, online=True) == [pytest.approx(2 / 3), pytest.approx(1 / 3)]
+    assert shares(0, online=True) == [1]

@@ -11,6 +11,7 @@ import pytest
 
 from forewarn.errors import LearningError, MissingExtraError, UsageError
 from forewarn.learn.families import FAMILIES, family
+from forewarn.learn.families.base import probabilities
 from forewarn.learn.matrix import Matrix, Sample
 from tests.learn.conftest import make_sample
 from tests.learn.families_contract import FamilyContract, ModelContract, run
@@ -80,6 +81,52 @@ class TestOnline(ModelContract):
             self.fit(make_sample(20))
 
 
+class TestRule(ModelContract):
+    name = "rule"
+    # Its columns hold 0, 1 or nothing.
+    test_infinite_is_very_large = None
+    test_a_category_that_was_not_there_is_no_trouble = None
+
+    def sample(self, rows: int = 1500, seed: int = 0) -> Sample:
+        """How the last job of the user with this request ended, and of the user."""
+        made = make_sample(rows, seed)
+        random = np.random.default_rng(seed)
+        right = random.random((2, rows)) < [[0.9], [0.75]]
+        last = np.where(right, made.fails, 1 - made.fails)
+        last[random.random((2, rows)) < 0.2] = np.nan
+        matrix = Matrix(last.T.astype(np.float32), ("user_request_last", "user_last"))
+        return replace(made, matrix=matrix)
+
+    def test_log_odds_are_those_of_what_the_rule_answers(self) -> None:
+        last = np.array([[1, 0], [1, np.nan], [0, 1], [np.nan, 1], [np.nan, np.nan]], np.float32)
+        matrix = Matrix(last.repeat(1000, axis=0), ("a", "b"))
+        rates = np.repeat([0.8, 0.8, 0.2, 0.8, 0.4], 1000)
+        fails = np.tile(np.arange(1000) / 1000, 5) < rates
+        model = self.fit(Sample(matrix, fails.astype(float), np.ones(5000)))
+        made = probabilities(model.margins(Matrix(last, ("a", "b"))))
+        assert made == pytest.approx([0.8, 0.8, 0.2, 0.8, 0.4], abs=0.01)
+
+    def test_a_job_counts_by_its_weight(self) -> None:
+        last = np.array([[1], [1], [0]], np.float32).repeat(100, axis=0)
+        fails = np.repeat([1.0, 0.0, 0.0], 100)
+        weights = np.repeat([0.25, 1.0, 1.0], 100)
+        model = self.fit(Sample(Matrix(last, ("a",)), fails, weights))
+        failed = probabilities(model.margins(Matrix(np.ones((1, 1), np.float32), ("a",))))
+        assert failed[0] == pytest.approx((25 + 2 / 9) / 127)
+
+    def test_it_warns_of_what_failed_last_whatever_came_of_it(self) -> None:
+        """Of nobody else, even where those that failed last then went well: it is the rule that serves."""
+        last = np.array([[1], [0], [np.nan]], np.float32).repeat(100, axis=0)
+        fails = np.repeat([0.0, 1.0, 0.0], 100)
+        model = self.fit(Sample(Matrix(last, ("a",)), fails, np.ones(300)))
+        failed, well, none = model.margins(Matrix(last[::100], ("a",)))
+        assert failed > max(well, none)
+
+    def test_other_columns_are_refused(self) -> None:
+        with pytest.raises(LearningError, match="how a last job ended"):
+            self.fit(make_sample(20))
+
+
 def test_only_the_library_of_the_family_is_loaded() -> None:
     """Asking for one family must not cost the import of another, nor the package that of any."""
     printed = run("""
@@ -100,7 +147,9 @@ def test_only_the_library_of_the_family_is_loaded() -> None:
 
 
 def test_an_unknown_family_is_told_which_there_are() -> None:
-    with pytest.raises(UsageError, match="'cart'; there are xgboost, lightgbm, catboost, forest, online"):
+    with pytest.raises(
+        UsageError, match="'cart'; there are xgboost, lightgbm, catboost, forest, online, rule"
+    ):
         family("cart")
 
 

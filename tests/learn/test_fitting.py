@@ -14,7 +14,7 @@ from forewarn.learn.fitting import Fitted, Settings, fit
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.prequential import retrained, static
 from forewarn.learn.table import Table, read_table
-from forewarn.learn.train import train
+from forewarn.learn.train import fit_causes, train
 from forewarn.store.base import Store
 
 SETTINGS = Settings(families=("xgboost", "online"), trials=2, deterministic=True, threads=2)
@@ -53,7 +53,8 @@ def test_a_model_is_better_than_chance_on_jobs_to_come(table: Table, fitted: Fit
 
 
 def benchmark_of(table: Table, fitted: Fitted) -> dict:
-    return figures(table, fitted, static(table, fitted), seed=0)
+    causes = fit_causes(table, fitted, SETTINGS)
+    return figures(table, fitted, static(table, fitted), causes, seed=0)
 
 
 def test_a_retrained_model_knows_only_what_was_known_when_it_was_made(table: Table, fitted: Fitted) -> None:
@@ -117,6 +118,7 @@ def test_phases_are_judged_on_the_same_jobs_and_posthoc_is_labelled(
     assert set(found["submit"]["baselines"]) == {
         *("majority", "last_user", "last_user_name", "last_user_request"),
         *("last_user_request_else_user", "last_user_name_else_user"),
+        *("last_request", "last_array", "last_array_else_request"),
     }
 
 
@@ -157,3 +159,17 @@ def test_a_restricted_model_speaks_of_new_users(table: Table, tmp_path: Path) ->
     assert len(new)
     assert not made.abstention.history
     assert not made.abstention.abstains({name: table.column(name)[new] for name in table.names}).any()
+
+
+def test_the_model_of_starts_learns_jobs_that_wait_as_it_serves_them(start_table: Table) -> None:
+    """They have neither nodes nor anything given, which a model has to have seen missing."""
+    assert start_table.waiting is not None
+    rows, _ = start_table.waiting
+    learnt = start_table.as_learnt()
+    assert 0.2 < len(rows) / (start_table.column("wait") > 0).sum() < 0.8
+    for name in ("cpus_given", "node_rate_mean"):
+        assert np.isnan(learnt.column(name)[rows]).all()
+    others = np.setdiff1d(np.arange(len(learnt.values)), rows)
+    np.testing.assert_array_equal(learnt.values[others], start_table.values[others])
+    assert (learnt.column("wait")[rows] < start_table.column("wait")[rows]).all()
+    assert (start_table.column("cpus_given")[rows] > 0).any(), "it is judged on starts as they were"

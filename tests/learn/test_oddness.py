@@ -58,10 +58,10 @@ def test_ranks_are_shares_of_the_jobs_it_learnt(table: Table, forest: Forest) ->
 
 def test_a_slip_of_the_keyboard_is_rare_and_named(table: Table, forest: Forest) -> None:
     ranks = forest.rarer_than(table)
-    plain = int(np.argsort(ranks)[len(ranks) // 10])  # as usual a job as any
+    plain = int(np.argsort(ranks)[len(ranks) // 20])  # as usual a job as any, itself at no end of anything
     # A thousand times what the user had before is part of the slip.
     slip = changed(table, plain, cpus=3_000, cpus_per_node=3_000, tasks=3_000, user_cpus_change=10)
-    assert ranks[plain] < 0.2
+    assert ranks[plain] < 0.1
     assert forest.rarer_than(slip)[0] > 0.9
     assert any(reason.startswith("3,000 CPUs: more than 99") for reason in forest.because(slip, 0))
     assert not any("CPU" in reason for reason in forest.because(table, plain))

@@ -525,6 +525,67 @@ def test_a_first_model_that_may_not_serve_waits_for_a_person(registry: Registry,
     assert served(registry) == poor.id
 
 
+def test_a_simple_rule_serves_until_a_model_beats_it(registry: Registry, tmp_path: Path) -> None:
+    rule = {"rule": "last_user_request"}
+    first = record(registry, tmp_path / "rule", settings=rule)
+    assert first.aliases == ("champion",)
+    assert first.rule == "last_user_request"
+    again = record(registry, tmp_path / "again", created=2, settings=rule)
+    assert again.aliases == ("challenger",)
+    poor = record(registry, tmp_path / "poor", created=3, may_serve=False)
+    assert poor.aliases == ("challenger",)
+    assert served(registry) == first.id
+    model = record(registry, tmp_path / "model", created=4)
+    assert aliases(registry)["champion"] == model.version
+    assert served(registry) == model.id
+    later = record(registry, tmp_path / "later", created=5, settings=rule)
+    assert later.aliases == ("challenger",)
+    assert registry.rollback(ALPS).version == first.version
+
+
+HIDDEN = {"dependency": "hidden"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        (None, HIDDEN, "older version that did not record how fields were read"),
+        ({}, HIDDEN, "dependency (then as it is, now hidden)"),
+        (None, {}, None),
+        (HIDDEN, HIDDEN, None),
+        (HIDDEN, None, None),
+    ],
+)
+def test_a_champion_that_reads_fields_otherwise_is_replaced(
+    before: dict[str, str] | None,
+    after: dict[str, str] | None,
+    why: str | None,
+    registry: Registry,
+    tmp_path: Path,
+) -> None:
+    first = record(registry, tmp_path / "1", 1, reading=before)
+    assert first.reading == before
+    poor = record(registry, tmp_path / "2", 2, reading=after, may_serve=False)
+    assert poor.aliases == ("challenger",)
+    new = record(registry, tmp_path / "3", 3, reading=after)
+    assert registry.version(ALPS, 3) == new
+    if why is None:
+        assert (new.aliases, new.promoted_because) == (("challenger",), None)
+        assert served(registry) == first.id
+        return
+    assert why in str(new.promoted_because)
+    assert new.aliases == ("champion",)
+    assert served(registry) == new.id
+    assert registry.rollback(ALPS).version == first.version
+
+
+def test_an_older_bundle_that_is_imported_replaces_no_champion(registry: Registry, tmp_path: Path) -> None:
+    champion = record(registry, tmp_path / "1", 2, reading=HIDDEN)
+    older = record(registry, tmp_path / "2", 1, reading={})
+    assert older.aliases == ("challenger",)
+    assert served(registry) == champion.id
+
+
 def test_another_machine_follows_what_it_never_served(registry: Registry, tmp_path: Path) -> None:
     version = record(registry, tmp_path / "bundle")
     elsewhere = Registry(tmp_path / "elsewhere", registry.uri)

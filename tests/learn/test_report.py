@@ -9,20 +9,23 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from forewarn.errors import ForewarnError, MissingExtraError
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.learn import report as report_package
 from forewarn.learn.evaluation import evaluate
+from forewarn.learn.hours import NO_HOURS
 from forewarn.learn.report import write_report
 from forewarn.learn.report.feature_words import in_words
-from forewarn.learn.report.words import figure, fit_to_serve, interval, share, signed, verdict
+from forewarn.learn.report.words import figure, fit_to_serve, interval, share, signed, verdict, warnings
 from forewarn.learn.split import split
 from forewarn.learn.table import Table
 
@@ -71,7 +74,8 @@ def judged(table: Table, rows: np.ndarray | None = None, threshold: Any = 0.3) -
     parts = split(table)
     rows = parts.test if rows is None else rows
     p = 1 / (1 + np.exp(-table.column("online")[rows].astype(np.float64)))
-    return evaluate(table, rows, p, threshold, train_rows=parts.train, resamples=40)
+    outcomes = {"failed": 0.7 * p, "timeout": 0.3 * p}
+    return evaluate(table, rows, p, threshold, train_rows=parts.train, outcomes=outcomes, resamples=40)
 
 
 def trial(number: int, loss: float | None, status: str = "completed") -> dict[str, Any]:
@@ -177,8 +181,31 @@ def test_the_page_shows_what_the_json_says(made: dict[str, Any], tmp_path: Path)
             "everything but completed is a failure",
         ),
         *(warning["text"] for warning in told["warnings"]),
+        f"{found['by_decision']['decisions']:,} in {found['ranking']['n']:,} jobs",
+        figure(found["by_decision"]["f1"]),
+        figure(found["hours"]["pr_auc"]),
+        share(found["hours"]["top_10"]),
+        share(found["hours"]["asked_alone"]["top_20"]),
+        figure(found["causes"]["timeout"]["pr_auc"]),
+        share(found["causes"]["timeout"]["hours"]["share"]),
     ):
         assert shown in page.text, shown
+
+
+def test_few_decisions_are_warned_of(made: dict[str, Any], tmp_path: Path) -> None:
+    report = copy.deepcopy(made)
+    report["data"]["blocks"]["calibrate"] |= {"decisions": 300, "effective": 15.4, "few": True}
+    told, _, _ = written(report, tmp_path)
+    texts = [warning["text"] for warning in told["warnings"] if "Few decisions" in warning["text"]]
+    assert len(texts) == 1
+    assert "(calibrate 15)" in texts[0]
+    assert not any("Few decisions" in warning["text"] for warning in written(made, tmp_path)[0]["warnings"])
+
+
+def test_a_source_without_hours_says_so(made: dict[str, Any], table: Table, tmp_path: Path) -> None:
+    bare = replace(table, about=table.about.with_columns(cpu_hours=pl.lit(None, pl.Float64)))
+    _, page, _ = written(made | {"evaluation": judged(bare)}, tmp_path)
+    assert NO_HOURS in page.text
 
 
 def test_it_needs_nothing_beside_it(made: dict[str, Any], tmp_path: Path) -> None:
@@ -319,7 +346,7 @@ def test_a_threshold_that_varies_is_shown_as_a_range(
         (0.01, [-0.01, 0.03], "not clearly better than the best simple rule", "beware"),
         (0.01, None, "not clearly better than the best simple rule", "beware"),
         (-0.02, [-0.04, -0.01], "worse than the best simple rule: F1 −0.020", "bad"),
-        (-0.02, [-0.06, 0.01], "not clearly better than the best simple rule: F1 −0.020", "beware"),
+        (-0.02, [-0.06, 0.01], "not clearly better than the best simple rule: F1 −0.020", "bad"),
     ],
 )
 def test_the_verdict_against_simple_rules(
@@ -404,6 +431,24 @@ def test_a_lead_in_f1_is_worth_nothing_without_ranking(made: dict[str, Any], tmp
     report["evaluation"]["intervals"]["roc_auc"] = [0.6, 0.7]
     assert fit_to_serve(report)
     assert "better than the best simple rule by F1 +0.146" in str(verdict(report))
+
+
+def test_a_rule_that_stands_in_serves_without_proof_that_it_ranks(made: dict[str, Any]) -> None:
+    """On a young site it is what a model has to beat; what would speak instead is proven less."""
+    report = copy.deepcopy(made)
+    evaluation = report["evaluation"]
+    evaluation["over_baseline"]["f1"] = 0.0
+    evaluation["intervals"] |= {"f1_over_baseline": [0.0, 0.0], "roc_auc": [0.479, 0.597]}
+    assert not fit_to_serve(report)
+    report["model"]["rule"] = "rule: last outcome of this user"
+    assert fit_to_serve(report)
+    assert any("do not prove that the rule ranks" in warning["text"] for warning in warnings(report))
+    evaluation["intervals"]["roc_auc"] = [0.6, 0.7]
+    assert not any("do not prove" in warning["text"] for warning in warnings(report))
+    evaluation["intervals"]["roc_auc"] = [0.3, 0.4]
+    assert not fit_to_serve(report), "clearly below chance"
+    evaluation["intervals"] |= {"f1_over_baseline": [-0.2, -0.1], "roc_auc": [0.479, 0.597]}
+    assert not fit_to_serve(report), "clearly worse than another rule"
 
 
 def test_what_was_asked_of_the_threshold_is_answered(made: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -222,10 +223,53 @@ def test_all_failed_is_an_error_with_the_first_reason(
 ) -> None:
     def run(*given: Any) -> tuple[float, float]:
         for number in range(2):
-            given[5].add(trial(number, status="failed", loss=None, error=f"reason {number}"))
+            given[6].add(trial(number, status="failed", loss=None, error=f"reason {number}"))
         return 0.0, 0.0
 
     monkeypatch.setattr("forewarn.learn.ray_search.run", run)
     how = SearchSettings(folder=tmp_path, families=("online",), trials=2)
     with pytest.raises(LearningError, match="all 2 trials of the search failed; the first: one: reason 0"):
         search(sample(100), sample(50), RANKINGS, how)
+
+
+def judged(family: str, losses: np.ndarray, number: int) -> Trial:
+    return trial(number, family=family, loss=float(losses.mean()), group_losses=tuple(losses.tolist()))
+
+
+def result(*trials: Trial, groups: int = 200) -> SearchResult:
+    return SearchResult(trials, "log_loss", "tpe", 0.0, 0.0, 0, np.ones(groups))
+
+
+def test_a_found_recipe_replaces_its_familys_default_where_it_is_clearly_better() -> None:
+    default = np.random.default_rng(0).gamma(2, 0.2, 200)
+    found = result(judged("one", default, 0), judged("one", default - 0.01, 1))
+    assert found.chosen("one") is found.trials[1]
+    assert found.to_json()["chosen"]["one"]["trial"] == 1
+
+
+def test_what_one_user_week_decided_does_not_replace_a_default() -> None:
+    """By jobs it would be far better: most of them are one bulk."""
+    default = np.random.default_rng(0).gamma(2, 0.2, 200)
+    lucky = default.copy()
+    lucky[7] -= 40.0
+    found = result(judged("one", default, 0), judged("one", lucky, 1))
+    assert found.best("one") is found.trials[1]
+    assert found.chosen("one") is found.trials[0]
+    lead, error = found.lead("one") or (0.0, 0.0)
+    assert lead == pytest.approx(0.2)
+    assert lead < 2 * error
+
+
+def test_a_family_whose_default_failed_is_its_best_trial() -> None:
+    found = result(trial(0, status="failed", loss=None), judged("one", np.ones(200), 1))
+    assert found.chosen("one") is found.trials[1]
+    assert found.chosen("two") is None
+
+
+def test_the_journal_keeps_what_trials_are_compared_by_and_the_report_does_not(tmp_path: Path) -> None:
+    made = judged("one", np.ones(3), 0)
+    with Journal.of(tmp_path / "trials.jsonl", {}) as journal:
+        journal.add(made)
+    with Journal.of(tmp_path / "trials.jsonl", {}) as journal:
+        assert journal.trials[0] == made
+    assert "group_losses" not in result(made).to_json()["trials"][0]

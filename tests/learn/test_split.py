@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from forewarn.errors import NotEnoughError, UsageError
 from forewarn.learn.population import POPULATIONS
-from forewarn.learn.split import settled, split
+from forewarn.learn.split import check_settled, settled, split
 from forewarn.learn.table import Table
 
 
@@ -59,6 +60,15 @@ def test_the_jobs_before_the_gap_are_no_shorter_than_all(table: Table) -> None:
 def test_ten_jobs_are_too_few(table: Table) -> None:
     with pytest.raises(NotEnoughError, match="too few jobs"):
         split(table.rows(np.arange(10)))
+
+
+def test_ends_that_were_all_known_late(table: Table) -> None:
+    """As where a collector first looked when all had ended: more of the same would not help."""
+    late = dataclasses.replace(table, known=np.full_like(table.known, table.known.max()))
+    parts = split(late)
+    known = settled(late, parts.train, parts.cuts[0])
+    with pytest.raises(NotEnoughError, match=r"too young.*Train again when it is older"):
+        check_settled(late, "train", parts.train, known)
 
 
 def test_no_jobs_at_all(table: Table) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
-from forewarn.errors import ControllerDownError, DatabaseDownError, SchedulerError, UnreachableError
+from forewarn.errors import (
+    ControllerDownError,
+    DatabaseDownError,
+    NoAccountingError,
+    SchedulerError,
+    UnreachableError,
+)
 from forewarn.job.columns import complete
 from forewarn.sources.base import Batch
 from forewarn.sources.live import Diagnosis, JobDetails, Load, Piece, Submission
@@ -30,11 +36,13 @@ class FakeScheduler:
     live: list[Row] = field(default_factory=list)
     away: dict[str, SchedulerError] = field(default_factory=dict)
     queue: int | None = 0
+    keeps_accounting: bool = True
     window: int = 3600
     piece: int = 3  # rows
     cluster: str = "c"
     calls: list[str] = field(default_factory=list)
     begins: list[int] = field(default_factory=list)  # of the histories asked for
+    asked_about: list[list[str]] = field(default_factory=list)
     dies_after: int | None = None  # pieces of history
 
     @property
@@ -58,6 +66,8 @@ class FakeScheduler:
     def history(self, since: int, until: int | None = None, *, steps: bool = True) -> Iterator[Piece]:
         self.begins.append(since)
         assert until is not None
+        if not self.keeps_accounting:
+            raise NoAccountingError("accounting is disabled")
         begin = since
         while begin < until:
             self._ask("history", "slurmdbd")
@@ -77,6 +87,18 @@ class FakeScheduler:
                 reached = end if place == len(parts) else begin
                 yield Piece(_batch(part), reached, (reached - since) / (until - since))
             begin = end
+
+    def accounted(self, job_ids: Sequence[str]) -> Iterator[Batch]:
+        self._ask("accounted", "slurmdbd")
+        self.asked_about.append(list(job_ids))
+        numbers = {job_id.partition("_")[0] for job_id in job_ids if "_" not in job_id}
+        yield _batch(
+            [
+                row
+                for row in self.ended
+                if row["job_id"] in job_ids or row["job_id"].partition("_")[0] in numbers
+            ]
+        )
 
     def live_jobs(self) -> Iterator[Batch]:
         self._ask("jobs", "slurmctld")

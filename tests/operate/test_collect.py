@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -63,7 +64,6 @@ def test_history_once_and_then_what_is_new(store: Store, slurm: FakeScheduler, t
     (second,) = collect(store, slurm)
     assert (second.new_jobs, second.changed_jobs) == (1, 0)
     assert slurm.begins == [SINCE, NOW - LATE]
-    assert "diag" not in slurm.calls[-5:], "nobody was away"
 
 
 def test_fields_that_accounting_does_not_tell_are_hidden(store: Store, slurm: FakeScheduler) -> None:
@@ -89,16 +89,197 @@ def test_the_cost_of_a_round(store: Store, slurm: FakeScheduler) -> None:
     list(islice(rounds, 3))
     slurm.calls.clear()
     done = next(rounds)
-    assert slurm.calls == ["history", "jobs"]
-    assert (done.requests, done.received) == (2, 200)
+    assert slurm.calls == ["jobs", "diag", "history"]
+    assert (done.requests, done.received) == (3, 300)
 
 
 def test_late_ends_are_heard(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
     collect(store, slurm)
-    slurm.ended.append(job(99, NOW - 500, end=NOW - 300))
+    slurm.ended.append(job(99, NOW - 100, end=NOW - 60))
     time.now += 60
     collect(store, slurm)
     assert ("99", "COMPLETED") in observed(store)
+
+
+def test_ends_that_slurmdbd_gets_late_while_it_answers(
+    store: Store, slurm: FakeScheduler, time: FakeTime
+) -> None:
+    """Its queue lags by half an hour: nobody was away, and nobody saw this job live."""
+    slurm.queue = 3000
+    collect(store, slurm)
+    for _ in range(30):
+        time.now += 60
+        collect(store, slurm)
+    slurm.ended.append(job(99, NOW - 500, end=NOW - 30))
+    slurm.queue = 0
+    time.now += 60
+    collect(store, slurm)
+    assert ("99", "COMPLETED") in observed(store)
+    time.now += 60
+    collect(store, slurm)
+    assert slurm.begins[-1] == time.now - 60 - LATE, "once is enough"
+
+
+def test_a_job_that_the_controller_has_no_longer_is_asked_about(
+    store: Store, slurm: FakeScheduler, time: FakeTime
+) -> None:
+    """Its end lies far behind what was read, and the queue's length tells nothing."""
+    slurm.live = [job(50, NOW - 60, state="RUNNING", start=NOW - 50)]
+    collect(store, slurm)
+    slurm.live = []
+    time.now += HOUR
+    collect(store, slurm)
+    time.now += HOUR
+    slurm.ended.append(job(50, NOW - 60, start=NOW - 50, end=NOW + 10, max_memory=77))
+    collect(store, slurm)
+    assert slurm.asked_about == [["50"]]
+    (seen,) = store.scan(job_ids=["50"])
+    assert (seen["outcome"].item(), seen["max_memory"].item()) == ("completed", 77)
+    time.now += HOUR
+    collect(store, slurm)
+    assert len(slurm.asked_about) == 1, "once is enough"
+
+
+def test_what_an_ended_job_used_is_asked_for(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
+    """The controller showed its end; accounting hears of it an hour later."""
+    ended = job(50, NOW - 60, state="FAILED", outcome="failed", start=NOW - 50) | {"end": NOW - 5}
+    rounds = collector(store, slurm).forever(60)
+    next(rounds)
+    slurm.live = [ended]
+    next(rounds)
+    slurm.live = []
+    list(islice(rounds, 59))
+    slurm.ended.append(job(50, NOW - 60, start=NOW - 50, end=NOW - 5, max_memory=77))
+    list(islice(rounds, 60))
+    assert store.observations("job", {"job_id": "50"})["max_memory"].to_list() == [77, None]
+    assert len(slurm.asked_about) < 12, "less and less often"
+
+
+def test_what_accounting_has_told_is_not_asked_for(store: Store, slurm: FakeScheduler) -> None:
+    """The controller shows it for minutes more, and says of it what accounting does not."""
+    slurm.ended.append(job(50, NOW - 60, start=NOW - 50, end=NOW - 5))
+    rounds = collector(store, slurm).forever(60)
+    next(rounds)
+    slurm.live = [slurm.ended[-1] | {"seen_at": None, "reason": "None", "tasks_asked": 4}]
+    assert sum(done.changed_jobs for done in islice(rounds, 5)) == 1
+    assert slurm.asked_about == []
+
+
+def test_who_is_waited_for_survives_a_kill(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
+    ended = job(50, NOW - 60, state="FAILED", outcome="failed", start=NOW - 50) | {"end": NOW - 5}
+    collect(store, slurm)
+    slurm.live = [ended]
+    slurm.ended.append(job(51, NOW, end=NOW))
+    slurm.dies_after = 0
+    with pytest.raises(KilledError):
+        collect(store, slurm)
+    slurm.live, slurm.dies_after = [], None
+    time.now += HOUR
+    collect(store, slurm)
+    assert slurm.asked_about == [["50"]]
+
+
+def test_what_nobody_can_tell_is_unknown_after_a_day(
+    store: Store, slurm: FakeScheduler, time: FakeTime
+) -> None:
+    slurm.live = [job("7_[0-2]", NOW - 60, array_job_id=7, array_tasks="0-2", raw_id=7)]
+    collect(store, slurm)
+    slurm.live = [job("7_[0,2]", NOW - 60, array_job_id=7, array_tasks="0,2", raw_id=7)]
+    for _ in range(30):  # Slurm keeps no record of a task that was cancelled while it waited
+        time.now += HOUR
+        done = collect(store, slurm)[0]
+        if done.unknown_ends:
+            break
+    assert done.unknown_ends == 1
+    assert 24 * HOUR < time.now - NOW < 27 * HOUR
+    states = [state for job_id, state in observed(store) if job_id == "7_1"]
+    assert states == ["PENDING", "UNKNOWN"]
+    assert slurm.asked_about[:2] == [["7_1"], ["7"]], "then by its array"
+
+
+def test_an_array_whose_tasks_slurm_cuts_short(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
+    slurm.live = [job("7_[0-2]", NOW - 60, array_job_id=7, array_tasks="0-2", raw_id=7)]
+    collect(store, slurm)
+    slurm.live = [job("7_[0,...]", NOW - 60, array_job_id=7, array_tasks="0,...", raw_id=7)]
+    time.now += HOUR
+    collect(store, slurm)
+    time.now += HOUR
+    collect(store, slurm)
+    assert not slurm.asked_about
+
+
+def test_without_accounting_the_controller_is_all(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
+    slurm.keeps_accounting, slurm.ended = False, []
+    slurm.live = [job(n, NOW - 60, state="RUNNING", start=NOW - 50) for n in (50, 51)]
+    rounds = collector(store, slurm).forever(60)
+    first = next(rounds)
+    assert not first.troubles
+    assert first.lag == 0
+    assert "MinJobAge" in first.notes[0]
+    slurm.live[0] |= {"state": "FAILED", "outcome": "failed", "end": NOW + 30}
+    del slurm.live[1]
+    done = list(islice(rounds, 3))
+    assert not any(one.notes for one in done), "once is enough"
+    assert sum(one.unknown_ends for one in done) == 1
+    outcomes = {row[0]: row[1] for frame in store.scan() for row in frame[["job_id", "outcome"]].iter_rows()}
+    assert outcomes == {"50": "failed", "51": "unknown"}
+    assert int(store.cursor("collect c") or 0) == done[-1].at
+
+
+def test_what_ended_before_the_first_round_was_known_then(
+    store: Store, slurm: FakeScheduler, time: FakeTime
+) -> None:
+    """The controller shows them as ended: known only now, a young history would have none to learn from."""
+    slurm.ended = [job(n, NOW - 300 + n, end=NOW - 290 + n) for n in range(1, 250)]
+    slurm.live = [row | {"seen_at": None, "reconstructed": None, "tasks_asked": 4} for row in slurm.ended]
+    collect(store, slurm)
+    time.now += 60
+    collect(store, slurm)
+    (jobs,) = store.scan()
+    assert (jobs["known_at"] == jobs["end"]).all()
+    assert (jobs["tasks_asked"] == 4).all(), "what only the controller says is kept"
+
+
+def test_accounting_that_comes_later_is_read(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
+    slurm.keeps_accounting, slurm.ended = False, []
+    rounds = collector(store, slurm).forever(60)
+    next(rounds)
+    slurm.keeps_accounting = True
+    slurm.ended.append(job(50, NOW + 100, end=NOW + 500))
+    list(islice(rounds, 12))
+    assert observed(store) == [("50", "COMPLETED")]
+
+
+def test_a_full_disk_is_waited_out(small_disk: Path, slurm: FakeScheduler) -> None:
+    with open_store(small_disk / "home") as store:
+        rounds = collector(store, slurm).forever(60)
+        assert not next(rounds).troubles
+        slurm.ended += [job(1000 + n, NOW, end=NOW + n % 50, name="x" * 999) for n in range(500)]
+        slurm.piece = 1000
+        ballast = small_disk / "ballast"
+        with ballast.open("wb") as file:
+            free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
+            file.write(bytes(free - (16 << 10)))
+        full = next(rounds)
+        assert "disk is full" in full.troubles["history"]
+        ballast.unlink()
+        healed = next(rounds)
+        assert (healed.new_jobs, healed.troubles) == (500, {})
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("no such thing")])
+def test_whatever_goes_wrong_in_a_round_is_waited_out(
+    error: Exception, store: Store, slurm: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise error
+
+    rounds = collector(store, slurm).forever(60)
+    monkeypatch.setattr(slurm, "history", broken)
+    assert str(error) in next(rounds).troubles["history"]
+    monkeypatch.undo()
+    assert not next(rounds).troubles
+    assert observed(store) == ALL
 
 
 def test_live_jobs_are_seen_when_they_change(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
@@ -165,7 +346,7 @@ def test_what_goes_away_comes_back(daemon: str, store: Store, slurm: FakeSchedul
     parts = {
         "slurmdbd": {"history"},
         "slurmctld": {"live jobs"},
-        "slurmrestd": {"history", "live jobs", "nodes"},
+        "slurmrestd": {"history", "live jobs", "late ends", "nodes"},
     }
     assert set(lost.troubles) == parts[daemon]
     assert daemon in next(iter(lost.troubles.values()))
@@ -255,3 +436,24 @@ def test_absences_are_reviewed(store: Store, slurm: FakeScheduler) -> None:
     ]
     collect(store, slurm)
     assert store.clusters()["c"].fields
+
+
+def test_what_steps_tell_stands_and_the_controllers_word_is_no_news(
+    store: Store, slurm: FakeScheduler, time: FakeTime
+) -> None:
+    """The controller sees a job fail first; accounting tells by its steps that it was killed for memory."""
+    failed = {"state": "FAILED", "outcome": "failed"}
+    collect(store, slurm)
+    live = job(50, NOW - 60, end=NOW - 10, **failed)
+    slurm.live = [live | {"seen_at": NOW}]
+    collect(store, slurm)
+    slurm.ended.append(job(50, NOW - 60, end=NOW - 10, **failed) | {"outcome": "out_of_memory"})
+    time.now += 60
+    collect(store, slurm)
+    before = len(observed(store))
+    slurm.live = [live | {"seen_at": NOW + 120}]
+    time.now += 60
+    collect(store, slurm)
+    assert len(observed(store)) == before
+    (found,) = store.scan(columns=["state", "outcome", "known_at"], job_ids=["50"])
+    assert found.rows() == [("FAILED", "out_of_memory", NOW)]

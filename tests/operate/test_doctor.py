@@ -100,6 +100,10 @@ def test_tokens(tmp_path: Path) -> None:
     found = examined(tmp_path, token=jwt(expires=NOW - 5))
     assert (found["token"].level, found["controller"].level) == (Level.PROBLEM, Level.UNKNOWN)
     assert "expired 5 s ago" in found["token"].said
+    for wrong in ("garbage", f"{jwt()}\ns3cret", f"{jwt()}é"):
+        found = examined(tmp_path, token=wrong)
+        assert found["token"].level is Level.PROBLEM
+        assert not any(part in found["token"].said for part in ("garbage", "s3cret", jwt()))
     found = examined(tmp_path, token=jwt(expires=NOW + 600))
     assert found["token"].level is Level.WARNING
     file = tmp_path / "token"
@@ -158,6 +162,17 @@ def test_the_key_of_tokens(tmp_path: Path) -> None:
 def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("a file")
     assert examined(tmp_path)["store"].level is not Level.FINE
+
+
+def test_a_home_that_others_can_look_into(tmp_path: Path) -> None:
+    kept = tmp_path / "home"
+    kept.mkdir(mode=0o700)
+    assert examined(tmp_path)["store"].level is Level.FINE
+    kept.chmod(0o755)
+    found = examined(tmp_path)["store"]
+    assert (found.level, "mode 755" in found.said) == (Level.WARNING, True)
+    kept.chmod(0o2750)  # as `forewarn config share` leaves it
+    assert examined(tmp_path)["store"].level is Level.FINE
 
 
 @pytest.fixture

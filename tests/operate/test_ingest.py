@@ -10,9 +10,13 @@ import pytest
 
 from forewarn.config import Config, resolve
 from forewarn.errors import BadRowError
-from forewarn.operate.ingest import Report, ingest, review, source_of
+from forewarn.features.kernel.layout import FEATURES
+from forewarn.features.present import Present, bring_up_to_date
+from forewarn.job.outcomes import POLICIES
+from forewarn.job.record import Job
+from forewarn.operate.ingest import Report, ingest, is_read_otherwise, read_as_slurm, review, source_of
 from forewarn.sources.base import Options
-from forewarn.store.base import Store
+from forewarn.store.base import ClusterFacts, Store
 from forewarn.store.embedded import open_store
 
 
@@ -130,3 +134,69 @@ def test_a_field_whose_absence_tells_the_outcome_is_found_and_kept(store: Store,
     assert review(store, ["a"]) == [finding]
     read(store, tmp_path / "a.swf")
     assert store.clusters()["a"] == facts
+
+
+SACCT = (
+    "JobID|User|Partition|QOS|Submit|Start|End|Timelimit|State|ReqCPUS|ReqMem|ReqTRES|SubmitLine",
+    "7|ann|main|normal|1700000000|1700000010|1700000020|00:05:00|COMPLETED|4|120M|cpu=4,node=1|sbatch a",
+    "8_[0-2]|ann|main|normal|1700000100|Unknown|Unknown|00:05:00|PENDING|4|120M|cpu=4,node=1|sbatch a",
+)
+
+
+def sacct(store: Store, path: Path, *lines: str) -> Report:
+    path.write_text("\n".join(lines) + "\n")
+    return ingest(store, source_of(f"sacct:{path}", Config(), Options(cluster="c")))
+
+
+def test_a_script_meets_the_history_of_a_file(store: Store, tmp_path: Path) -> None:
+    """What a script has and accounting has not, or counts otherwise, is no part of the request."""
+    sacct(store, tmp_path / "a.txt", *SACCT)
+    policy = POLICIES["wasted"]
+    bring_up_to_date(store, "c", policy)
+    asked = Job(
+        **{"cluster": "c", "job_id": "", "submit": 1_700_001_000, "user": "ann"},  # type: ignore[arg-type]
+        **{"partition": "main", "qos": "normal", "time_limit": 300, "nodes_asked": 1},  # type: ignore[arg-type]
+        **{"cpus_asked": 4, "tasks_asked": 4, "memory_asked": 30 << 20, "memory_per": "cpu"},  # type: ignore[arg-type]
+    )
+    row = Present(store, "c", asked.submit, policy).features(asked, "submit")
+    assert row[[feature.name for feature in FEATURES].index("user_request_ended")] == 1
+
+
+def test_an_array_that_waits_is_its_tasks(store: Store, tmp_path: Path) -> None:
+    """As they are known by when they end: else an array would wait for ever."""
+    sacct(store, tmp_path / "a.txt", *SACCT)
+    ended = (
+        "8_{}|ann|main|normal|1700000100|1700000200|1700000210|00:05:00|FAILED|4|120M|cpu=4,mem=120M,node=1|x"
+    )
+    sacct(store, tmp_path / "b.txt", SACCT[0], *(ended.format(task) for task in range(3)))
+    outcomes = {
+        job: outcome
+        for frame in store.scan(columns=["job_id", "outcome"])
+        for job, outcome in frame.select("job_id", "outcome").iter_rows()
+    }
+    assert outcomes == {"7": "completed", "8_0": "failed", "8_1": "failed", "8_2": "failed"}
+
+
+def test_a_task_that_has_just_started_is_itself(store: Store, tmp_path: Path) -> None:
+    """For a moment sacct shows a task that runs, and the array that waits as if it still held that task."""
+    runs = "8_0|ann|main|normal|1700000100|1700000150|Unknown|00:05:00|RUNNING|4|120M|cpu=4,node=1|sbatch a"
+    sacct(store, tmp_path / "a.txt", SACCT[0], runs, SACCT[2])
+    states = {
+        job: state
+        for frame in store.scan(columns=["job_id", "state"])
+        for job, state in frame.select("job_id", "state").iter_rows()
+    }
+    assert states == {"8_0": "RUNNING", "8_1": "PENDING", "8_2": "PENDING"}
+
+
+def test_what_an_older_version_read_is_found(store: Store, tmp_path: Path) -> None:
+    """It described clusters of Slurm's files as any other."""
+    sacct(store, tmp_path / "a.txt", *SACCT)
+    read(store, log(tmp_path / "swf.swf", line(1)))
+    assert not is_read_otherwise(store, "c")
+    facts = store.clusters()["c"]
+    with store.writing() as writer:
+        writer.describe_cluster("c", ClusterFacts())
+    assert (is_read_otherwise(store, "c"), is_read_otherwise(store, "swf")) == (True, False)
+    read_as_slurm(store, "c")
+    assert store.clusters()["c"] == facts

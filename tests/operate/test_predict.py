@@ -12,6 +12,7 @@ import pytest
 
 from forewarn.assess.assessment import Assessment, Verdict
 from forewarn.errors import RefusedError
+from forewarn.features.told import reading_of, with_slurm_policies
 from forewarn.learn.abstention import RUNGS, Abstention, Rung
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.registry import Registry
@@ -19,7 +20,7 @@ from forewarn.learn.serving import Serving
 from forewarn.learn.table import read_table
 from forewarn.operate.collect import Collector
 from forewarn.operate.predict import Wanted, predict
-from forewarn.store.base import Store
+from forewarn.store.base import ClusterFacts, Store
 from forewarn.store.embedded import open_store
 from tests.learn.bundles import FACTS, tiny_bundle
 from tests.operate.fake_scheduler import FakeScheduler, Row, job
@@ -62,7 +63,8 @@ def train(registry_home: Path, tmp_path: Path) -> Train:
 
     def trained(phase: str = "submit", feature_set: str = "generic", **changed: Any) -> None:
         made = tiny_bundle()
-        facts = dataclasses.replace(made.facts, phase=phase, feature_set=feature_set)
+        reading = reading_of(with_slurm_policies(ClusterFacts()))  # as the collector sets it
+        facts = dataclasses.replace(made.facts, phase=phase, feature_set=feature_set, reading=reading)
         assembly = dataclasses.replace(made.assembly, phase=phase)
         folder = tmp_path / f"{phase}-{feature_set}"
         dataclasses.replace(made, facts=facts, assembly=assembly, **changed).save(folder)

@@ -10,17 +10,19 @@ import numpy as np
 import pytest
 
 from forewarn.features import saved
+from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.online import OnlineFeatures
-from forewarn.features.present import Present, bring_up_to_date, is_current
+from forewarn.features.present import Present, bring_up_to_date, is_current, is_kept_up
 from forewarn.features.saved import read_mark
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
-from forewarn.learn.serving import Serving
+from forewarn.learn.serving import ModelName, Serving
 from forewarn.operate import collect, upkeep, watch
 from forewarn.operate.collect import Collector, Round
 from forewarn.operate.predict import Wanted, predict
 from forewarn.operate.sightings import keep
 from forewarn.operate.watch import Watch
+from forewarn.serve.cli.collect import Assessing
 from forewarn.store.base import Store
 from forewarn.store.embedded import open_store
 from tests.operate.fake_scheduler import FakeScheduler, Row, job
@@ -82,7 +84,10 @@ def assert_as_walked(store: Store, slurm: FakeScheduler) -> None:
     kept, walked = OnlineFeatures.load(store, "c", POLICY), OnlineFeatures.from_history(store, "c", POLICY)
     assert kept.places.keys() == walked.places.keys()
     for user in ("ann", "bob", "cy", "dan"):
-        new = Job(cluster="c", job_id=f"9{user}", submit=int(slurm.time.now) + 100, user=user, cpus_asked=4)
+        new = Job(
+            **{"cluster": "c", "job_id": f"9{user}", "submit": int(slurm.time.now) + 100, "user": user},
+            **{"cpus_asked": 4, "memory_asked": 1 << 30, "memory_per": "node", "time_limit": 3600},
+        )
         np.testing.assert_allclose(kept.submit(new), walked.submit(new), rtol=1e-6)
 
 
@@ -166,6 +171,49 @@ def test_the_state_that_it_keeps_is_that_of_a_walk_over_the_history(
                 ends(row, slurm, str(random.choice(["completed", "failed"])))
         one_round(collector, slurm)
         assert is_current(store, "c", POLICY)
+    assert_as_walked(store, slurm)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_a_job_used_is_learnt_when_accounting_tells_it_after_the_end(
+    collector: Collector, slurm: FakeScheduler, store: Store, tmp_path: Path, restarted: bool
+) -> None:
+    """The controller tells an end at once, accounting what the steps used and what killed them later."""
+    one_round(collector, slurm)
+    rows = [waits(500 + n, slurm, user="ann" if n % 3 else "cy") for n in range(12)]
+    one_round(collector, slurm)
+    now = int(slurm.time.now)
+    for n, row in enumerate(rows):
+        row |= {"start": now + 1, "end": now + 9 + n, "state": "FAILED", "outcome": "failed"}
+    for n in (0, 3, 7, 11):  # in another order than they ended in, while others end
+        one_round(anew(store, slurm, tmp_path) if restarted else collector, slurm)
+        killed = {"state": "OUT_OF_MEMORY", "outcome": "out_of_memory"} if n == 7 else {}
+        slurm.ended.append(
+            {**rows[n], **killed, "max_memory": (n + 1) << 28, "seen_at": rows[n]["end"], "suspended": n}
+            | {"source": "slurmdb", "reconstructed": True}
+        )
+        slurm.live.remove(rows[n])
+        slurm.time.now += 1  # what is submitted in the second of a round is walked before that round's ends
+        ends(waits(600 + n, slurm), slurm, "completed")
+    assert not one_round(anew(store, slurm, tmp_path) if restarted else collector, slurm).troubles
+    measured = Present(store, "c", int(slurm.time.now), POLICY).features(
+        Job(cluster="c", job_id="9", submit=0, user="ann", memory_asked=1 << 30, memory_per="node"), "submit"
+    )
+    assert np.isfinite(measured[[f.name for f in L.FEATURES].index("user_memory_ratio")])
+    assert_as_walked(store, slurm)
+
+
+def test_an_outcome_that_changes_afterwards_is_learnt(
+    collector: Collector, slurm: FakeScheduler, store: Store
+) -> None:
+    one_round(collector, slurm)
+    row = waits(500, slurm, user="cy")
+    one_round(collector, slurm)
+    now = int(slurm.time.now)
+    row |= {"start": now + 1, "end": now + 9, "state": "COMPLETED", "outcome": "completed"}
+    one_round(collector, slurm)
+    row |= {"state": "NODE_FAIL", "outcome": "node_fail"}
+    one_round(collector, slurm)
     assert_as_walked(store, slurm)
 
 
@@ -290,6 +338,41 @@ def test_readers_leave_the_state_to_a_collector_at_work(
         (said,) = predict(store, slurm, serving, Wanted(job_ids=["501"]), at=int(slurm.time.now))
         assert said.failure
         assert (read_mark(store, "c") == kept) == same
+
+
+def test_a_mark_from_the_future_says_nothing(
+    collector: Collector, slurm: FakeScheduler, store: Store
+) -> None:
+    one_round(collector, slurm)
+    ingested(store, slurm, 900)
+    now = int(slurm.time.now)
+    assert is_kept_up(store, "c", POLICY, now)
+    assert is_kept_up(store, "c", POLICY, now - 30), "clocks differ a little"
+    assert not is_kept_up(store, "c", POLICY, now - 3600), "a clock was set back"
+
+
+def test_a_model_that_is_trained_later_is_noticed(
+    slurm: FakeScheduler, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assessing = Assessing(store, Serving(tmp_path / "models"), "c")
+    collector = Collector(store, slurm, clock=slurm.time.clock, watch=assessing)
+    waits(500, slurm)
+    assert one_round(collector, slurm).assessed == 0
+    monkeypatch.setattr(Serving, "names", lambda _: [ModelName("c", "submit", "generic")])
+    assert one_round(collector, slurm).assessed == 1
+    assert said_of(store) == ["500"]
+
+
+def test_old_predictions_are_removed(collector: Collector, slurm: FakeScheduler, store: Store) -> None:
+    one_round(collector, slurm)
+    waits(500, slurm)
+    one_round(collector, slurm)
+    assert said_of(store) == ["500"]
+    ends(slurm.live[0], slurm, "failed")
+    slurm.time.now += collect.PREDICTIONS_KEPT + 100
+    slurm.window = 10**8
+    list(collector.once())
+    assert said_of(store) == []
 
 
 def test_a_state_that_could_not_be_saved_is_not_gone_on_from(

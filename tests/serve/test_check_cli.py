@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from forewarn.job.sbatch.script import read_script
 from forewarn.job.units import format_duration
 from forewarn.learn.fitting import Settings
 from forewarn.learn.population import POPULATIONS
@@ -150,7 +152,9 @@ def test_everything_is_said(check: Forewarn, site: Site) -> None:
     assert 0 <= made["oddness"]["rarer_than"] <= 1
     assert made["nodes"]["needed"] == 1
     assert made["nodes"]["fit"] > 0
+    assert made["hours_at_risk"] > 0
     assert made["reasons"]
+    assert made["reasons"][-1]["risk_after"] == pytest.approx(made["failure"]["probability"])
     assert made["similar"]
     assert made["profile"]
 
@@ -158,7 +162,7 @@ def test_everything_is_said(check: Forewarn, site: Site) -> None:
 def test_for_people(check: Forewarn, script: Path) -> None:
     said = check("--diff")
     assert said.out.startswith(f"{script}: ")
-    for part in ("run time", "memory", "failure", "nodes", "model", "Why", "Similar earlier jobs"):
+    for part in ("run time", "memory", "risk", "nodes", "model", "Why", "Similar earlier jobs"):
         assert part in said.out, part
 
 
@@ -170,13 +174,18 @@ def test_little_memory_is_found_advised_and_fixed(check: Forewarn, script: Path,
     assert (said.code, made["verdict"]) == (2, "likely to fail")
     assert made["resources"]["over_memory"] > 0.9
     first = made["advice"][0]
+    assert first["risk_before"] == made["failure"]["probability"], "one risk on one page"
     assert first["risk_after"] < first["risk_before"] - 0.3
     assert "-#SBATCH --mem=16M" in first["diff"]
     fixed = script.with_name("job.fixed.sbatch")
     assert f"wrote {fixed}" in said.err
     assert script.read_text() == before, "the script itself is left alone"
+    assert made["fixed"]["path"] == str(fixed)
+    assert made["fixed"]["risk"] == pytest.approx(first["risk_after"]), "what was written was checked again"
     script.write_text(fixed.read_text())
-    assert check("--json").json["resources"]["over_memory"] < made["resources"]["over_memory"] - 0.2
+    again = check("--json").json
+    assert again["failure"]["probability"] == pytest.approx(first["risk_after"]), "and by its user"
+    assert again["resources"]["over_memory"] < made["resources"]["over_memory"] - 0.2
 
 
 def test_the_reasons_as_a_figure(check: Forewarn, tmp_path: Path) -> None:
@@ -195,8 +204,7 @@ def test_what_no_node_has(check: Forewarn, script: Path, site: Site) -> None:
     script.write_text(site.script("2T"))
     said = check()
     assert said.code == 2
-    assert "It cannot go well" in said.out
-    assert "cannot run" in said.out
+    assert "This job cannot run" in said.out
 
 
 def test_a_finding_has_its_line(check: Forewarn, script: Path, site: Site) -> None:
@@ -222,8 +230,103 @@ def test_without_a_history_only_the_script_is_looked_at(
     said = forewarn("check", script, "--no-test-only")
     assert said.code == 3
     assert "only the script" in said.out
+    assert "risk" not in said.out, "without a model there is no number"
     script.write_text("#!/bin/bash\n#SBATCH --tiem=1\n./missing\n")
     assert forewarn("check", script, "--no-test-only").code == 2
+
+
+def test_an_untrained_estimate_is_labelled(
+    forewarn: Forewarn, site: Site, script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(site.home, tmp_path / "untrained", ignore=shutil.ignore_patterns("models"))
+    monkeypatch.setenv("FOREWARN_HOME", str(tmp_path / "untrained"))
+    known = ("-u", site.user, "--at", site.at, "--no-test-only")
+    made = forewarn("check", script, *known, "--json").json
+    assert made["route"]["model"] == "online"
+    assert "no trained model" in made["summary"]
+    assert (made["advice"], made["savings"]) == ([], []), "it tells nothing of causes: no promise"
+    assert "not a trained model" in forewarn("check", script, *known).out
+
+
+def test_without_a_model_nothing_is_promised(
+    forewarn: Forewarn, script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said "risk 100% → 0%", and of two errors each promised all of that."""
+    monkeypatch.setenv("FOREWARN_HOME", str(tmp_path / "nowhere"))
+    script.write_bytes(b"#SBATCH --tiem=1\r\nhostname\r\n")
+    said = forewarn("check", script, "--no-test-only", "--json")
+    fixes = said.json["advice"]
+    assert len(fixes) >= 2
+    assert {(advice["risk_before"], advice["risk_after"]) for advice in fixes} == {(None, None)}
+
+
+def test_errors_of_the_script_and_the_risk_once_they_are_fixed(check: Forewarn, script: Path) -> None:
+    script.write_bytes(script.read_bytes().replace(b"\n", b"\r\n"))
+    made = check("--json", "--fix").json
+    assert made["verdict"] == "likely to fail"
+    assert made["advice"][0]["risk_after"] is None
+    assert f"once that is fixed: {made['failure']['probability']:.0%} risk" in made["summary"]
+    assert made["fixed"]["risk"] == pytest.approx(
+        next((a["risk_after"] for a in made["advice"] if a["changes"]), made["failure"]["probability"])
+    )
+
+
+@pytest.mark.parametrize("more", ["", "#SBATCH --array=0-9\n", "#SBATCH hetjob\n#SBATCH -n 2 --mem=1G\n"])
+@pytest.mark.parametrize("first", ["#!/bin/bash\n", ""])
+def test_fix_fixes_what_it_says(check: Forewarn, script: Path, site: Site, first: str, more: str) -> None:
+    """Arrays, heterogeneous jobs, a script without a first line: what is written is what is advised."""
+    text = site.script("16M").removeprefix("#!/bin/bash\n")
+    script.write_text(first + text.replace("\nhostname", f"\n{more}hostname"))
+    made = check("--fix", "--json").json
+    advice = next(a for a in made["advice"] if a["changes"])
+    fixed = script.with_name("job.fixed.sbatch").read_text()
+    assert fixed.startswith("#!/bin/bash\n")
+    component = read_script(fixed).components[0]
+    for change in advice["changes"]:
+        assert component.value(change["option"]) == change["after"]
+    assert fixed.count("#SBATCH") == (first + text + more).count("#SBATCH")
+    assert made["fixed"]["risk"] == pytest.approx(advice["risk_after"])
+    assert made["fixed"]["verdict"] != "likely to fail"
+
+
+def test_a_fixed_script_keeps_the_jobs_name(check: Forewarn, script: Path, site: Site) -> None:
+    """Else Slurm would call the job after the new file, and its history would be lost."""
+    script.write_text(site.script("16M").replace(f"#SBATCH --job-name={site.name}\n", ""))
+    made = check("--fix", "--json").json
+    fixed = script.with_name("job.fixed.sbatch")
+    assert read_script(fixed.read_text()).options.value("job-name") == "job.sbatch"
+    assert made["fixed"]["risk"] == pytest.approx(
+        next(a for a in made["advice"] if a["changes"])["risk_after"]
+    )
+
+
+def test_several_scripts(check: Forewarn, script: Path, site: Site, tmp_path: Path) -> None:
+    """`check a b` checked only a."""
+    other = tmp_path / "other.sbatch"
+    other.write_text(site.script("2T"))
+    one = check().code
+    both = check(other)
+    assert both.code == 2 > one, "the worst"
+    assert f"{script}: " in both.out
+    assert f"{other}: likely to fail" in both.out
+    told = check(other, "--json").json
+    assert [made["script"] for made in told] == [str(script), str(other)]
+    options = check(other, "--json", "--", "--mem=20G").json
+    assert [made["resources"]["memory_asked"] for made in options] == [20 << 30] * 2
+    gone = check(tmp_path / "gone", other)
+    assert (gone.code, "no such file" in gone.err) == (2, True)
+    assert check(tmp_path / "gone").code == max(one, 3 if one == 0 else one)
+
+
+def test_a_script_by_standard_input(forewarn: Forewarn, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Piped:
+        buffer = io.BytesIO(site.script("2T").encode())
+
+    monkeypatch.setattr(sys, "stdin", Piped)
+    said = forewarn("check", "-", "-u", site.user, "--at", site.at, "--no-test-only")
+    assert said.code == 2
+    assert said.out.startswith("standard input: likely to fail")
+    assert forewarn("check", "-", "--fix").code == 3
 
 
 def test_line_ends_are_mended_byte_for_byte(check: Forewarn, script: Path, site: Site) -> None:
@@ -256,7 +359,7 @@ def test_what_is_no_script(check: Forewarn, script: Path, text: str) -> None:
     script.write_bytes(text.encode("utf-8", "surrogateescape"))
     said = check("--json")
     assert said.code < 3, said.err
-    if not text.startswith("#!"):
+    if not text.strip() or "\0" in text:
         assert not any(advice["changes"] for advice in said.json["advice"])
 
 

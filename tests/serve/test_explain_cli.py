@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.errors import UsageError
+from forewarn.errors import SchedulerError, UsageError
 from tests.serve.conftest import Forewarn
 from tests.sources.fake_slurmrestd import jwt, serving
 from tests.sources.test_slurmrestd import META, slurm_job
@@ -62,6 +62,24 @@ def test_for_people(simulated: Forewarn, tmp_path: Path) -> None:
     said = simulated("explain", row["job_id"], "--log", log)
     assert f"In {log}" in said.out
     assert "line 2  MemoryError" in said.out
+
+
+@pytest.mark.parametrize("token", [True, False])
+def test_the_store_is_enough_where_slurmrestd_is_away(
+    simulated: Forewarn, monkeypatch: pytest.MonkeyPatch, token: bool
+) -> None:
+    row = simulated("jobs", "-s", "OOM", "-n", "1", "--json").lines[0]
+    monkeypatch.setenv("FOREWARN_SLURMRESTD", "http://127.0.0.1:1")
+    monkeypatch.delenv("SLURM_JWT", raising=False)
+    if token:
+        monkeypatch.setenv("SLURM_JWT", jwt(issued=NOW - 10, expires=NOW + 3600))
+    said = simulated("explain", row["job_id"])
+    assert said.code == 0, said.err
+    assert "The job ran out of memory" in said.out
+    assert "Slurm could not be asked" in said.err
+    unknown = simulated("explain", "99999999")
+    assert unknown.code in (UsageError.exit_code, SchedulerError.exit_code)
+    assert "nothing listens there" in unknown.err or "token" in unknown.err
 
 
 def test_a_job_that_nobody_knows(simulated: Forewarn) -> None:

@@ -153,10 +153,16 @@ def test_evaluate_judges_both_on_the_same_jobs(forewarn: Forewarn, trained: Trai
     assert found["f1_above_first"]["f1"] == pytest.approx(
         second["at_threshold"]["f1"] - first["at_threshold"]["f1"]
     )
+    for judged in (first, second):
+        assert judged["hours"].keys() >= {"asked_alone", "best_rule", *RANKED_BY_HOURS}
+        assert judged["by_decision"]["decisions"] <= found["jobs"]
+        shares = sum(cause["base_rate"] for cause in judged["causes"].values())
+        assert shares == pytest.approx(judged["ranking"]["base_rate"])
     shown = forewarn("evaluate", MODEL, 2, 1).out
+    assert shown.count("By decision") == shown.count("By CPU hours") == 2
     assert f"jobs  {found['jobs']:,}, of which" in shown
     assert "F1 of version 1 champion above version 2 challenger" in shown
-    assert "above" not in forewarn("evaluate", MODEL, 1, "champion").out  # one and the same
+    assert "F1 of version" not in forewarn("evaluate", MODEL, 1, "champion").out  # one and the same
 
 
 @pytest.mark.parametrize(
@@ -193,9 +199,12 @@ def test_a_model_moves_to_another_home(
 
 MEASURES = {"accuracy", "precision", "recall", "f1"}
 FIGURES = {"n", "base_rate", "roc_auc", "pr_auc", "brier", "ece", "at_validation", "at_0_5", "baselines"}
+RANKED_BY_HOURS = ("roc_auc", "pr_auc", "top_5", "top_10", "top_20")
+PAPERS_MEASURES = ("accuracy", "precision", "recall", "f1")
 BASELINES = {
     *("majority", "last_user", "last_user_name", "last_user_request"),
     *("last_user_request_else_user", "last_user_name_else_user"),
+    *("last_request", "last_array", "last_array_else_request"),
 }
 
 
@@ -218,12 +227,30 @@ def test_bench_gives_the_figures_that_were_agreed_on(forewarn: Forewarn, home: P
         numbers += [rule[name] for rule in figures["baselines"].values() for name in rule]
         assert all(0 <= number <= 1 for number in numbers)
         assert ("papers' protocol" in figures.get("protocol", "")) == (phase == "posthoc")
+        by_decision, hours, causes = (figures[part] for part in ("by_decision", "hours", "causes"))
+        assert by_decision["blocks"].keys() == {"train", "search", "calibrate", "test"}
+        assert 1 <= by_decision["effective"] <= by_decision["decisions"] <= figures["n"]
+        assert by_decision["effective"] == by_decision["blocks"]["test"]["effective"]
+        for ranked in (hours, hours["asked_alone"], hours["best_rule"]):
+            assert all(0 <= ranked[name] <= 1 for name in RANKED_BY_HOURS)
+            assert ranked["top_5"] <= ranked["top_10"] <= ranked["top_20"]
+        assert causes["timeout"].keys() >= {"n", "base_rate", "roc_auc", "pr_auc", "hours"}
+        shares = sum(cause["base_rate"] for cause in causes.values())
+        assert shares == pytest.approx(figures["base_rate"])
+        assert ("published" in figures) == (phase == "posthoc")
+    published = {row["log"]: row for row in found["phases"]["posthoc"]["published"]}
+    assert [published["Netbatch"][name] for name in PAPERS_MEASURES] == [0.979, 0.974, 0.897, 0.933]
+    assert "not run here" in published["Netbatch"]["note"]
+    assert [published["CTC-SP2"][name] for name in PAPERS_MEASURES] == [0.937, 0.942, 0.744, 0.833]
+    assert [published["SDSC-BLUE"][name] for name in PAPERS_MEASURES] == [0.943, 0.896, 0.855, 0.862]
     assert found["phases"]["submit"]["n"] >= found["phases"]["start"]["n"]
     assert files_of(home) == before  # nothing was registered
     shown = forewarn(*bench, "--phases", "posthoc")
     assert "log at posthoc" in shown.out
     assert "the papers' protocol" in shown.out
-    assert shown.out.count("last outcome: ") == 5
+    for said in ("By decision", "By CPU hours", "hours asked for alone", "top 10 %", "cause", "timeout"):
+        assert said in shown.out
+    assert "published: Netbatch, not run here" in shown.out
 
 
 def test_what_is_known_only_at_the_end_is_never_registered(

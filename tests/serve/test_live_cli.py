@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from forewarn.assess.assessment import Failure, Route
 from forewarn.errors import LearningError, SchedulerError, UsageError
+from forewarn.serve.cli.predict import _stated_by
+from tests.assess.test_verdict import PLAIN
 from tests.serve.conftest import Forewarn
 from tests.sources.fake_slurmrestd import FakeSlurmrestd, jwt, serving
 from tests.sources.test_slurmrestd import META, slurm_job, slurmdb_job
@@ -79,6 +84,39 @@ def test_a_signal_is_how_it_ends(how: signal.Signals, home: Path, tmp_path: Path
     assert out.read_text().count("\n") >= 2
 
 
+@pytest.mark.parametrize("said", [b"<html>busy</html>", b"", b"[]", b'{"jobs": ['])
+def test_answers_that_make_no_sense_are_waited_out(
+    said: bytes, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """All answers of a second, though they are answers: a proxy's, or a server's that is restarting."""
+    served, until = script(42, **ANSWERS), [0.0]
+    with serving(lambda asked: (200, said) if time.monotonic() < until[0] else served(asked)) as fake:
+        monkeypatch.setenv("FOREWARN_SLURMRESTD", fake.address)
+        monkeypatch.setenv("SLURM_JWT", jwt(issued=NOW - 10, expires=NOW + 3600))
+        out, err = tmp_path / "out", tmp_path / "err"
+        with out.open("w") as file, err.open("w") as errors:
+            command = [str(EXECUTABLE), "collect", "--interval", "1", "--json", "--since", "now-1hour"]
+            environ = os.environ | {"FOREWARN_HOME": str(home)}
+            running = subprocess.Popen(command, env=environ, stdout=file, stderr=errors)
+            try:
+                _wait_for(lambda: out.read_text().count("\n") >= 1)
+                until[0] = time.monotonic() + 1000
+                _wait_for(lambda: "cannot read" in err.read_text())
+                until[0] = 0.0
+                _wait_for(lambda: "can read again" in err.read_text())
+            finally:
+                running.terminate()
+            assert running.wait(30) == 0
+    assert re.search(r"note: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC  cannot read live jobs", err.read_text())
+
+
+def _wait_for(ready: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not ready():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 def test_nobody_answers(forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FOREWARN_SLURMRESTD", f"unix:{tmp_path}/no.sock")
     monkeypatch.setenv("SLURM_JWT", jwt())
@@ -100,11 +138,50 @@ def test_predict_wants_to_know_which(forewarn: Forewarn, command: str, args: tup
 def test_predict_without_a_model_or_a_job(forewarn: Forewarn, registry_home: Path) -> None:
     assert registry_home.is_dir()
     said = forewarn("predict", "8")
-    assert said.code == 0
+    assert said.code == LearningError.exit_code
     assert "`forewarn train` makes one" in said.out, "nobody can say, and why"
+    assert "`forewarn train` makes one" in said.err
+    (of_8,) = json.loads(forewarn("predict", "8", "--json").out)
+    assert of_8["job_id"] == "8"
     assert forewarn("predict", "9").code == SchedulerError.exit_code
     nobody = forewarn("predict", "-u", "nobody")
     assert (nobody.code, nobody.out, nobody.err) == (0, "", "no such jobs wait or run\n")
+
+
+def test_predict_says_who_states_a_risk(
+    forewarn: Forewarn, registry_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert registry_home.is_dir()
+    times = [dict(TIMES, submission=NOW - 900 + n, eligible=NOW - 900 + n) for n in range(250)]
+    ended = jobs(*(slurmdb_job(job_id=1000 + n, time=time) for n, time in enumerate(times)))
+    with serving(script(42, **ANSWERS | {"jobs_db": ended})) as fake:
+        monkeypatch.setenv("FOREWARN_SLURMRESTD", fake.address)
+        monkeypatch.setenv("SLURM_JWT", jwt(issued=NOW - 10, expires=NOW + 3600))
+        assert forewarn("collect", "--once", "--since", "now-1hour").code == 0
+        answer = forewarn("predict", "8")
+        assert answer.code == 0, "a risk is stated, though no model serves"
+        head, row = (re.split(r"\s{2,}", line) for line in answer.out.splitlines()[:2])
+        assert row[head.index("by")] == "untrained"
+        assert "rough estimate from recent outcomes, not a trained model" in answer.err
+
+
+def test_a_rule_that_serves_in_place_of_a_model_is_labelled() -> None:
+    failure = Failure(probability=0.4, threshold=0.3, warns=True, base_rate=0.2, rests_on=900)
+    route = Route(model="c.submit.generic", version=1, phase="submit", feature_set="generic")
+    by_model = replace(PLAIN, failure=failure, route=route)
+    by_rule = replace(by_model, route=replace(route, rule="rule: the user's last outcome"))
+    nobody = replace(by_model, failure=None)
+    assert [*map(_stated_by, (by_model, by_rule, nobody))] == ["model", "rule", None]
+
+
+@pytest.mark.usefixtures("slurm")
+@pytest.mark.parametrize("command", ["predict", "runtime", "advise"])
+def test_jobs_that_nobody_knows_among_others(command: str, forewarn: Forewarn, registry_home: Path) -> None:
+    assert registry_home.is_dir()
+    said = forewarn(command, "9", "8")
+    assert said.code == SchedulerError.exit_code
+    assert "8" in said.out, "it is told of the other"
+    assert "job 9: neither slurmctld nor accounting knows it" in said.err
 
 
 @pytest.mark.usefixtures("slurm")

@@ -114,7 +114,7 @@ class SourceContract:
     def test_records_come_in_the_order_of_the_file_with_their_lines(self, path: Path) -> None:
         sample = self.sample()
         frame, bad = self.everything(path)
-        name = "job_id" if sample.kind == "job" else "name"
+        name = "job_id" if sample.kind in ("job", "program") else "name"
         assert tuple(frame[name]) == sample.ids
         assert tuple(frame["line"]) == sample.lines
         assert tuple(row.line for row in bad) == sample.bad_lines

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 from forewarn.sources.clock import Clock
 from forewarn.sources.patience import Patience
@@ -55,6 +55,7 @@ class Asked:
     query: dict[str, str]
     headers: dict[str, str]
     body: Any = None
+    all: dict[str, list[str]] = field(default_factory=dict)  # the query, of what is named more than once too
 
 
 Reply = tuple[int, Any] | None  # None: the connection is closed without an answer
@@ -79,7 +80,8 @@ class FakeSlurmrestd:
                 length = int(self.headers.get("Content-Length") or 0)
                 body = json.loads(self.rfile.read(length)) if length else None
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                asked = Asked(self.command, parts.path, dict(parse_qsl(parts.query)), headers, body)
+                query = dict(parse_qsl(parts.query))
+                asked = Asked(self.command, parts.path, query, headers, body, parse_qs(parts.query))
                 outer.asked.append(asked)
                 reply = script(asked)
                 if reply is None:

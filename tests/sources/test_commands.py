@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from forewarn.errors import (
     CommandError,
     ControllerDownError,
     DatabaseDownError,
+    NoAccountingError,
+    NoRoomError,
     RefusedError,
     SlowAnswerError,
     UsageError,
@@ -64,27 +67,52 @@ HELP = f'test "$1" = --helpformat && {{ echo {" ".join(FIELDS)}; exit; }}\n'
 def test_history_by_sacct(command: Callable[[str, str], Path], tmp_path: Path) -> None:
     early = f"1|lab|{NOW - 990}|{NOW - 990}|{NOW - 900}|{NOW - 800}|COMPLETED|n1\n"
     late = f"2|lab|{NOW - 990}|{NOW - 990}|{NOW - 900}|{NOW - 100}|FAILED|n1\n"
-    live = f"3|lab|{NOW - 990}|{NOW - 990}|{NOW - 900}|Unknown|RUNNING|n1\n"
     held = f"4|lab|{NOW - 990}|Unknown|None|{NOW - 50}|CANCELLED by 7|None assigned\n"
-    body = (
-        HELP
-        + f'case "$*" in *"-s CA"*) printf "{SACCT}{held}";; *) printf "{SACCT}{early}{late}{live}";; esac'
-    )
+    body = HELP + f'printf "{SACCT}{early}{late}{held}"'
     command("sacct", body.replace("\n1|", "\\n1|"))
     pieces = list(scheduler(tmp_path).history(NOW - 1000))
     found = {name: piece.reached for piece in pieces for name in piece.batch.frame["job_id"]}
-    assert found.keys() == {"1", "2", "3", "4"}
-    assert sum(piece.batch.frame.height for piece in pieces) == 4
+    assert found.keys() == {"1", "2", "4"}
+    assert sum(piece.batch.frame.height for piece in pieces) == 3
     assert (pieces[-1].reached, pieces[0].batch.frame["source"][0]) == (NOW, "sacct")
     calls = asked(tmp_path, "sacct")[1:]
-    assert len(calls) == 4
-    assert calls[0].startswith(f"-a -P -D -S uts{NOW - 1000} -E uts{NOW - 500} -o JobID,JobIDRaw,")
+    assert len(calls) == 2
+    assert calls[0].startswith(
+        f"-a -P -D -S uts{NOW - 1000} -E uts{NOW - 500} -s COMPLETED,FAILED,CANCELLED,"
+    )
+
+
+def test_jobs_that_accounting_is_asked_about(command: Callable[[str, str], Path], tmp_path: Path) -> None:
+    early = f"1|lab|{NOW - 990}|{NOW - 990}|{NOW - 900}|{NOW - 800}|COMPLETED|n1\n"
+    command("sacct", HELP + f'printf "{SACCT}{early}"')
+    (batch,) = scheduler(tmp_path).accounted(["1", "7_3"])
+    assert batch.frame["job_id"].to_list() == ["1"]
+    assert asked(tmp_path, "sacct")[-1].startswith("-a -P -D -j 1,7_3 -o ")
+
+
+def test_what_has_no_room_is_not_taken_for_whole(
+    command: Callable[[str, str], Path], tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """sacct itself would end as if all were well."""
+    row = f"1|lab|{NOW - 990}|{NOW - 990}|{NOW - 900}|{NOW - 800}|COMPLETED|n1\n"
+    command("sacct", HELP + f'printf "{SACCT}"; yes "{row.strip()}" | head -n 100000')
+    monkeypatch.setattr(tempfile, "tempdir", str(small_disk))
+    with pytest.raises(NoRoomError, match=f"{small_disk}: .*TMPDIR"):
+        list(scheduler(tmp_path).history(NOW - 1000))
+
+
+def test_a_slurm_without_accounting(command: Callable[[str, str], Path], tmp_path: Path) -> None:
+    command("sacct", HELP + 'echo "Slurm accounting storage is disabled" >&2; exit 1')
+    command("scontrol", 'echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1')
+    with pytest.raises(NoAccountingError):
+        list(scheduler(tmp_path).history(NOW - 1000))
+    assert list(scheduler(tmp_path).job("7")) == []
 
 
 def test_only_fields_that_this_sacct_has(command: Callable[[str, str], Path], tmp_path: Path) -> None:
     command("sacct", f'test "$1" = --helpformat && echo "JobID Submit State End" || printf "{SACCT}"')
     assert all(piece.batch.frame.is_empty() for piece in scheduler(tmp_path).history(NOW - 10, steps=False))
-    assert asked(tmp_path, "sacct")[1].endswith("-X -o JobID,Submit,End,State")
+    assert asked(tmp_path, "sacct")[1].endswith("-o JobID,Submit,End,State")
     assert set(FIELDS) <= set(KNOWN)
 
 

@@ -653,3 +653,50 @@ def test_times_that_cannot_be_are_a_bad_row_with_its_text(
 def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
     rows, bad, _ = read(tmp_path, b"\xef\xbb\xbfJobID|Submit\r\n1|2024-01-01T00:00:00\r\n")
     assert ([row["job_id"] for row in rows], bad) == (["1"], [])
+
+
+# --- how jobs ended by their steps ---------------------------------------------------------------
+
+# As Slurm 24.11 prints them: the script's last word was 1, its step was killed for its memory.
+KILLED = """\
+JobID|Submit|Start|End|State|ExitCode|DerivedExitCode
+{job}|2024-06-01T00:00:00|2024-06-01T00:00:00|2024-06-01T00:01:00|{state}|1:0|0:125
+{job}.batch||2024-06-01T00:00:00|2024-06-01T00:01:00|FAILED|1:0|
+{job}.extern||2024-06-01T00:00:00|2024-06-01T00:01:00|COMPLETED|0:0|
+{job}.0||2024-06-01T00:00:10|2024-06-01T00:00:20|OUT_OF_MEMORY|0:125|
+"""
+LATER = "7.1||2024-06-01T00:00:30|2024-06-01T00:00:40|{state}|1:0|\n"
+
+
+def test_a_step_tells_how_its_failed_job_ended(tmp_path: Path) -> None:
+    (job,), _, _ = read(tmp_path, KILLED.format(job="7_3", state="FAILED"))
+    assert (job["outcome"], job["state"]) == ("out_of_memory", "FAILED"), "and Slurm's own word stays"
+    killed = KILLED.format(job="7", state="FAILED").replace("0:125\n7.b", "1:0\n7.b")  # the highest of two
+    (job,), _, _ = read(tmp_path, killed + LATER.format(state="TIMEOUT"))
+    assert job["outcome"] == "timeout"
+    (job,), _, _ = read(tmp_path, killed + LATER.format(state="FAILED"))
+    assert job["outcome"] == "failed", "the script went on, and failed of something else"
+    without_times = "\n".join(
+        "|".join(cell for place, cell in enumerate(line.split("|")) if place not in (2, 3))
+        for line in KILLED.format(job="7", state="FAILED").splitlines()
+    )
+    (job,), _, _ = read(tmp_path, without_times)
+    assert job["outcome"] == "out_of_memory"
+
+
+@pytest.mark.parametrize("state", ["COMPLETED", "CANCELLED by 7", "TIMEOUT", "NODE_FAIL", "RUNNING"])
+def test_a_step_changes_no_other_outcome(tmp_path: Path, state: str) -> None:
+    (job,), _, _ = read(tmp_path, KILLED.format(job="7", state=state))
+    word = state.split()[0]
+    assert job["outcome"] == (None if word == "RUNNING" else word.lower())
+
+
+def test_slurms_mark_tells_it_without_steps(tmp_path: Path) -> None:
+    """`sacct -X`, too: the highest exit code of the steps is 0:125 then."""
+    assert (
+        one(tmp_path, State="FAILED", ExitCode="1:0", DerivedExitCode="0:125")["outcome"] == "out_of_memory"
+    )
+    assert one(tmp_path, State="FAILED", ExitCode="0:125")["outcome"] == "out_of_memory"
+    assert one(tmp_path, State="FAILED", ExitCode="125:0", DerivedExitCode="0:0")["outcome"] == "failed"
+    assert one(tmp_path, State="FAILED", ExitCode="137:0", DerivedExitCode="0:9")["outcome"] == "failed"
+    assert one(tmp_path, State="COMPLETED", ExitCode="0:0", DerivedExitCode="0:125")["outcome"] == "completed"

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from forewarn.job.columns import to_frame
 from forewarn.job.record import Job, Observation
-from forewarn.sources.sacct.scripts import read_scripts, with_scripts
+from forewarn.job.sbatch.facts import ScriptFacts, script_facts
+from forewarn.sources.sacct.scripts import Scripts, read_scripts
 
 LINE = "-" * 80
 
@@ -23,19 +24,22 @@ def test_one_task_is_asked_for_all_of_an_array() -> None:
             Job(cluster="c", job_id=f"3_{n}", submit=0, array_job_id=3, submit_line="sbatch a")
             for n in range(9)
         ),
-        Job(cluster="c", job_id="4", submit=0, submit_line="sbatch b"),
+        Job(cluster="c", job_id="4", submit=0, submit_line="/usr/bin/sbatch"),  # its script from stdin
         Job(cluster="c", job_id="5", submit=0, submit_line="srun python x.py"),
         Job(cluster="c", job_id="6", submit=0),
     ]
     frame = to_frame(Observation(seen_at=0, source="s", reconstructed=True, record=job) for job in jobs)
     asked: list[str] = []
 
-    def ask(ids: Sequence[str]) -> dict[str, str]:
+    def ask(ids: Sequence[str]) -> dict[str, ScriptFacts]:
         asked.extend(ids)
-        return {job: "#!/bin/sh\nmodule load gcc\n" for job in ids if job.startswith("3_")}
+        return {job: script_facts("#!/bin/sh\nmodule load gcc\n") for job in ids if job.startswith("3_")}
 
-    told = with_scripts(frame, ask)
+    scripts = Scripts(ask)
+    told = scripts.added(frame)
     assert asked == ["3_8", "4"]
+    assert scripts.added(frame).equals(told)
+    assert asked == ["3_8", "4"], "a collector reads the last minutes again: their scripts it has"
     assert told["script_modules"].to_list() == ["gcc"] * 9 + [None] * 3
     assert told["script_hash"].drop_nulls().n_unique() == 1
     assert told["script_language"].to_list()[9:] == [None, "python", None]

@@ -187,7 +187,9 @@ def test_no_node_ever_holds_more_than_it_has(scenario: str) -> None:
     check_capacity(told, simulated(told, 11, 6000)[0])
 
 
-@settings(max_examples=25, deadline=None)
+# The same machines each time: compiled code that does not end cannot be interrupted, and there is a machine
+# on which it does not (docs/simulator.md, "Known limits").
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 2**63 - 1),
     nodes=st.integers(1, 12),

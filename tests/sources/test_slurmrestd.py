@@ -712,3 +712,46 @@ def test_frames_keep_their_types_when_every_value_is_missing(tmp_path: Path) -> 
     path.write_bytes(answer([{"job_id": 1, "submit_time": 5}]))
     (batch,) = SlurmrestdSource(path).batches()
     assert batch.frame.schema["cpu_time"] == pl.Float64
+
+
+# --- how jobs ended by their steps ---------------------------------------------------------------
+
+
+def ended_step(name: str, state: Any, start: int, end: int) -> dict[str, Any]:
+    return {"step": {"id": f"7.{name}", "name": name}, "state": state, "time": {"start": start, "end": end}}
+
+
+@pytest.mark.parametrize(
+    ("steps", "outcome"),
+    [
+        ([ended_step("0", ["OUT_OF_MEMORY"], 1010, 1020)], "out_of_memory"),
+        ([ended_step("0", "OUT_OF_MEMORY", 1010, 1020)], "out_of_memory"),
+        ([ended_step("0", ["TIMEOUT"], 1010, 1020)], "timeout"),
+        ([ended_step("0", ["NODE_FAIL"], 1010, 1020)], "node_fail"),
+        (
+            [ended_step("0", ["OUT_OF_MEMORY"], 1010, 1020), ended_step("1", ["FAILED"], 1030, 1040)],
+            "failed",
+        ),
+        ([ended_step("0", ["FAILED"], 1010, 1020)], "failed"),
+    ],
+)
+def test_a_step_tells_how_its_failed_job_ended(
+    tmp_path: Path, steps: list[dict[str, Any]], outcome: str
+) -> None:
+    batch = ended_step("batch", ["FAILED"], 1010, 1100)
+    job = one(tmp_path, slurmdb_job(state={"current": ["FAILED"]}, steps=[batch, *steps]))
+    assert (job["outcome"], job["state"]) == (outcome, "FAILED")
+    job = one(tmp_path, slurmdb_job(state={"current": ["COMPLETED"]}, steps=steps))
+    assert job["outcome"] == "completed", "the script dealt with it"
+
+
+def test_the_controller_tells_an_out_of_memory_step(tmp_path: Path) -> None:
+    """It has no steps, but the highest exit code of them."""
+    marked = {
+        "status": ["SIGNALED"],
+        "return_code": wrapped(0, set_=False),
+        "signal": {"id": wrapped(125), "name": "125"},
+    }
+    failed = slurm_job(job_state=["FAILED"], derived_exit_code=marked, end_time=wrapped(1100))
+    job = one(tmp_path, failed)
+    assert (job["outcome"], job["state"]) == ("out_of_memory", "FAILED")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import polars as pl
 import pytest
 
 from forewarn.config import Config
@@ -24,6 +25,7 @@ from forewarn.errors import (
     LargeAnswerError,
     LostAnswerError,
     NoAccessError,
+    NoAccountingError,
     PausedError,
     RefusedError,
     SchedulerError,
@@ -228,7 +230,7 @@ def accounting(*records: tuple[int, int]) -> Callable[[Asked], Reply]:
 
     def answer(asked: Asked) -> Reply:
         begin, end = (int(asked.query[name].removeprefix("uts")) for name in ("start_time", "end_time"))
-        inside = [r for r in records if r[1] >= begin and r[1] - 50 < end and "state" not in asked.query]
+        inside = [r for r in records if r[1] >= begin and r[1] <= end and "COMPLETED" in asked.all["state"]]
         times = ({"submission": e - 50, "eligible": e - 50, "start": e - 50, "end": e} for _, e in inside)
         return jobs(*(slurmdb_job(job_id=n, time=t) for (n, _), t in zip(inside, times, strict=True)))
 
@@ -248,8 +250,69 @@ def test_history_is_whole_and_asks_so_that_times_are_not_cut() -> None:
     asked = [a.query for a in fake.asked if a.path.startswith("/slurmdb")]
     assert len(asked) > 10
     assert all(query["skip_steps"] == query["show_duplicates"] == "true" for query in asked)
-    assert [query.get("state") for query in asked] == [None, "CANCELLED"] * (len(asked) // 2)
+    states = [a.all["state"] for a in fake.asked if a.path.startswith("/slurmdb")]
+    assert all(
+        {"COMPLETED", "CANCELLED", "REQUEUED"} < set(some) and "RUNNING" not in some for some in states
+    )
     assert all("disable_truncate_usage_time" not in query for query in asked)  # this one does not know it
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_history_holds_the_scripts(keeps: bool) -> None:
+    """As 24.11 answers: in a window of time no scripts, of jobs that are named all that are kept."""
+    times = {"submission": NOW - 90, "eligible": NOW - 90, "start": NOW - 80, "end": NOW - 50}
+    named = {"submit_line": "sbatch a.sh", "time": times}
+    records = [slurmdb_job(job_id=n, script="", **named) for n in (7, 8)]
+    kept = [slurmdb_job(job_id=7, script="#!/bin/sh\nmodule load gcc\n" if keeps else "", **named)]
+    flags = ("skip_steps", "show_duplicates", "show_batch_script")
+    answers = script(jobs_db=lambda asked: jobs(*(kept if "show_batch_script" in asked.query else records)))
+
+    def answer(asked: Asked) -> Reply:
+        return (200, openapi(42, parameters=flags)) if asked.path == "/openapi/v3" else answers(asked)
+
+    with serving(answer) as fake, client_of(fake.address) as client:
+        for _ in range(2):  # a second round asks for no script again
+            frame = pl.concat(piece.batch.frame for piece in client.history(NOW - 100))
+            modules = dict(frame.select("job_id", "script_modules").iter_rows())
+            assert modules == {"7": "gcc" if keeps else None, "8": None}
+    asked = [a.query for a in fake.asked if "show_batch_script" in a.query]
+    assert [(query["step"], query["skip_steps"]) for query in asked] == [("8", "true")]
+
+
+def test_scripts_that_could_not_be_read_are_asked_for_again() -> None:
+    """One answer that failed, or jobs without a script on a site that keeps them, end nothing for an hour."""
+    times = {"submission": NOW - 90, "eligible": NOW - 90, "start": NOW - 80, "end": NOW - 50}
+    shown = {7: "#!/bin/sh\nmodule load gcc\n", 8: "", 9: "#!/bin/sh\nmodule load cuda\n"}
+    ended, broken = [7], [True]
+
+    def accounts(asked: Asked) -> Reply:
+        named = {"array": {"job_id": 0}, "submit_line": "sbatch a.sh", "time": times}
+        if "show_batch_script" not in asked.query:
+            return jobs(*(slurmdb_job(job_id=n, script="", **named) for n in ended))
+        if broken[0]:
+            return 502, {"errors": [DATABASE]}
+        return jobs(*(slurmdb_job(job_id=int(n), script=shown[int(n)], **named) for n in asked.all["step"]))
+
+    flags = ("skip_steps", "show_duplicates", "show_batch_script")
+    answers = script(jobs_db=accounts)
+
+    def answer(asked: Asked) -> Reply:
+        return (200, openapi(42, parameters=flags)) if asked.path == "/openapi/v3" else answers(asked)
+
+    def modules() -> dict[str, str | None]:
+        frame = pl.concat(piece.batch.frame for piece in client.history(NOW - 100))
+        return dict(frame.select("job_id", "script_modules").iter_rows())
+
+    with serving(answer) as fake, client_of(fake.address) as client:
+        assert modules() == {"7": None}
+        broken[0] = False
+        assert modules() == {"7": "gcc"}
+        ended.append(8)
+        assert modules() == {"7": "gcc", "8": None}
+        ended.append(9)
+        assert modules() == {"7": "gcc", "8": None, "9": "cuda"}
+    asked = [a.all["step"] for a in fake.asked if "show_batch_script" in a.query]
+    assert asked == [["7"], ["7"], ["8"], ["9"]]
 
 
 def test_a_history_goes_on_where_slurmrestd_died() -> None:
@@ -275,6 +338,95 @@ def test_a_history_goes_on_where_slurmrestd_died() -> None:
         pieces = list(client.history(NOW - 1000, NOW))
     assert sum(piece.batch.frame.height for piece in pieces) == 99
     assert len(time.waits) == 2
+
+
+def test_up_to_v39_all_that_overlaps_is_asked_for() -> None:
+    """A list of states is not understood there: what was cancelled before it was eligible comes apart."""
+    with (
+        serving(script(38, jobs_db=jobs(), clusters_db=(200, {"clusters": [{"name": "lab"}]}))) as fake,
+        client_of(fake.address, span=Span(seconds=100)) as client,
+    ):
+        list(client.history(NOW - 200))
+    states = [a.query.get("state") for a in fake.asked if a.path.endswith("jobs")]
+    assert states == [None, "4"] * 2
+
+
+@pytest.mark.parametrize(("version", "questions"), [(42, 2), (38, 250)])
+def test_jobs_that_accounting_is_asked_about(version: int, questions: int) -> None:
+    ids = [str(n) for n in range(1, 250)] + ["300_4"]
+
+    def answer(asked: Asked) -> Reply:
+        numbers = asked.all.get("step") or [asked.path.rpartition("/")[2]]
+        return jobs(*(slurmdb_job(job_id=int(n.partition("_")[0])) for n in numbers if n != "7"))
+
+    one_by_one = {f"job_{n}_db": answer for n in (*range(1, 250), 300)}
+    with (
+        serving(script(version, jobs_db=answer, **one_by_one | {"job_7_db": (404, UNKNOWN)})) as fake,
+        client_of(fake.address, cluster="lab") as client,
+    ):
+        told = [n for batch in client.accounted(ids) for n in batch.frame["raw_id"]]
+    assert sorted(told) == sorted({*range(1, 250), 300} - {7})
+    assert len([a for a in fake.asked if a.path.startswith("/slurmdb")]) <= questions + 1
+
+
+@pytest.mark.parametrize(
+    "said", [b"<html>busy</html>", b"", b"[]", b'{"jobs": [', b'{"jobs": [{"a": 1}]}', b"null"]
+)
+@pytest.mark.parametrize("part", ["jobs", "jobs_db", "diag", "ping", "openapi"])
+def test_an_answer_that_makes_no_sense(said: bytes, part: str) -> None:
+    """Once it is tried again; as long as it lasts it is an error that passes."""
+    answers: dict[str, Any] = {
+        "diag": (200, DIAG),
+        "ping": (200, {"pings": []}),
+        "jobs": jobs(),
+        "jobs_db": jobs(),
+    }
+    left = [1]
+
+    def mangled(asked: Asked) -> Reply:
+        if part == "openapi" or "openapi" not in asked.path:
+            left[0] -= 1
+            if left[0] >= 0:
+                return 200, said
+        return script(42, **answers)(asked)
+
+    calls: dict[str, Callable[[SlurmrestdScheduler], object]] = {
+        "jobs": lambda client: list(client.live_jobs()),
+        "jobs_db": lambda client: list(client.history(NOW - 50)),
+        "diag": lambda client: client.diag(),
+        "ping": lambda client: client.ping(),
+        "openapi": lambda client: client.ping(),
+    }
+    with serving(mangled) as fake, client_of(fake.address, cluster="lab") as client:
+        if b"{" not in said:
+            calls[part](client)  # seen at once, and asked again
+        left[0] = 10**6
+        client.asker._served = None
+        fine = part in ("diag", "ping", "openapi") and said.endswith(b"]}")
+        if not fine:
+            with pytest.raises(SchedulerError) as caught:
+                calls[part](client)
+            assert caught.value.passing or isinstance(caught.value, VersionGoneError)
+
+
+def test_a_slurm_without_accounting() -> None:
+    """Its slurmrestd serves nothing of slurmdb: the controller is asked as ever."""
+    paths = {"/slurm/v0.0.42/jobs/": {"get": {}}}
+
+    def answer(asked: Asked) -> Reply:
+        if "openapi" in asked.path:
+            return 200, {"paths": paths}
+        return script(42, jobs=jobs(), job_7=(404, UNKNOWN))(asked)
+
+    with serving(answer) as fake, client_of(fake.address, cluster="lab") as client:
+        for _ in range(2):
+            with pytest.raises(NoAccountingError, match="serves no accounting"):
+                list(client.history(NOW - 50))
+            assert [batch.frame.height for batch in client.live_jobs()] == [0]
+        assert list(client.job("7")) == []
+
+
+DIAG = {"statistics": {"req_time": NOW, "dbd_agent_queue_size": 0}}
 
 
 def test_an_answer_too_large_is_not_kept() -> None:
@@ -724,7 +876,7 @@ def test_recorded_answers_over_the_wire(shared_data: Path, release: str, version
         "ping": recorded("slurm_ping"),
         "diag": recorded("slurm_diag"),
         "clusters_db": recorded("slurmdb_clusters"),
-        "jobs_db": lambda asked: jobs() if "state" in asked.query else recorded("slurmdb_jobs"),
+        "jobs_db": lambda asked: jobs() if asked.all.get("state") == ["4"] else recorded("slurmdb_jobs"),
         "job_submit": recorded("post_submit"),
         "job_99999999": (404, (folder / "slurm_job_missing.json").read_bytes()),
         "job_99999999_db": jobs(),
@@ -732,7 +884,9 @@ def test_recorded_answers_over_the_wire(shared_data: Path, release: str, version
     with (
         serving(script(version, **answers)) as fake,
         client_of(
-            fake.address, tokens=from_text("t", "t"), span=Span(seconds=10**9, longest=10**9)
+            fake.address,
+            tokens=from_text(jwt(), "t", FakeTime().clock),
+            span=Span(seconds=10**9, longest=10**9),
         ) as client,
     ):
         assert client.cluster == "lab"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import traceback
 from pathlib import Path
 
 import pytest
@@ -18,10 +21,48 @@ def test_what_a_token_says_and_that_it_is_not_shown() -> None:
     assert token.text not in repr(token)
 
 
-@pytest.mark.parametrize("text", ["opaque", "a.b.c", "a.W10.c", "a.eyJleHAiOiAieCJ9.c"])
-def test_a_token_that_cannot_be_read_is_sent_as_it_is(text: str) -> None:
-    token = Token.read(text)
-    assert (token.text, token.expires, token.is_due(NOW)) == (text, None, False)
+def saying(claims: str) -> str:
+    """A token with these claims, whatever they are."""
+    return f"e30.{base64.urlsafe_b64encode(claims.encode()).decode().rstrip('=')}.c2ln"
+
+
+SECRET = "s3cret"
+WRONG = {
+    "garbage": "no JSON web token",
+    f"Bearer {jwt()}": "no JSON web token",
+    f"{jwt()}\n{SECRET}": "there are 2 lines",
+    f"{jwt()}\r{SECRET}": "there are 2 lines",
+    f"{jwt()}é{SECRET}": "no JSON web token",
+    f"{jwt()} {SECRET}": "no JSON web token",
+    f"\udcff{SECRET}": "no JSON web token",
+    "a.b.c": "first part holds no JSON",
+    "e30.W10.c2ln": "second part holds no JSON",
+    saying("[" * 3000): "second part holds no JSON",
+    saying('{"exp": "x"}'): "exp is no time",
+    saying('{"exp": NaN}'): "exp is no time",
+    saying('{"exp": 1e999}'): "exp is no time",
+    saying(json.dumps({"sun": f"ann\r{SECRET}"})): "no user name",
+    jwt() + "A" * 70_000: "no JSON web token",
+    " \n ": "the token is empty",
+}
+
+
+@pytest.mark.parametrize("text", WRONG, ids=range(len(WRONG)))
+def test_what_is_no_token_is_refused_and_not_shown(text: str) -> None:
+    with pytest.raises(TokenError, match=f"SLURM_JWT: .*{WRONG[text]}.*make one: `scontrol") as refused:
+        from_text(text, "SLURM_JWT", FakeTime().clock).current()
+    shown = "".join(traceback.format_exception(refused.value))
+    assert SECRET not in shown
+    assert jwt() not in shown
+    assert "garbage" not in shown
+
+
+def test_a_file_that_holds_more_than_a_token(tmp_path: Path) -> None:
+    for text in (f"{jwt()}\n{SECRET}\n".encode(), f"{jwt()}é".encode(), b"\xff\xfe"):
+        (tmp_path / "token").write_bytes(text)
+        with pytest.raises(TokenError) as refused:
+            from_file(tmp_path / "token", FakeTime().clock).current()
+        assert SECRET not in str(refused.value)
 
 
 def test_a_new_one_before_the_old_one_ends() -> None:
@@ -86,6 +127,9 @@ def test_scontrol_that_makes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         from_command("eve").current()
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     with pytest.raises(TokenError, match="no scontrol to make one; make one"):
+        from_command(None).current()
+    scontrol(tmp_path, f"echo SLURM_JWT={jwt()}; echo SLURM_JWT={jwt()} >&2; exit 1", monkeypatch)
+    with pytest.raises(TokenError, match=r"gave no token: exit code 1$"):
         from_command(None).current()
     scontrol(tmp_path, "sleep 5", monkeypatch)
     with pytest.raises(TokenError, match="did not answer within"):

@@ -8,21 +8,42 @@ from typing import Any
 
 import pytest
 
-from forewarn.errors import SourceError
-from forewarn.job.columns import to_frame
-from forewarn.job.record import Job, Observation
-from forewarn.sources.xalt import applications, read_run, read_runs, with_applications
+from forewarn.errors import BadRowError
+from forewarn.job.record import ProgramRun
+from forewarn.operate.ingest import ingest
+from forewarn.sources.base import Options
+from forewarn.sources.xalt import XaltSource, read_run
+from forewarn.store.base import Store
+from forewarn.store.embedded import open_store
+from tests.sources.contract import Sample, TextSourceContract
+
+BEGIN = 1_700_000_000
 
 
-def record(job: str, path: str, run_time: float = 0.0, uuid: str = "u", tasks: float = 1.0) -> dict[str, Any]:
+def record(
+    job: str,
+    path: str,
+    run_time: float = 0.0,
+    uuid: str = "u",
+    *,
+    start: float = BEGIN + 0.25,
+    tasks: float = 1.0,
+    user: str = "ann",
+    modules: str = "gcc/12",
+) -> dict[str, Any]:
     """As docs/source/120_xalt_json.rst of XALT shows it, without what nobody reads here."""
+    times = {"start_time": start, "end_time": start + run_time if run_time else 0.0, "run_time": run_time}
     return {
         "cmdlineA": [path],
-        "envT": {"LOADEDMODULES": "gcc/12"},
+        "envT": {"LOADEDMODULES": modules},
         "hash_id": "f1f2",
-        "libA": [["/lib64/libc.so.6", "0"]],
+        "libA": [
+            ["/lib64/libc.so.6", "0"],
+            ["/lib64/ld-2.27.so", "0"],
+            ["/opt/mpich/lib/libmpi.so.12.1", "0"],
+        ],
         "ptA": [],
-        "userDT": {"start_time": 1.5e9, "end_time": 0.0, "run_time": run_time, "num_tasks": tasks},
+        "userDT": times | {"num_tasks": tasks},
         "userT": {
             "exec_path": path,
             "exec_type": "binary",
@@ -30,30 +51,59 @@ def record(job: str, path: str, run_time: float = 0.0, uuid: str = "u", tasks: f
             "run_uuid": uuid,
             "scheduler": "SLURM",
             "syshost": "stampede2",
-            "user": "ann",
+            "user": user,
         },
         "xaltLinkT": {},
     }
 
 
-def test_start_and_end_are_one_run(tmp_path: Path) -> None:
-    folder = tmp_path / "2024"
-    folder.mkdir()
-    (folder / "run.s.d.ann.aaa.u.json").write_text(json.dumps(record("7", "/opt/lammps/lmp")))
-    (folder / "run.s.d.ann.zzz.u.json").write_text(json.dumps(record("7", "/opt/lammps/lmp", 60.0)))
-    (folder / "link.s.d.ann.u.json").write_text('{"linkA": []}')
-    (run,) = read_runs(tmp_path)
-    assert (run.job_id, run.application, run.run_time, run.cluster) == ("7", "lmp", 60.0, "stampede2")
+def write_records(folder: Path, *records: dict[str, Any]) -> Path:
+    """One file a record, as XALT writes them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, one in enumerate(records):
+        which = "zzz" if one["userDT"]["run_time"] else "aaa"
+        (folder / f"run.s.d.ann.{which}.{number:05}.json").write_text(json.dumps(one, indent=1))
+    return folder
 
 
-def test_the_program_that_took_longest_is_the_application() -> None:
-    records = [
-        record("7", "/bin/bash", 900.0, "a"),
-        record("7", "/opt/prepare", 30.0, "b"),
-        record("7", "/opt/solve", 20.0, "c", tasks=8.0),
-        record("8", "/usr/bin/python3", 0.0, "d"),
-    ]
-    assert applications(run for r in records if (run := read_run(r))) == {"7": "solve", "8": "python3"}
+class TestXalt(TextSourceContract):
+    source = XaltSource
+
+    def sample(self) -> Sample:
+        broken = record("9", "/opt/x", 5.0)
+        del broken["userDT"]["start_time"]
+        lines = [record("7", "/opt/lmp"), record("8", "/bin/bash", 60.0, "v"), broken]
+        data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+        return Sample(data, ids=("7", "8"), lines=(1, 2), bad_lines=(3,), kind="program", file="runs.jsonl")
+
+    def test_a_directory(self, tmp_path: Path) -> None:
+        """It may be one, with records in it."""
+        assert "no XALT record" in self.refused(tmp_path)
+
+
+def test_what_is_read_of_a_record() -> None:
+    seen = read_run(record("7", "/apps/gromacs/2023.1/bin/gmx", 60.5, tasks=8.0))
+    assert seen is not None
+    assert seen.record == ProgramRun(
+        cluster="stampede2",
+        run_id="u",
+        job_id="7",
+        user="ann",
+        path="/apps/gromacs/2023.1/bin/gmx",
+        application="gmx",
+        version="2023.1",
+        libraries="libmpi.so.12.1",
+        tasks=8,
+        start=BEGIN,
+        end=BEGIN + 61,
+    )
+    assert (seen.seen_at, seen.source, seen.reconstructed) == (BEGIN + 61, "xalt", True)
+
+
+def test_a_version_that_only_a_module_names() -> None:
+    seen = read_run(record("7", "/apps/bin/vasp", modules="gcc/12:vasp/6.4"))
+    assert isinstance(seen.record, ProgramRun)  # type: ignore[union-attr]
+    assert seen.record.version == "6.4"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -71,19 +121,42 @@ def test_no_program_of_a_job(odd: Any) -> None:
     assert read_run(odd) is None
 
 
-def test_what_is_no_json_is_told(tmp_path: Path) -> None:
-    (tmp_path / "run.s.json").write_text("{")
-    with pytest.raises(SourceError, match=r"run\.s\.json: no XALT record"):
-        list(read_runs(tmp_path))
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return open_store(tmp_path / "home")
 
 
-def test_jobs_get_what_they_ran() -> None:
-    jobs = [
-        Job(cluster="c", job_id="7", submit=0),
-        Job(cluster="c", job_id="9_1", submit=0, raw_id=10),
-        Job(cluster="c", job_id="11", submit=0, application="known"),
-        Job(cluster="c", job_id="12", submit=0),
-    ]
-    frame = to_frame(Observation(seen_at=0, source="s", reconstructed=True, record=job) for job in jobs)
-    told = with_applications(frame, {"7": "lmp", "10": "vasp", "11": "other"})
-    assert told["application"].to_list() == ["lmp", "vasp", "known", None]
+def runs(store: Store) -> list[tuple[Any, ...]]:
+    columns = ["cluster", "job_id", "application", "start", "end"]
+    return [row for frame in store.scan("program", columns=columns) for row in frame.iter_rows()]
+
+
+def test_start_and_end_are_one_run(store: Store, tmp_path: Path) -> None:
+    short = record("7", "/opt/lammps/lmp", 0.01)
+    folder = write_records(tmp_path / "2024" / "05", record("7", "/opt/lammps/lmp"), short)
+    (folder / "link.s.d.ann.u.json").write_text('{"linkA": []}')
+    report = ingest(store, XaltSource(tmp_path / "2024"))
+    assert (report.new, report.bad, dict(report.kinds)) == (2, 0, {"program": 2})
+    assert runs(store) == [("stampede2", "7", "lmp", BEGIN, BEGIN + 1)]
+    again = ingest(store, XaltSource(tmp_path / "2024"))
+    assert (again.new, again.same, store.count("program")) == (0, 2, 1)
+
+
+def test_the_site_names_the_cluster(store: Store, tmp_path: Path) -> None:
+    folder = write_records(tmp_path / "x", record("7", "/opt/lmp", 5.0))
+    report = ingest(store, XaltSource(folder, Options(cluster="sp2")))
+    assert [run[0] for run in runs(store)] == ["sp2"]
+    assert any("no job of this cluster" in note for note in report.notes)
+    assert "sp2" not in store.clusters(), "programs alone make no cluster"
+
+
+def test_a_file_that_is_no_record_is_told_by_its_name(store: Store, tmp_path: Path) -> None:
+    folder = write_records(tmp_path / "x", record("7", "/opt/lmp", 5.0), record("unknown", "/bin/ls", 5.0))
+    (folder / "run.s.broken.json").write_text("{")
+    (folder / "run.s.empty.json").write_text("")
+    with pytest.raises(BadRowError, match=r"run\.s\.broken\.json.*not JSON"):
+        ingest(store, XaltSource(folder))
+    assert runs(store) == []
+    report = ingest(store, XaltSource(folder), rejects=lambda: tmp_path / "rejects")
+    assert (report.new, report.bad) == (1, 2)
+    assert any("1 records of programs outside any job" in note for note in report.notes)

@@ -37,7 +37,7 @@ FIELDS = st.fixed_dictionaries(
         "time_limit": st.sampled_from([None, 60, 120]),
         "start": st.sampled_from([None, 150, 300]),
         "end": st.sampled_from([None, 350]),
-        "outcome": st.sampled_from([None, "failed", "completed"]),
+        "outcome": st.sampled_from([None, "failed", "timeout", "completed"]),
         "cpu_time": st.sampled_from([None, 0.5, float("inf")]),
     }
 )
@@ -222,6 +222,22 @@ class StoreContract:
             290,
         )
 
+    def test_an_exact_outcome_stands_over_one_that_only_failed(self, store: Store) -> None:
+        """Accounting has steps, which the controller has not; whoever saw the end live looked after it."""
+        by_steps = row(seen_at=200, end=200, outcome="out_of_memory", source="sacct", reconstructed=True)
+        live = row(seen_at=230, end=200, outcome="failed")
+        others = [
+            row("2", seen_at=200, outcome="timeout"),
+            row("2", seen_at=230, outcome="completed"),
+            row("3", seen_at=200, outcome="failed"),
+        ]
+        with store.writing() as writer:
+            writer.observe("job", frame(live, *others))
+        with store.writing() as writer:
+            writer.observe("job", frame(by_steps))
+        (found,) = store.scan(columns=["job_id", "outcome", "known_at"])
+        assert found.rows() == [("1", "out_of_memory", 230), ("2", "completed", 200), ("3", "failed", 200)]
+
     def test_a_view_shows_what_had_been_seen_by_then(self, store: Store) -> None:
         write(
             store,
@@ -378,6 +394,25 @@ class StoreContract:
         assert store.count("usage") == 2
         assert store.count("job") == 0
 
+    def test_a_program_run_is_one_record_of_its_start_and_its_end(self, store: Store) -> None:
+        run = {
+            "cluster": "c",
+            "run_id": "u",
+            "job_id": "7",
+            "source": "xalt",
+            "reconstructed": True,
+            "start": 10,
+        }
+        begun, ended = {**run, "seen_at": 10}, {**run, "seen_at": 20, "end": 20}
+        assert write(store, ended, kind="program").new == 1
+        revision = store.revision("program", cluster="c")
+        assert revision > 0
+        assert write(store, begun, ended, kind="program").new == 1
+        assert store.revision("program", cluster="c") > revision
+        assert whole(store, kind="program")["end"].to_list() == [20]
+        assert (store.count("program"), store.count("job")) == (1, 0)
+        assert store.revision("program", cluster="d") == 0
+
     # small things
 
     def test_clusters_and_cursors(self, store: Store) -> None:
@@ -423,6 +458,10 @@ class StoreContract:
         assert_frame_equal(store.predictions(), made)
         assert store.predictions(since=101, until=103)["made_at"].to_list() == [101, 102]
         assert store.predictions(until=102, columns=["job_id", "made_at"]).rows() == [("1", 100), ("1", 101)]
+        with store.writing() as writer:
+            assert writer.forget_predictions("c", 103) == 3
+            assert writer.forget_predictions("d", 1000) == 0
+        assert store.predictions()["made_at"].to_list() == [103, 104]
         assert store.predictions(cluster="d").is_empty()
         assert store.predictions(cluster="d").schema == made.schema
 

@@ -68,7 +68,12 @@ def seen(rows: Iterable[Row], view: str = "now", known_delay: int = 0) -> list[R
 
 
 def _latest(observed: list[Row]) -> Row:
-    return {
+    latest = {
         name: next((r[name] for r in reversed(observed) if r.get(name) is not None), None)
         for name in JOB_SCHEMA
     }
+    if latest["outcome"] == "failed":
+        exact = ("out_of_memory", "timeout", "node_fail")
+        told = [r["outcome"] for r in observed if r.get("outcome") in exact]
+        latest["outcome"] = told[-1] if told else "failed"
+    return latest

@@ -91,14 +91,16 @@ class CauseOfFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Whether it will fail, by the model that serves this job."""
+    """The risk of failure: the one number that headline, reasons, causes and advice share."""
 
     probability: float
     threshold: float
     warns: bool
     base_rate: float  # of failure, among the jobs learnt from
     rests_on: int  # jobs learnt from
-    causes: tuple[CauseOfFailure, ...] = ()  # the likeliest first
+    causes: tuple[CauseOfFailure, ...] = ()  # the likeliest first; they add up to the probability
+    causes_learnt: bool = True  # False: too few failures to tell causes apart; these are all failures' shares
+    model_probability: float | None = None  # by the model alone, before the job's needs and nodes count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,7 @@ class Route:
     phase: str
     feature_set: str | None
     passed: tuple[str, ...] = ()  # generic: this user has no history, …
+    rule: str | None = None  # the simple rule that speaks, where no model beats it: its label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,8 +157,9 @@ class Finding:
     rule: str  # short name: missing-input
     what: str
     line: int | None = None  # of the script, from 1
-    severity: str = "warning"  # error: it will fail; warning; note
+    severity: str = "warning"  # error: it cannot run; warning; note
     fix: str | None = None  # what to do
+    about: str = "run"  # submission: sbatch decides; start: Slurm does, at the start; run: what it does then
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,13 +178,33 @@ class Advice:
     what: str  # ask for 24 GiB instead of 8 GiB
     why: str  # the evidence in words
     changes: tuple[Change, ...]
-    risk_before: float
-    risk_after: float
+    risk_before: float | None  # as stated of the job; None: no model, or the job cannot run before
+    risk_after: float | None  # as stated of the changed job, by the same path
     node_hours_before: float | None = None  # of a run under this request, as expected
     node_hours_after: float | None = None
     wait_before: float | None = None  # seconds, as expected
     wait_after: float | None = None
     command: str | None = None  # ready to type: scontrol update …, sbatch …
+    diff: str | None = None  # of the script
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saving:
+    """A request far above what the job needs: what to ask for instead, and what that frees."""
+
+    what: str  # ask for 02:00:00 instead of 1-00:00:00
+    why: str  # the evidence in words
+    changes: tuple[Change, ...]
+    resource: str  # time, memory
+    asked: float  # seconds, or bytes a node
+    enough: float  # what to ask for instead
+    chance: float  # probability that it suffices, by the forecast
+    risk_before: float  # as stated of the job
+    risk_after: float  # as stated of the job that asks for less
+    node_hours: float | None = None  # reserved less, where time is saved
+    wait_before: float | None = None  # seconds: median wait of requests like this one, lately
+    wait_after: float | None = None  # and of requests like the smaller one
+    command: str | None = None  # ready to type
     diff: str | None = None  # of the script
 
 
@@ -203,6 +227,7 @@ class Assessment:
     resources: Resources | None = None
     oddness: Oddness | None = None
     failure: Failure | None = None
+    hours_at_risk: float | None = None  # node hours that failing is expected to cost
     route: Route
     nodes: NodeFitness | None = None
     reasons: tuple[Reason, ...] = ()
@@ -211,6 +236,7 @@ class Assessment:
     profile: str | None = None  # which of the cluster's kinds of jobs it is most like
     findings: tuple[Finding, ...] = ()
     advice: tuple[Advice, ...] = ()
+    savings: tuple[Saving, ...] = ()
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:

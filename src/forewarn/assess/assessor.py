@@ -6,33 +6,54 @@ the explanation, the profile, and advice. Each part is a module's own; here they
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
-from forewarn.assess.advice import Situation, advise
-from forewarn.assess.assessment import Advice, Assessment, Finding, NodeFitness, Oddness
+from forewarn.assess.advice import Changed, Situation, advise, changed, savings
+from forewarn.assess.assessment import Assessment, Change, Failure, Finding, NodeFitness, Oddness
 from forewarn.assess.champions import FEATURE_SETS, Champions
-from forewarn.assess.explanation import reasons
+from forewarn.assess.explanation import reasons, with_needs
+from forewarn.assess.hours import hours_at_risk, spent_by_cause
 from forewarn.assess.machine import Machine
 from forewarn.assess.needs import ForeseenNeeds
-from forewarn.assess.node_health import fitness, sick_risk
-from forewarn.assess.oddness import oddness
+from forewarn.assess.node_health import Health, fitness, sick_risk
+from forewarn.assess.oddness import Request, oddness
 from forewarn.assess.oddness.usual import usual_of
 from forewarn.assess.routing import Spoken, speak
 from forewarn.assess.similar import similar_jobs
+from forewarn.assess.stated import stated
 from forewarn.assess.usage import limit_of, memory_of, resources, run_time
 from forewarn.assess.verdict import judged
+from forewarn.assess.waits import median_waits
 from forewarn.features.present import Phase, Present
 from forewarn.job.record import Job
 from forewarn.learn.bundle import Bundle
-from forewarn.learn.table import Table, table_of_now
+from forewarn.learn.own_record import by_own_record
+from forewarn.learn.table import Table, table_of_now, with_earlier
 from forewarn.learn.usage.foreseen import Foreseen
 from forewarn.store.base import Store
 
-USED_DAYS = 180  # within which a partition that a user ran jobs in counts as open to them
+USED_DAYS = 180  # within which what a user's jobs used tells of the next, and where they ran is open to them
+
+
+# The job that some changes make of the one assessed.
+Vary = Callable[[Sequence[Change]], Changed]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """What is stated of some jobs, one row each."""
+
+    table: Table
+    spoken: Sequence[Spoken]
+    foreseen: Foreseen | None
+    failures: Sequence[Failure | None]
+
+    def needs(self, row: int) -> ForeseenNeeds:
+        return ForeseenNeeds(self.foreseen.row(row) if self.foreseen else None)
 
 
 class Assessor:
@@ -51,6 +72,8 @@ class Assessor:
         findings: Sequence[Finding] = (),
         memory_floor: int | None = None,
         whose: str = "your",
+        exclude: frozenset[str] = frozenset(),
+        vary: Vary | None = None,
     ) -> Assessment:
         """All that is said of one job.
 
@@ -62,41 +85,71 @@ class Assessor:
             Bytes that its script sizes itself to: no advice goes below.
         whose
             Whose jobs the reasons speak of: ``your``, or ``alice's``.
+        exclude
+            Nodes that it keeps off.
+        vary
+            The job with changes made; without it, its record with those fields set.
         """
         phase = self._phase(job)
-        table = self.table(phase, [job])
-        said, foreseen = self._speak(table)[0], self._foreseen(table)
-        made = self._brief(table, 0, job, said, foreseen)
-        made = replace(made, findings=tuple(findings), nodes=self._nodes(job))
-        made = replace(made, oddness=self._oddness(job, table))
-        if said.champion and said.matrix:
+        fit = self._nodes(job, exclude)
+        said = self._state(phase, [Changed(job, exclude)], [self._node_risk(job, fit)])
+        made = self._brief(said, 0, job)
+        made = replace(made, findings=tuple(findings), nodes=fit)
+        made = replace(made, oddness=self._oddness(job, said.table))
+        spoken, table = said.spoken[0], said.table
+        if spoken.champion and spoken.matrix and spoken.failure:
             values = {name: float(table.column(name)[0]) for name in table.names}
-            made = replace(made, reasons=reasons(said.champion.bundle, said.matrix, values, whose=whose))
+            why = reasons(spoken.champion.bundle, spoken.matrix, values, whose=whose)
+            made = replace(made, reasons=with_needs(why, spoken.failure, made))
         alike = similar_jobs(self._store, job, as_of=self.at, whose=whose)
         made = replace(made, similar=alike.jobs, similar_in_short=alike.tally)
         possible = not any(oddity.impossible for oddity in made.oddness.oddities) if made.oddness else True
         if made.failure and possible:
-            made = replace(made, advice=self._advice(made, job, table, foreseen, memory_floor))
+            vary = vary or (lambda changes: changed(job, changes, exclude))
+            made = self._with_advice(made, made.failure, job, phase, said, memory_floor, vary)
         return judged(made)
 
-    def _advice(
-        self, made: Assessment, job: Job, table: Table, foreseen: Foreseen | None, memory_floor: int | None
-    ) -> tuple[Advice, ...]:
+    def _with_advice(
+        self,
+        made: Assessment,
+        failure: Failure,
+        job: Job,
+        phase: Phase,
+        said: _Stated,
+        memory_floor: int | None,
+        vary: Vary,
+    ) -> Assessment:
         """What to change: only where a model speaks of the job, and it could run at all."""
+
+        def after(plans: Sequence[Sequence[Change]]) -> Sequence[Failure | None]:
+            variants = [vary(changes) for changes in plans]
+            risks = [self._node_risk(one.job, self._nodes(one.job, one.exclude)) for one in variants]
+            return self._state(phase, variants, risks).failures if variants else ()
+
         machine = self.machine
         situation = Situation(
             job=job,
-            needs=ForeseenNeeds(foreseen),
-            failure=made.failure,
+            needs=said.needs(0),
+            failure=failure,
+            after=after,
             nodes=machine.nodes,
             partitions=machine.partitions,
             fitness=made.nodes,
             memory_floor=memory_floor,
-            waits=_waits(table, job),
-            node_risk=sick_risk(made.nodes, machine.health) if made.nodes else 0.0,
+            waits=_waits(said.table, job),
+            node_risk=self._node_risk(job, made.nodes),
             may_use=lambda: self._partitions_of(job),
         )
-        return advise(situation)
+        longest = max((float(other.run_time) for other in made.similar if other.run_time), default=None)
+        return replace(
+            made,
+            advice=advise(situation),
+            savings=savings(
+                situation,
+                longest=longest,
+                waits=lambda limit, smaller: median_waits(self._store, job, self.at, limit, smaller),
+            ),
+        )
 
     def assess_all(self, jobs: Sequence[Job]) -> list[Assessment]:
         """What is said of each of many jobs, in brief: how long, how much, will it fail and of what."""
@@ -105,16 +158,49 @@ class Assessor:
         for phase in dict.fromkeys(phases):
             places = [place for place, at in enumerate(phases) if at == phase]
             some = [jobs[place] for place in places]
-            table = self.table(phase, some)
-            said, foreseen = self._speak(table), self._foreseen(table)
+            said = self._state(phase, [Changed(job) for job in some], self._kept_node_risks(some))
             for row, (place, job) in enumerate(zip(places, some, strict=True)):
-                made[place] = judged(self._brief(table, row, job, said[row], foreseen))
+                made[place] = judged(self._brief(said, row, job))
         return [made[place] for place in range(len(jobs))]
 
     def table(self, phase: Phase, jobs: Sequence[Job]) -> Table:
         """What is knowable of jobs now, as a model sees it."""
         rows = np.stack([self._present.features(job, phase) for job in jobs])
         return table_of_now(self.cluster, phase, jobs, rows, self.at, self._present.facts)
+
+    def _state(self, phase: Phase, variants: Sequence[Changed], node_risks: Sequence[float]) -> _Stated:
+        """The one path on which a risk is stated, of jobs as they are and as they could be."""
+        jobs = [variant.job for variant in variants]
+        table = self.table(phase, jobs)
+        spoken, foreseen = self._speak(table), self._foreseen(table)
+        failures: list[Failure | None] = []
+        for row in range(len(jobs)):
+            failure, own = spoken[row].failure, foreseen.row(row) if foreseen else None
+            if failure is not None:
+                needs, limit, memory = ForeseenNeeds(own), limit_of(table, row), memory_of(table, row)
+                failure = stated(
+                    failure,
+                    over_memory=None if memory is None else needs.over_memory(memory),
+                    over_limit=None if limit is None else needs.over_limit(limit),
+                    node_risk=node_risks[row],
+                )
+            failures.append(failure)
+        return _Stated(table, spoken, foreseen, failures)
+
+    def _node_risk(self, job: Job, fit: NodeFitness | None) -> float:
+        """Of a sick node that it may be given; one that runs has its nodes, and the model has seen them."""
+        return sick_risk(fit, self.machine.health) if fit and job.start is None else 0.0
+
+    def _kept_node_risks(self, jobs: Sequence[Job]) -> list[float]:
+        """The same of many jobs, by nodes that were judged before: jobs that ask alike are looked at once."""
+        if not any(node.health is Health.SICK for node in self.machine.kept_health or ()):
+            return [0.0] * len(jobs)
+        found: dict[object, float] = {}
+        for job in jobs:
+            key = (Request.of(job), job.partition, job.start is None)
+            if key not in found:
+                found[key] = self._node_risk(job, self._nodes(job))
+        return [found[Request.of(job), job.partition, job.start is None] for job in jobs]
 
     def _phase(self, job: Job) -> Phase:
         """As at its start, where the job is in flight and a model knows starts; else as at its submit."""
@@ -128,19 +214,28 @@ class Assessor:
             self._champions,
             ended=self._store.count(cluster=self.cluster),
             recent_rate=self._present.recent_failure_rate,
+            untrained=by_own_record(self._present.record),
         )
 
     def _bundle(self, table: Table) -> Bundle | None:
         found = (self._champions.get(table.phase, feature_set) for feature_set in FEATURE_SETS)
-        return next((champion.bundle for champion in found if champion), None)
+        return next((one.bundle for one in found if one and one.unfit(table) is None), None)
 
     def _foreseen(self, table: Table) -> Foreseen | None:
         bundle = self._bundle(table)
-        return bundle.usage.foresee(table) if bundle and bundle.usage else None
+        usage = bundle.usage if bundle else None
+        if usage is None:
+            return None
+        # As it was judged: CPU efficiency and I/O lean on what the user's earlier jobs used.
+        since = self.at - USED_DAYS * 86400
+        whole = with_earlier(table, self._store, since=since) if usage.remembers else table
+        return usage.foresee(whole, np.arange(len(table.values)))
 
-    def _nodes(self, job: Job) -> NodeFitness | None:
+    def _nodes(self, job: Job, exclude: Collection[str] = ()) -> NodeFitness | None:
         machine = self.machine
-        return fitness(job, machine.nodes, machine.partitions, machine.health) if machine.nodes else None
+        if not machine.nodes:
+            return None
+        return fitness(job, machine.nodes, machine.partitions, machine.health, exclude)
 
     def _partitions_of(self, job: Job) -> frozenset[str]:
         """Where the user has run jobs before: what else is open to them nobody here knows."""
@@ -158,8 +253,10 @@ class Assessor:
         forest = bundle.oddness if bundle else None
         return oddness(job, machine.nodes, machine.partitions, usual, forest=forest, table=table)
 
-    def _brief(self, table: Table, row: int, job: Job, said: Spoken, foreseen: Foreseen | None) -> Assessment:
-        own = foreseen.row(row) if foreseen else None
+    def _brief(self, stated_of: _Stated, row: int, job: Job) -> Assessment:
+        table, said, failure = stated_of.table, stated_of.spoken[row], stated_of.failures[row]
+        needs = stated_of.needs(row)
+        own, limit = needs.foreseen, limit_of(table, row)
         return Assessment(
             cluster=self.cluster,
             job_id=job.job_id or None,
@@ -171,9 +268,16 @@ class Assessor:
             phase=table.phase,
             state=job.state,
             route=said.route,
-            run_time=run_time(own, 0, limit_of(table, row)) if own else None,
+            run_time=run_time(own, 0, limit) if own else None,
             resources=resources(own, 0, memory_of(table, row)) if own else None,
-            failure=said.failure,
+            failure=failure,
+            hours_at_risk=hours_at_risk(
+                failure,
+                needs,
+                limit,
+                job.nodes_given or job.nodes_asked,
+                spent_by_cause(said.champion.bundle.causes if said.champion else None),
+            ),
             profile=_profile(said, table, row),
             notes=_notes(said, table, job),
         )

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from forewarn.errors import BundleError
+from forewarn.features.told import reading_changed
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.serving import ModelName, Serving
+from forewarn.learn.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,17 +20,37 @@ class Champion:
     version: int | None  # None: carried here as a folder, not by the registry
     bundle: Bundle
 
+    def unfit(self, table: Table) -> str | None:
+        """Why it cannot judge a table: fields are read otherwise than when it learnt. None: it can."""
+        changed = reading_changed(self.bundle.facts.reading, table.reading)
+        return changed and f"{changed}: `forewarn train` makes a new one"
+
 
 class Champions:
     """What serves one cluster: by the pointers of a home, or the bundles that somebody was given."""
 
-    def __init__(self, cluster: str, serving: Serving | None, bundles: tuple[Path, ...] = ()) -> None:
+    def __init__(
+        self,
+        cluster: str,
+        serving: Serving | None,
+        bundles: tuple[Path, ...] = (),
+        *,
+        bundles_of: str | None = None,
+    ) -> None:
+        """`bundles_of` names the cluster that bundles were made on, where that is another one on purpose."""
         self.cluster, self._serving = cluster, serving
         self._given: dict[tuple[str, str], Champion] = {}
-        self._loaded: dict[str, Champion] = {}  # by the bundle's id: another may be promoted while we run
+        # With the bundle's id: another may be promoted while we run, and takes the place of the one before.
+        self._loaded: dict[ModelName, tuple[str, Champion]] = {}
         for folder in bundles:
             bundle = Bundle.load(folder)
             name = ModelName.of(bundle.facts)
+            if name.cluster != (bundles_of or cluster):
+                raise BundleError(
+                    f"the model that was given was made on the cluster {name.cluster!r}, and the jobs are of "
+                    f"{bundles_of or cluster!r}: its users and limits are others. Export one of this "
+                    f"cluster; to use it all the same, set model_cluster = {name.cluster!r}"
+                )
             self._given[name.phase, name.feature_set] = Champion(name, None, bundle)
 
     def get(self, phase: str, feature_set: str) -> Champion | None:
@@ -38,11 +61,12 @@ class Champions:
         served = self._serving.served(name) if self._serving else None
         if served is None or self._serving is None:
             return None
-        if served.id not in self._loaded:
+        loaded = self._loaded.get(name)
+        if loaded is None or loaded[0] != served.id:
             # By its id: another may be promoted between two looks at the pointer.
             bundle = Bundle.load(self._serving.copy_of(served.id))
-            self._loaded[served.id] = Champion(name, served.version, bundle)
-        return self._loaded[served.id]
+            loaded = self._loaded[name] = served.id, Champion(name, served.version, bundle)
+        return loaded[1]
 
     def serve_at(self, phase: str) -> bool:
         """Whether a model serves at a phase that knows users' histories."""

@@ -1,61 +1,123 @@
-"""What a script leaves open, filled in as Slurm will: a job before its submit, as its record will be.
+"""Fill in what a script leaves open as Slurm will: a job before its submit, as its record will be.
 
 Histories are kept by what the scheduler recorded. A job that says nothing of its time limit is recorded with
-its partition's, so it has to be compared as such.
+its partition's, so it has to be compared as such. What is certain comes first: the partition's own defaults,
+then the user's earlier jobs of which Slurm said that the field was left open. Where neither is known (files
+of accounting have no partitions), an earlier job of the user that agrees in all that this script does say was
+most likely the same script, and has what Slurm filled in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
+from forewarn.features.inputs import policed, policed_job
+from forewarn.features.keys import normalised, normalised_column
 from forewarn.job.record import Job, Partition
-from forewarn.store.base import Store
+from forewarn.store.base import ClusterFacts, Store
 
 DAYS = (7, 90)  # how far back a user's own earlier jobs are looked at, the second time if there are none
 _WHOSE = ("group", "account", "qos")  # what Slurm takes from its own records of the user
+_COUNTS = ("cpus_asked", "nodes_asked", "gpus_asked")  # never left open: Slurm's own default is one
+_OPEN = ("partition", "time_limit", "memory_asked", "memory_per")
+_PER_NODE = ClusterFacts(fields={"memory_asked": {"per": "node"}})  # the form in which all records have it
 
 
 def with_defaults(job: Job, partitions: Sequence[Partition], store: Store | None = None) -> Job:
-    """The job with its partition's defaults, and with what the user's last job had of account and quality.
-
-    Which fields were left open stands in `defaulted`, as in records of the scheduler that tell it.
-    """
-    there = [p for p in partitions if p.cluster == job.cluster]
-    named = job.partition or next((p.name for p in there if p.is_default), None)
-    partition = next((p for p in there if named and p.name == named.split(",")[0]), None)
-    filled: dict[str, Any] = {"partition": named}
-    if job.time_limit is None and partition:
-        filled["time_limit"] = partition.time_default or partition.time_max
-    if job.memory_asked is None and partition and partition.memory_default is not None:
-        filled["memory_asked"] = partition.memory_default
-        filled["memory_per"] = partition.memory_default_per
-    filled["nodes_asked"] = job.nodes_asked or 1
-    filled["tasks_asked"] = job.tasks_asked or filled["nodes_asked"]
-    filled["cpus_asked"] = job.cpus_asked or filled["tasks_asked"]
-    if store is not None and job.user:
-        filled |= _last_of(store, replace(job, partition=named))
-    new = {k: v for k, v in filled.items() if getattr(job, k) is None and v is not None}
-    return replace(job, **new)
+    """Fill in partition, time limit, memory, account and quality of service where the script names none."""
+    nodes = job.nodes_asked or 1
+    tasks = job.tasks_asked or nodes
+    job = replace(job, nodes_asked=nodes, tasks_asked=tasks, cpus_asked=job.cpus_asked or tasks)
+    earlier = _earlier(store, job) if store is not None and job.user else pl.DataFrame()
+    job = _of_the_site(job, [p for p in partitions if p.cluster == job.cluster], earlier)
+    if earlier.is_empty():
+        return job
+    alike = next(frame for frame in _candidates(job, earlier) if frame.height)
+    if _agree(job, alike).height:
+        # Accounting has no time limit of a job that never started and named none.
+        job = _filled(job, {field: _last(alike, field) for field in _OPEN}, _OPEN)
+        if job.memory_asked == 0:  # `--mem=0`, which is recorded as what a node has
+            job = replace(job, memory_asked=max(alike["memory_asked"].drop_nulls(), default=0))
+    return _filled(job, {field: _left_open(alike, field) for field in _WHOSE}, _WHOSE)
 
 
-def _last_of(store: Store, job: Job) -> Mapping[str, Any]:
-    """Account and quality of the user's last job, in this partition if there was one."""
+def _of_the_site(job: Job, partitions: Sequence[Partition], earlier: pl.DataFrame) -> Job:
+    """Fill in what partitions say, and jobs whose record says that their fields were left to the site."""
+    flagged = _flagged(earlier, "partition")
+    default = next((p.name for p in partitions if p.is_default), None)
+    if default is None and flagged.height:
+        default = flagged["partition"][-1]
+    job = _filled(job, {"partition": default}, ("partition",))
+    named = (job.partition or "").split(",")[0]
+    partition = next((p for p in partitions if p.name == named), None)
+    if partition is not None:
+        job = _filled(job, {"time_limit": partition.time_default or partition.time_max}, ("time_limit",))
+        if job.memory_asked is None and partition.memory_default is not None:
+            per = partition.memory_default_per
+            job = replace(job, memory_asked=partition.memory_default, memory_per=per)
+    return job
+
+
+def _earlier(store: Store, job: Job) -> pl.DataFrame:
+    """The user's own earlier jobs, oldest first, with memory counted for a node."""
     for days in DAYS:
         frames = list(
             store.scan(
                 cluster=job.cluster,
                 since=job.submit - days * 86400,
                 until=job.submit + 1,
-                columns=[*_WHOSE, "submit", "user", "partition"],
+                columns=["user", "name", "defaulted", *_WHOSE, *_COUNTS, *_OPEN],
                 where=pl.col("user") == job.user,
             )
         )
         jobs = pl.concat(frames) if frames else pl.DataFrame()
         if jobs.height:
-            here = jobs.filter(pl.col("partition") == job.partition)
-            return (here if here.height else jobs).select(_WHOSE).tail(1).to_dicts()[0]
-    return {}
+            return policed(jobs, _PER_NODE)
+    return pl.DataFrame()
+
+
+def _candidates(job: Job, earlier: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Earlier jobs to take values from, the most alike first."""
+    agreeing = _agree(job, earlier)
+    if job.name is not None:
+        yield agreeing.filter(normalised_column(pl.col("name")) == normalised(job.name))
+    yield agreeing
+    yield earlier.filter(pl.col("partition").eq_missing(pl.lit(job.partition)))
+    yield earlier
+
+
+def _agree(job: Job, earlier: pl.DataFrame) -> pl.DataFrame:
+    """Those that asked for the same, in all that this job says."""
+    asked = policed_job(job, _PER_NODE)
+    stated = {field: getattr(asked, field) for field in (*_COUNTS, *_OPEN)}
+    if job.memory_asked == 0:
+        stated["memory_asked"] = None
+    given = {field: value for field, value in stated.items() if value is not None or field == "gpus_asked"}
+    same = [pl.col(field).eq_missing(pl.lit(value)) for field, value in given.items()]
+    return earlier.filter(pl.all_horizontal(same))
+
+
+def _flagged(jobs: pl.DataFrame, field: str) -> pl.DataFrame:
+    """Those whose record says that the field was left to the site."""
+    return jobs.filter(pl.col("defaulted").str.split(",").list.contains(field)) if jobs.height else jobs
+
+
+def _left_open(jobs: pl.DataFrame, field: str) -> Any:
+    """The field of the newest job, of one that left it open where there is one."""
+    flagged = _flagged(jobs, field)
+    return _last(flagged if flagged.height else jobs, field)
+
+
+def _last(jobs: pl.DataFrame, field: str) -> Any:
+    """The newest value that there is."""
+    values = jobs[field].drop_nulls()
+    return values[-1] if values.len() else None
+
+
+def _filled(job: Job, values: dict[str, Any], fields: Sequence[str]) -> Job:
+    """The job with these fields where it has none."""
+    return replace(job, **{field: values[field] for field in fields if getattr(job, field) is None})

@@ -34,13 +34,17 @@ class Machine:
         return tuple(partition for frame in frames for partition in to_records(frame, Partition))
 
     @cached_property
+    def kept_health(self) -> tuple[NodeHealth, ...] | None:
+        """The same as it was judged last; None where that is too long ago."""
+        return kept_health(self.store, self.cluster, self.at)
+
+    @cached_property
     def health(self) -> tuple[NodeHealth, ...]:
         """How healthy the nodes are, by Slurm's words and by the jobs that they ran.
 
         As it was judged last, where that is not long ago; judged now where there are few jobs to look at.
         """
-        kept = kept_health(self.store, self.cluster, self.at)
-        if kept is not None:
-            return kept
+        if self.kept_health is not None:
+            return self.kept_health
         few = self.store.count(cluster=self.cluster) <= JUDGED_AT_ONCE
         return node_health(self.store, self.cluster, self.at) if few else ()

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from forewarn.assess.assessment import CauseOfFailure, Failure, Route
 from forewarn.assess.champions import FEATURE_SETS, Champion, Champions
+from forewarn.learn.calibration import Calibration
 from forewarn.learn.causes import Causes
-from forewarn.learn.families.base import probabilities
 from forewarn.learn.matrix import Matrix
 from forewarn.learn.table import Table
 
 ONLINE = "online"
-ONLINE_THRESHOLD = 0.5  # nothing was set aside to choose a better one by
 FEWEST_ENDED, FEWEST_OWN = 200, 3  # jobs of the cluster, and of the user, before the regression speaks
 
 
@@ -35,9 +34,17 @@ class Spoken:
 
 
 def speak(
-    table: Table, champions: Champions, *, ended: int, recent_rate: float | None = None
+    table: Table,
+    champions: Champions,
+    *,
+    ended: int,
+    recent_rate: float | None = None,
+    untrained: Calibration | None = None,
 ) -> list[Spoken]:
-    """What is said of each job of a table; the cluster has so many `ended` jobs and a recent failure rate."""
+    """What is said of each job of a table; the cluster has so many `ended` jobs and a recent failure rate.
+
+    `untrained` makes probabilities of the online regression's log odds.
+    """
     count = len(table.values)
     said: list[Spoken | None] = [None] * count
     passed: list[list[str]] = [[] for _ in range(count)]
@@ -46,13 +53,17 @@ def speak(
         champion = champions.get(table.phase, feature_set) if open_ones else None
         if champion is None:
             continue
+        if (reason := champion.unfit(table)) is not None:
+            for row in open_ones:
+                passed[row].append(f"{feature_set}: {reason}")
+            continue
         for row, found in zip(open_ones, _of(champion, table, open_ones, passed), strict=True):
             said[row] = found
     modelled = any(champions.get(table.phase, feature_set) for feature_set in FEATURE_SETS)
     for row in range(count):
         if said[row] is None:
             before = passed[row] if modelled else ["no model serves: `forewarn train` makes one"]
-            said[row] = _online(table, row, before, ended, recent_rate)
+            said[row] = _online(table, row, before, ended, recent_rate, untrained or Calibration())
     return [found for found in said if found is not None]
 
 
@@ -79,6 +90,7 @@ def _of(
             base_rate=bundle.base_rate,
             rests_on=bundle.jobs,
             causes=by_cause(bundle.causes, causes[place]) if bundle.causes and causes is not None else (),
+            causes_learnt=bundle.causes is None or bundle.causes.tells_apart,
         )
         route = _route(table, passed[row], champion)
         made.append(Spoken(route, failure, champion, matrix.rows(np.array([place]))))
@@ -94,7 +106,25 @@ def by_cause(causes: Causes, probabilities: NDArray[np.float64]) -> tuple[CauseO
     return tuple(sorted(found, key=lambda cause: -cause.probability))
 
 
-def _online(table: Table, row: int, passed: list[str], ended: int, recent_rate: float | None) -> Spoken:
+def untrained_threshold(recent_rate: float) -> float:
+    """From which risk on the untrained estimate warns: no jobs were set aside to choose a threshold by.
+
+    Twice the usual rate is worth a warning, within bounds.
+
+    >>> untrained_threshold(0.0), untrained_threshold(0.08), untrained_threshold(0.4)
+    (0.1, 0.16, 0.5)
+    """
+    return min(max(2 * recent_rate, 0.1), 0.5)
+
+
+def _online(
+    table: Table,
+    row: int,
+    passed: list[str],
+    ended: int,
+    recent_rate: float | None,
+    calibration: Calibration,
+) -> Spoken:
     own = float(np.nan_to_num(table.column("user_ended")[row]))
     if ended < FEWEST_ENDED or own < FEWEST_OWN or recent_rate is None:
         missing = (
@@ -102,11 +132,12 @@ def _online(table: Table, row: int, passed: list[str], ended: int, recent_rate: 
             f"of {FEWEST_ENDED} and {FEWEST_OWN} that are needed"
         )
         return Spoken(_route(table, [*passed, missing], None))
-    p = float(probabilities(table.column(ONLINE)[row : row + 1].astype(np.float64))[0])
+    p = float(calibration(table.column(ONLINE)[row : row + 1])[0])
+    threshold = untrained_threshold(recent_rate)
     failure = Failure(
         probability=p,
-        threshold=ONLINE_THRESHOLD,
-        warns=p >= ONLINE_THRESHOLD,
+        threshold=threshold,
+        warns=p >= threshold,
         base_rate=recent_rate,
         rests_on=ended,
     )
@@ -121,4 +152,5 @@ def _route(table: Table, passed: Sequence[str], champion: Champion | None) -> Ro
         phase=table.phase,
         feature_set=champion.name.feature_set if champion else None,
         passed=tuple(passed),
+        rule=champion.bundle.rule if champion else None,
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from forewarn.assess.assessment import Assessment, Verdict
+from forewarn.assess.assessment import Assessment, Failure, Verdict
 
 LIKELY = 0.5  # from this probability of failure on a job is likely to fail
-# What a job needs is foreseen less surely than how jobs like it end: that it will rather outgrow what it asks
-# for than not is a warning, and only that it will nearly always is more.
-RATHER, NEARLY_ALWAYS = 0.5, 0.9
+WARY = 0.3  # from here on it is not fine, whatever threshold the model has
+LITTLE = 0.05  # node hours that are not worth a word
+ONLINE = "online"  # the estimate that needs no training (`routing.py`)
 
 
 def judged(made: Assessment) -> Assessment:
@@ -21,21 +21,27 @@ def judged(made: Assessment) -> Assessment:
 def _verdict(made: Assessment) -> tuple[Verdict, str]:
     certain = [oddity.what for oddity in made.oddness.oddities if oddity.impossible] if made.oddness else []
     certain += [finding.what for finding in made.findings if finding.severity == "error"]
+    failure = made.failure
     if certain:
-        return Verdict.LIKELY_TO_FAIL, f"it cannot go well: {_first_of(certain)}"
-    over, limits = _limits(made)
-    said = f"{_risk(made)}; {limits}" if limits else _risk(made)
-    if made.failure and (made.failure.probability >= LIKELY or over >= NEARLY_ALWAYS):
-        return Verdict.LIKELY_TO_FAIL, said
-    if made.failure and (limits or made.failure.warns):
-        return Verdict.WARNING, said
+        then = f"; once that is fixed: {_risk(made, failure)}" if failure else ""
+        return Verdict.LIKELY_TO_FAIL, f"this job cannot run: {_first_of(certain)}{then}"
     doubts = [oddity.what for oddity in made.oddness.oddities] if made.oddness else []
     doubts += [finding.what for finding in made.findings if finding.severity == "warning"]
-    if doubts:
-        return Verdict.WARNING, f"{_first_of(doubts)}; {_risk(made)}"
-    if made.failure is None:
+    if failure is None:
+        if doubts:
+            return (
+                Verdict.WARNING,
+                f"{_first_of(doubts)}; not enough evidence to estimate the risk of failure",
+            )
         passed = made.route.passed
         return Verdict.CANNOT_SAY, passed[0] if passed else "not enough evidence"
+    said = _risk(made, failure)
+    if failure.probability >= LIKELY:
+        return Verdict.LIKELY_TO_FAIL, said
+    if failure.warns or failure.probability >= WARY:
+        return Verdict.WARNING, f"{said}{_why_so(failure)}"
+    if doubts:
+        return Verdict.WARNING, f"{_first_of(doubts)}; {said}"
     return Verdict.FINE, said
 
 
@@ -43,30 +49,39 @@ def _first_of(said: list[str]) -> str:
     return f"{said[0]} (and {len(said) - 1} more)" if len(said) > 1 else said[0]
 
 
-def _risk(made: Assessment) -> str:
-    if made.failure is None:
-        return "not enough evidence to say how likely it fails"
-    told = made.failure
-    likeliest = told.causes[0].outcome if told.causes and told.warns else None
-    cause = f", most likely {_NAMES.get(likeliest, likeliest)}" if likeliest else ""
-    return f"{told.probability:.0%} of such jobs fail{cause}; of all jobs {told.base_rate:.0%}"
+def _risk(made: Assessment, failure: Failure) -> str:
+    """The number first, then the likely cause, what it is held against, and what is at stake."""
+    shares: dict[str, float] = {}
+    for part in failure.causes:
+        shares[part.outcome] = shares.get(part.outcome, 0.0) + part.probability
+    likeliest = max(shares, key=lambda outcome: shares[outcome], default=None)
+    told = failure.causes_learnt and (failure.warns or failure.probability >= WARY)
+    cause = f", most likely {NAMES.get(likeliest, likeliest)}" if likeliest and told else ""
+    rough = (
+        " by a rough estimate from recent outcomes (no trained model)" if made.route.model == ONLINE else ""
+    )
+    if made.route.rule:
+        rough = f" by a simple {made.route.rule} (no model beats it)"
+    hours = made.hours_at_risk
+    stake = f"; {hours:,.1f} node hours at risk" if hours is not None and hours >= LITTLE else ""
+    average = f"the average is {failure.base_rate:.0%}"
+    return f"{failure.probability:.0%} risk of failure{rough}{cause}; {average}{stake}"
 
 
-def _limits(made: Assessment) -> tuple[float, str]:
-    """The probability to outgrow memory or time, and what it will rather outgrow than not in words."""
-    chances = {
-        "it needs more memory than it asks for": made.resources.over_memory if made.resources else None,
-        "it needs longer than its time limit": made.run_time.over_limit if made.run_time else None,
-    }
-    likely = [f"with {p:.0%} {what}" for what, p in chances.items() if p is not None and p >= RATHER]
-    return max(p or 0.0 for p in chances.values()), " and ".join(likely)
+def _why_so(failure: Failure) -> str:
+    """Why it is a warning, where the numbers beside it would not lead one to expect that."""
+    if not failure.warns:
+        return f"; below this model's threshold of {failure.threshold:.0%}, but too much to be called fine"
+    if failure.probability < failure.base_rate:
+        return f"; below the average, but above this model's threshold of {failure.threshold:.0%}"
+    return ""
 
 
-_NAMES = {
-    "out_of_memory": "of too little memory",
-    "timeout": "of its time limit",
-    "failed": "of an error of its own",
-    "node_fail": "of a node",
+NAMES = {
+    "out_of_memory": "out of memory",
+    "timeout": "at its time limit",
+    "failed": "by an error of its own",
+    "node_fail": "by a node failure",
     "cancelled": "cancelled",
     "other": "of a rare cause",
 }

@@ -22,7 +22,8 @@ from forewarn.features.inputs import (
 )
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.run import run
-from forewarn.features.kernel.state import KNOWN, NEVER, START, SUBMIT, State, with_room
+from forewarn.features.kernel.state import KNOWN, NEVER, START, SUBMIT, WAITING, State, with_room
+from forewarn.features.programs import EarlierPrograms
 from forewarn.job.columns import JOB_SCHEMA
 from forewarn.job.outcomes import Policy
 from forewarn.store.base import ClusterFacts, Store
@@ -44,12 +45,17 @@ class Events:
     jobs: NDArray[np.int64]
 
 
-def read_inputs(store: Store, cluster: str, policy: Policy, *, phase: str) -> Inputs:
+def read_inputs(
+    store: Store, cluster: str, policy: Policy, *, phase: str, programs: EarlierPrograms | None = None
+) -> Inputs:
     """Everything the features need of a cluster's history, as seen by each job's own moment."""
     facts = store.clusters().get(cluster, ClusterFacts())
+    programs = programs or EarlierPrograms.read(store, cluster)
+    at_submit = store.scan("job", view="submit", cluster=cluster, columns=COLUMNS)
+    at_start = store.scan("job", view="start", cluster=cluster, columns=COLUMNS)
     return inputs_of(
-        store.scan("job", view="submit", cluster=cluster, columns=COLUMNS),
-        store.scan("job", view="start", cluster=cluster, columns=COLUMNS) if phase == "start" else None,
+        map(programs.with_column, at_submit),
+        map(programs.with_column, at_start) if phase == "start" else None,
         store.scan("job", view="now", cluster=cluster, columns=RESULT_COLUMNS),
         facts,
         policy,
@@ -125,8 +131,12 @@ def ordered(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         yield pl.concat(held).sort(*_ORDER)
 
 
-def events_of(inputs: Inputs, until: int | None = None) -> Events:
-    """The events of all jobs in the order in which they are walked; no outcome known after `until`."""
+def events_of(inputs: Inputs, until: int | None = None, looks: NDArray[np.int64] | None = None) -> Events:
+    """The events of all jobs in the order in which they are walked; no outcome known after `until`.
+
+    `looks`: moments of their wait at which jobs are looked at, -1 for those that are not. In one second they
+    come last.
+    """
     submit = inputs.ids["submit"].to_numpy()
     # Clocks of different machines disagree: a job never starts before its submit, nor ends before its start.
     start = np.where(inputs.start >= 0, np.maximum(inputs.start, submit), -1)
@@ -134,11 +144,25 @@ def events_of(inputs: Inputs, until: int | None = None) -> Events:
     if until is not None:
         known = np.where(known <= until, known, -1)
     started, ended = np.flatnonzero(start >= 0), np.flatnonzero(known >= 0)
-    times = np.concatenate([submit, start[started], known[ended]])
-    kinds = np.repeat(np.array([SUBMIT, START, KNOWN], np.int8), [len(submit), len(started), len(ended)])
+    looks = np.full(0, -1) if looks is None else looks
+    looked = np.flatnonzero(looks >= 0)
+    times = np.concatenate([submit, start[started], known[ended], looks[looked]])
+    counts = [len(submit), len(started), len(ended), len(looked)]
+    kinds = np.repeat(np.array([SUBMIT, START, KNOWN, WAITING], np.int8), counts)
     order = np.argsort(times * 4 + kinds, kind="stable")
-    jobs = np.concatenate([np.arange(len(submit)), started, ended])
+    jobs = np.concatenate([np.arange(len(submit)), started, ended, looked])
     return Events(times[order], kinds[order], jobs[order])
+
+
+def looks_while_waiting(inputs: Inputs) -> NDArray[np.int64]:
+    """For every other job that waits before it starts a moment of its wait, by chance; -1 for all others.
+
+    The same jobs have the same moments, whatever comes after them.
+    """
+    submit = inputs.ids["submit"].to_numpy()
+    wait = np.where(inputs.start >= 0, np.maximum(inputs.start - submit, 0), 0)
+    chance = np.random.default_rng(0).random((len(submit), 2))
+    return np.where((wait > 0) & (chance[:, 0] < 0.5), submit + (chance[:, 1] * wait).astype(np.int64), -1)
 
 
 def walk(

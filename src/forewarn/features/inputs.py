@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from forewarn.features import labels
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.keys import hashed_column, normalised, text_hash
+from forewarn.features.programs import PROGRAM
 from forewarn.job.outcomes import Outcome, Policy
 from forewarn.job.record import Job
 from forewarn.job.units import expand_nodes
@@ -40,6 +41,7 @@ _PLAIN = MappingProxyType(
         L.X_GPUS: "gpus_asked",
         L.X_PRIORITY: "priority",
         L.X_ARRAY_TASK: "array_task_id",
+        L.X_ARRAY_JOB: "array_job_id",
         L.X_CPUS_GIVEN: "cpus_given",
         L.X_NODES_GIVEN: "nodes_given",
         L.X_MEMORY_GIVEN: "memory_given",
@@ -152,6 +154,10 @@ def atoms_of(frame: pl.DataFrame) -> NDArray[np.uint64]:
             known = hashed_column(frame[exact])
             label = np.where(known != 0, known, label)
         made[:, place] = label
+    if PROGRAM in frame.columns:
+        # What earlier jobs ran stands for a script of which nothing is known.
+        programs = hashed_column(frame.select("program " + pl.col(PROGRAM)).to_series())
+        made[:, L.A_SCRIPT] = np.where(made[:, L.A_SCRIPT] != 0, made[:, L.A_SCRIPT], programs)
     return made
 
 
@@ -235,13 +241,15 @@ def _utc_offset(zone: str, quarter: int) -> float:
     return offset.total_seconds() if offset else 0.0
 
 
-def job_atoms(job: Job) -> NDArray[np.uint64]:
+def job_atoms(job: Job, program: str | None = None) -> NDArray[np.uint64]:
     """`atoms_of` for one job."""
     made = np.zeros(len(L.ATOMS), np.uint64)
     texts = {place: getattr(job, name) for place, name in _PLAIN_ATOMS.items()}
     for place, (exact, loose) in _LABELS.items():
         label = getattr(job, exact) if exact is not None else None
         texts[place] = label if label is not None else _normalised(getattr(job, loose))
+    if texts[L.A_SCRIPT] is None and program is not None:
+        texts[L.A_SCRIPT] = f"program {program}"
     for place, text in texts.items():
         if text is not None:
             made[place] = text_hash(text)

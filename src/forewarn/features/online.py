@@ -7,6 +7,10 @@ everybody else.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import takewhile
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,15 +18,18 @@ from forewarn.features import saved
 from forewarn.features.batch import events_of, read_inputs, walk
 from forewarn.features.inputs import job_atoms, job_numbers, job_result, node_keys, policed_job
 from forewarn.features.kernel import layout as L  # noqa: N812
+from forewarn.features.kernel.entities import entity_keys
 from forewarn.features.kernel.run import run
 from forewarn.features.kernel.state import KNOWN, NEVER, START, SUBMIT, new_state, with_room
-from forewarn.features.saved import Mark
+from forewarn.features.kernel.update import corrected
+from forewarn.features.programs import EarlierPrograms
+from forewarn.features.saved import Landed, Mark
 from forewarn.job.outcomes import Policy
 from forewarn.job.record import Job
 from forewarn.store.base import ClusterFacts, Store, Writer
 
 Row = NDArray[np.float64]
-OF_LATE = 7200  # seconds for which it is remembered that a job's outcome is known: it may be told again
+RECENT = 7200  # seconds for which a job whose outcome is known is remembered: more may become known of it
 _NO_NUMBERS, _NO_ATOMS = np.full(len(L.NUMBERS), np.nan), np.zeros(len(L.ATOMS), np.uint64)
 _NO_RESULT = np.full(len(L.RESULTS), np.nan)
 _NO_NODES = np.zeros(0, np.uint64)
@@ -35,14 +42,21 @@ class OnlineFeatures:
     outcomes. A job whose submit was not seen is put in flight by its start or outcome.
     """
 
-    def __init__(self, cluster: str, policy: Policy, facts: ClusterFacts | None = None) -> None:
+    def __init__(
+        self,
+        cluster: str,
+        policy: Policy,
+        facts: ClusterFacts | None = None,
+        programs: EarlierPrograms | None = None,
+    ) -> None:
         self.cluster = cluster
         self.policy = policy
         self.facts = facts or ClusterFacts()
+        self.programs = programs or EarlierPrograms()
         self.state = new_state()
         self.at = 0  # when the last event was
         self.places: dict[int, int] = {}  # job to its place among those in flight
-        self.landed: dict[int, int] = {}  # jobs whose outcome became known of late, and when
+        self.landed: dict[int, Landed] = {}  # jobs whose outcome became known recently, in that order
         self._landed: set[int] = set()  # those of them since the last save
         self._fresh: set[int] = set()  # jobs in flight that were touched since the last save
         self._anew = True  # nothing of this state is saved yet: what the store has is another's
@@ -56,8 +70,8 @@ class OnlineFeatures:
     ) -> OnlineFeatures:
         """Start from what the store has seen, walked in batch; no outcome that is known after `until`."""
         facts = store.clusters().get(cluster, ClusterFacts())
-        made = cls(cluster, policy, facts)
-        inputs = read_inputs(store, cluster, policy, phase="submit")
+        made = cls(cluster, policy, facts, EarlierPrograms.read(store, cluster))
+        inputs = read_inputs(store, cluster, policy, phase="submit", programs=made.programs)
         places = np.full(inputs.numbers.shape[0], -1, np.int64)
         events = events_of(inputs, until)
         for state, _, _ in walk(made.state, inputs, events, places=places):
@@ -72,12 +86,14 @@ class OnlineFeatures:
         ):
             made.places[saved.job_key(job_id, submit)] = int(place)
         made._fresh = set(made.places)
-        late = (events.kinds == KNOWN) & (events.times >= made.at - OF_LATE)
+        late = np.flatnonzero((events.kinds == KNOWN) & (events.times >= made.at - RECENT))
         ids = inputs.ids[events.jobs[late]].select("job_id", "submit")
-        made.landed = {
-            saved.job_key(*key): int(moment)
-            for key, moment in zip(ids.iter_rows(), events.times[late], strict=True)
-        }
+        for number, (job, moment, key) in enumerate(
+            zip(events.jobs[late], events.times[late], ids.iter_rows(), strict=True)
+        ):
+            keys = np.zeros(L.N_ENTITIES, np.uint64)
+            entity_keys(inputs.numbers[job], inputs.atoms[job], keys)
+            made.landed[saved.job_key(*key)] = Landed(int(moment), number, keys, inputs.results[job])
         made._landed = set(made.landed)
         made._learned = set(np.flatnonzero(made.state.weight[:, L.W_COUNT]).tolist())
         return made
@@ -86,7 +102,8 @@ class OnlineFeatures:
     def load(cls, store: Store, cluster: str, policy: Policy) -> OnlineFeatures:
         """Go on from what was saved; a `StoreError` where nothing fitting was: then `from_history`."""
         saved.check_meta(store, cluster, policy)
-        made = cls(cluster, policy, store.clusters().get(cluster, ClusterFacts()))
+        facts = store.clusters().get(cluster, ClusterFacts())
+        made = cls(cluster, policy, facts, EarlierPrograms.read(store, cluster))
         made.state, made.places = saved.load_all(store, cluster)
         made.landed = saved.load_landed(store, cluster)
         made.at = mark.at if (mark := saved.read_mark(store, cluster)) else 0
@@ -108,6 +125,32 @@ class OnlineFeatures:
         self._in_flight(job)
         self._walk(KNOWN, known_at, job, emitted=NEVER)
 
+    def correct(self, job: Job) -> bool:
+        """Take in what became known of a job after its outcome: what it used, what killed it.
+
+        False where the outcome itself is another one now: then the state has to be made from history.
+        """
+        key = saved.job_key(job.job_id, job.submit)
+        before, result = self.landed[key], job_result(job, self.policy)
+        if np.array_equal(before.result, result, equal_nan=True):
+            return True
+        if not np.array_equal(before.result[L.R_FAILS], result[L.R_FAILS], equal_nan=True):
+            return False
+        if before.counts:
+            later = [job for job in self._landed_after(before.number) if job.counts]
+            ended, failed = (
+                _same_entities(before, later),
+                _same_entities(before, [job for job in later if job.result[L.R_FAILS] > 0]),
+            )
+            self.state = with_room(self.state, rows=L.N_ENTITIES, rings=0, flights=0)
+            corrected(self.state, before.keys, ended, failed, before.result, result)
+        self.landed[key] = replace(before, result=result)
+        self._landed.add(key)
+        return True
+
+    def _landed_after(self, number: int) -> Iterator[Landed]:
+        return takewhile(lambda job: job.number > number, reversed(self.landed.values()))
+
     def save(self, writer: Writer, mark: Mark | None = None) -> None:
         """Save what changed since the last time; the first time, in the place of all that was saved.
 
@@ -116,12 +159,14 @@ class OnlineFeatures:
         if self._anew:
             saved.clear(writer, self.cluster)
             self._anew = False
-        forgotten = [key for key, known in self.landed.items() if known < self.at - OF_LATE]
+        # In their order, so that of those that are left all that landed later are left too.
+        forgotten = list(takewhile(lambda key: self.landed[key].known < self.at - RECENT, self.landed))
         saved.save_changes(
             writer,
             self.cluster,
             self.policy,
             self.facts,
+            self.programs.revision,
             self.state,
             flying={key: self.places[key] for key in self._fresh},
             landed={key: self.landed[key] for key in self._landed},
@@ -145,13 +190,16 @@ class OnlineFeatures:
             result = job_result(job, self.policy)
         else:
             asked = policed_job(job, self.facts)
-            numbers, atoms = job_numbers(asked, self.facts.timezone, moment), job_atoms(asked)
+            numbers, atoms = (
+                job_numbers(asked, self.facts.timezone, moment),
+                job_atoms(asked, self.programs.of(job)),
+            )
         self.state = with_room(
             self.state, rows=L.N_ENTITIES + len(nodes), rings=kind == KNOWN, flights=kind == SUBMIT
         )
         self.at = max(self.at, moment)
         self._place[0] = place = self.places.pop(key, -1)
-        slots = self.state.flight_slot[place]
+        slots, keys = self.state.flight_slot[place], self.state.flight_key[place]
         out = np.empty((1, L.N_FEATURES))
         run(
             self.state,
@@ -171,7 +219,8 @@ class OnlineFeatures:
         )
         if kind == KNOWN:
             self._learned.update(slots.tolist())
-            self.landed[key] = moment
+            last = next(reversed(self.landed.values()), None)
+            self.landed[key] = Landed(moment, last.number + 1 if last else 0, keys.copy(), result)
             self._landed.add(key)
             self._fresh.discard(key)
         else:
@@ -179,3 +228,11 @@ class OnlineFeatures:
             self._fresh.add(key)
         row: Row = out[0]
         return row
+
+
+def _same_entities(job: Landed, others: Sequence[Landed]) -> NDArray[np.int64]:
+    """With how many others a job has each of its entities in common."""
+    if not others:
+        return np.zeros(L.N_ENTITIES, np.int64)
+    same: NDArray[np.int64] = (np.array([other.keys for other in others]) == job.keys).sum(axis=0)
+    return same

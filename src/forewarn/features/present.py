@@ -20,6 +20,7 @@ from forewarn.features.kernel.run import run
 from forewarn.features.kernel.state import START, SUBMIT, State, new_weights, with_room
 from forewarn.features.kernel.update import not_started, withdrawn
 from forewarn.features.online import OnlineFeatures
+from forewarn.features.programs import EarlierPrograms
 from forewarn.job.outcomes import Policy
 from forewarn.job.record import Job
 from forewarn.store.base import ClusterFacts, Store
@@ -29,6 +30,7 @@ Phase = Literal["submit", "start"]
 _NO_RESULT = np.full((1, len(L.RESULTS)), np.nan)
 _NO_NODES = np.zeros(0, np.uint64)
 KEPT_UP = 900  # seconds from a collector's last round in which nobody else needs to see to the state
+SKEW = 60  # seconds by which its clock may be ahead
 
 
 class Present:
@@ -37,13 +39,28 @@ class Present:
     For one thread at a time.
     """
 
-    def __init__(self, store: Store, cluster: str, at: int, policy: Policy) -> None:
+    def __init__(
+        self,
+        store: Store,
+        cluster: str,
+        at: int,
+        policy: Policy,
+        *,
+        own: bool = False,
+        programs: EarlierPrograms | None = None,
+    ) -> None:
+        """`own`: the store holds one person's jobs only, which tell nothing of the cluster as a whole.
+
+        `programs`, where whoever asks has read them already.
+        """
         saved.check_meta(store, cluster, policy)
         self._store, self.cluster = store, cluster
         self.facts = store.clusters().get(cluster, ClusterFacts())
         self.mark = saved.read_mark(store, cluster)
         self.asked_at = at  # which may lie before: clocks disagree
         self.at = max(at, self.mark.at) if self.mark else at
+        self._programs = programs or EarlierPrograms.read(store, cluster)
+        self._unknown = L.OF_OTHERS if own else ()
         self._weights = new_weights()  # one table for all jobs
 
     @property
@@ -51,6 +68,12 @@ class Present:
         """Of the cluster's last hundred jobs or so that ended."""
         state = saved.cluster_state(self._store, self.cluster)
         return float(state[L.C_S100] / state[L.C_W100]) if state[L.C_W100] > 0 else None
+
+    @property
+    def record(self) -> Row:
+        """What the online regression said of ended jobs, and what came of them: jobs, log odds, failures."""
+        state = saved.cluster_state(self._store, self.cluster)
+        return state[L.C_RECORD : L.C_RECORD + 3 * L.RECORD_BINS].reshape(3, L.RECORD_BINS)
 
     def is_in_flight(self, job: Job) -> bool:
         """Whether the state knows it as pending or running: then it can be asked about as at its start."""
@@ -62,7 +85,11 @@ class Present:
         They are missing too where the state does not know the job as in flight, or no longer.
         """
         asked = policed_job(job, self.facts)
-        numbers, atoms = job_numbers(asked, self.facts.timezone, self.at), job_atoms(asked)
+        numbers = job_numbers(asked, self.facts.timezone, self.at)
+        # As of its own submit: by now its own run may be recorded, from which no model has learnt.
+        atoms = job_atoms(asked, self._programs.of(job))
+        if job.start is None:
+            numbers[list(L.GIVEN)] = np.nan  # as in the rows of jobs that wait from which models learn
         keys = np.zeros(L.N_ENTITIES, np.uint64)
         entity_keys(numbers, atoms, keys)
         flight = saved.flight_of(self._store, self.cluster, job.job_id, job.submit)
@@ -96,6 +123,7 @@ class Present:
             out,
         )
         row: Row = out[0]
+        row[list(self._unknown)] = np.nan
         return row
 
 
@@ -117,7 +145,8 @@ def is_current(store: Store, cluster: str, policy: Policy) -> bool:
 def is_kept_up(store: Store, cluster: str, policy: Policy, at: int) -> bool:
     """Whether the saved state knows all that the store does, or will soon: a collector sees to it."""
     mark = saved.fitting_mark(store, cluster, policy)
-    if mark is not None and mark.kept is not None and at - mark.kept <= KEPT_UP:
+    # A mark from the future says nothing: a clock was set back, or the moment asked about is long past.
+    if mark is not None and mark.kept is not None and -SKEW <= at - mark.kept <= KEPT_UP:
         return True
     return is_current(store, cluster, policy)
 

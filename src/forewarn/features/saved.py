@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 
@@ -28,6 +29,7 @@ from forewarn.features.keys import text_hash
 from forewarn.job.outcomes import Policy
 from forewarn.store.base import ClusterFacts, Store, Writer
 
+VERSION = 3  # of what the kernel computes: 3 since means fade with every job that ended
 ENTITY, RING, WEIGHT, FLIGHT, LANDED = "entity", "ring", "weight", "flight", "landed"
 CLUSTER, META = "cluster", "meta"
 _SPACES = (ENTITY, RING, WEIGHT, FLIGHT, LANDED, CLUSTER, META)
@@ -47,23 +49,54 @@ def _signed(key: int) -> int:
     return key - (1 << 64) if key >= 1 << 63 else key
 
 
-def _meta(policy: Policy, facts: ClusterFacts) -> bytes:
-    """What saved state depends on: another layout, policy or reading of fields makes it worthless."""
+def _meta(policy: Policy, facts: ClusterFacts, programs: int) -> bytes:
+    """What saved state depends on: another layout, policy or reading of fields makes it worthless.
+
+    So do program runs (their revision) that the state does not know: they may be of any job before it.
+    """
     layout = (L.ENTITIES, L.STATE, L.CLUSTER, L.RING, L.RING_JOBS, L.FLIGHT, L.KEYS, L.WEIGHT, L.WEIGHT_SLOTS)
-    digest = hashlib.sha256(repr(layout).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(repr((VERSION, layout)).encode()).hexdigest()[:16]
     read = json.dumps([facts.timezone, dict(facts.fields)], sort_keys=True)
     facts_digest = hashlib.sha256(read.encode()).hexdigest()[:16]
-    return json.dumps({"layout": digest, "policy": policy.name, "facts": facts_digest}).encode()
+    meta: dict[str, str | int] = {"layout": digest, "policy": policy.name, "facts": facts_digest}
+    return json.dumps(meta | ({"programs": programs} if programs else {})).encode()
 
 
 def check_meta(store: Store, cluster: str, policy: Policy) -> None:
     """Raise a `StoreError` unless the saved state is of this layout and policy and the cluster's facts."""
     facts = store.clusters().get(cluster, ClusterFacts())
-    if store.get_state(cluster, META, [0]).get(0) != _meta(policy, facts):
+    programs = store.revision("program", cluster=cluster)
+    if store.get_state(cluster, META, [0]).get(0) != _meta(policy, facts, programs):
         raise StoreError(
             f"no online state of cluster {cluster!r} for policy {policy.name!r} and this version: "
             "it has to be made from history"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """A job whose outcome became known recently: more of it may become known later."""
+
+    known: int  # when
+    number: int  # they are numbered in the order in which they were walked
+    keys: Hashes  # of its entities
+    result: Floats  # as far as it is known
+
+    @property
+    def counts(self) -> bool:
+        """Whether the policy counts it, as a failure or not."""
+        return not np.isnan(self.result[L.R_FAILS])
+
+    def to_bytes(self) -> bytes:
+        """For the store."""
+        return struct.pack("<qq", self.known, self.number) + self.keys.tobytes() + self.result.tobytes()
+
+    @classmethod
+    def from_bytes(cls, value: bytes) -> Landed:
+        """From the store."""
+        known, number = struct.unpack_from("<qq", value)
+        rest = 16 + _KEY_BYTES
+        return cls(known, number, np.frombuffer(value[16:rest], np.uint64), np.frombuffer(value[rest:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +133,17 @@ def save_changes(
     cluster: str,
     policy: Policy,
     facts: ClusterFacts,
+    programs: int,
     state: State,
     *,
     flying: Mapping[int, int],
-    landed: Mapping[int, int],
+    landed: Mapping[int, Landed],
     forgotten: Iterable[int],
     learned: Iterable[int],
 ) -> None:
     """Write what changed: entities by their mark, jobs in flight, jobs that landed, slots that learned.
 
-    `landed` says when, `forgotten` which of those that did so earlier are so old that nobody asks.
+    `forgotten` are those of the landed that are so old that nobody asks.
     """
     rows = np.flatnonzero(state.entity[: state.used[USED_ROWS], L.S_DIRTY])
     writer.put_state(cluster, ENTITY, _entities(state, rows))
@@ -117,10 +151,10 @@ def save_changes(
     writer.put_state(cluster, WEIGHT, ((slot, state.weight[slot].tobytes()) for slot in learned))
     writer.put_state(cluster, FLIGHT, ((key, _flight(state, place)) for key, place in flying.items()))
     writer.drop_state(cluster, FLIGHT, landed)
-    writer.put_state(cluster, LANDED, ((key, known.to_bytes(8)) for key, known in landed.items()))
+    writer.put_state(cluster, LANDED, ((key, job.to_bytes()) for key, job in landed.items()))
     writer.drop_state(cluster, LANDED, forgotten)
     writer.put_state(cluster, CLUSTER, [(0, state.cluster.tobytes())])
-    writer.put_state(cluster, META, [(0, _meta(policy, facts))])
+    writer.put_state(cluster, META, [(0, _meta(policy, facts, programs))])
     state.entity[rows, L.S_DIRTY] = 0.0
 
 
@@ -167,9 +201,10 @@ def load_all(store: Store, cluster: str) -> tuple[State, dict[int, int]]:
     return state, places
 
 
-def load_landed(store: Store, cluster: str) -> dict[int, int]:
-    """The jobs that landed of late, and when."""
-    return {key: int.from_bytes(known) for key, known in store.all_state(cluster, LANDED)}
+def load_landed(store: Store, cluster: str) -> dict[int, Landed]:
+    """The jobs that landed recently, in that order."""
+    found = [(key, Landed.from_bytes(value)) for key, value in store.all_state(cluster, LANDED)]
+    return dict(sorted(found, key=lambda pair: pair[1].number))
 
 
 def load_entities(

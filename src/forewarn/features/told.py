@@ -68,6 +68,47 @@ def with_slurm_policies(facts: ClusterFacts) -> ClusterFacts:
     return replace(facts, fields=fields)
 
 
+def reading_of(facts: ClusterFacts) -> dict[str, str]:
+    """Which fields features see otherwise than records have them, and how: a model must serve as it learnt.
+
+    What only some jobs lack and is filled in for them (`absence.py`) is no part of it.
+
+    >>> fields = {"tasks_asked": {"hide": True}, "memory_asked": {"per": "node", "fill": 3}}
+    >>> reading_of(ClusterFacts(fields=fields))
+    {'memory_asked': 'for a node', 'tasks_asked': 'hidden'}
+    """
+    found: dict[str, str] = {}
+    for field, how in sorted(facts.fields.items()):
+        if "hide" in how:
+            found[field] = "hidden"
+        elif "per" in how:
+            found[field] = f"for a {how['per']}"
+        elif "stand_in" in how and field.endswith("_asked"):
+            found[field] = f"{how['stand_in']} instead"
+    return found
+
+
+def reading_changed(learnt: Mapping[str, str] | None, now: Mapping[str, str]) -> str | None:
+    """Say how fields are read otherwise than when a model learnt; None where they are read alike.
+
+    How a version read them that did not record it is unknown: its model fits only where no field is read
+    otherwise now, so that nothing is hidden from it.
+
+    >>> reading_changed({}, {"dependency": "hidden"})
+    'learnt when fields were read otherwise: dependency (then as it is, now hidden)'
+    """
+    if learnt is None:
+        return "made by an older version that did not record how fields were read" if now else None
+    different = [field for field in sorted({*learnt, *now}) if learnt.get(field) != now.get(field)]
+    if not different:
+        return None
+    changes = (
+        f"{field} (then {learnt.get(field, 'as it is')}, now {now.get(field, 'as it is')})"
+        for field in different
+    )
+    return f"learnt when fields were read otherwise: {', '.join(changes)}"
+
+
 def without_others(facts: ClusterFacts) -> ClusterFacts:
     """Only what was set above: what else there is can be found anew."""
     own = {

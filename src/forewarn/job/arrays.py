@@ -31,7 +31,8 @@ def split_arrays(frame: pl.DataFrame) -> pl.DataFrame:
     """Jobs in which an array that waits (``7_[0-9]``) is its tasks: ``7_0``, ``7_1``, …
 
     Slurm makes jobs of them one by one, when they start, and renames what is left. Each task has had the
-    array's submit and request from the beginning, and it is as a task that its end will be told.
+    array's submit and request from the beginning, and it is as a task that its end will be told. A task that
+    has a row of its own is not made again of the array's: for a moment after a start sacct shows both.
     """
     waits = pl.col("array_tasks").is_not_null() & pl.col("array_job_id").is_not_null()
     if not frame.select(waits.any()).item():
@@ -48,4 +49,6 @@ def split_arrays(frame: pl.DataFrame) -> pl.DataFrame:
             array_tasks=pl.lit(None, pl.String),
         )
     )
-    return pl.concat([frame.filter(~waits), tasks.select(frame.columns)])
+    key = ["cluster", "job_id", "submit"]
+    own = frame.filter(~waits)
+    return pl.concat([own, tasks.select(frame.columns).join(own.select(key), on=key, how="anti")])

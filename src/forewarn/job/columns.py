@@ -14,10 +14,10 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 import polars as pl
 
-from forewarn.job.record import Job, Node, Observation, Partition, Record, UsageSample
+from forewarn.job.record import Job, Node, Observation, Partition, ProgramRun, Record, UsageSample
 
 RECORDS: Mapping[str, type[Record]] = MappingProxyType(
-    {"job": Job, "node": Node, "partition": Partition, "usage": UsageSample}
+    {"job": Job, "node": Node, "partition": Partition, "usage": UsageSample, "program": ProgramRun}
 )
 KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -25,6 +25,7 @@ KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "node": ("cluster", "name"),
         "partition": ("cluster", "name"),
         "usage": ("cluster", "job_id", "submit", "at"),
+        "program": ("cluster", "job_id", "run_id"),
     }
 )
 SEEN: Mapping[str, pl.DataType] = MappingProxyType(
@@ -33,7 +34,7 @@ SEEN: Mapping[str, pl.DataType] = MappingProxyType(
 _DTYPES: Mapping[type, pl.DataType] = MappingProxyType(
     {str: pl.String(), int: pl.Int64(), float: pl.Float64(), bool: pl.Boolean()}
 )
-R = TypeVar("R", Job, Node, Partition, UsageSample)
+R = TypeVar("R", Job, Node, Partition, UsageSample, ProgramRun)
 
 
 def record_schema(kind: str) -> dict[str, pl.DataType]:

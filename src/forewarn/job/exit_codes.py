@@ -94,7 +94,7 @@ EXIT_CODES: Mapping[int, Meaning] = MappingProxyType(
         122: Meaning(
             "a disk quota is exceeded, where a program exits with the system's number", "disk_full", 0.4
         ),
-        124: Meaning("`timeout` ended a command that took too long", "time_limit", 0.5),
+        124: Meaning("`timeout` ended a command that took too long", "own_time_limit", 0.6),
         125: Meaning(
             "out of memory as Slurm counts it, or a container that did not start", "out_of_memory", 0.4
         ),
@@ -108,16 +108,25 @@ EXIT_CODES: Mapping[int, Meaning] = MappingProxyType(
 )
 
 
-def signal_in(exit_code: int | None, exit_signal: int | None) -> int | None:
-    """The signal that ended it, told as such or as a shell tells it (128 + n).
+# A shell passes a signal on as 128 + n, and sacct's text takes 128 off every code from there on: 137 is
+# printed as 9:0 (slurmrestd, `sacct --json` and scontrol say 137). So a bare code is also taken for the
+# signal, of those that end programs and that hardly any program has for a code of its own.
+_PRINTED_BARE = frozenset({6, 9, 11, 15})
+_LAST_SIGNAL = 31
 
-    >>> signal_in(139, 0), signal_in(0, 9), signal_in(3, 0)
-    (11, 9, None)
+
+def signal_in(exit_code: int | None, exit_signal: int | None) -> int | None:
+    """The signal that ended it, told as such, as a shell tells it (128 + n), or as sacct prints that (n).
+
+    >>> signal_in(139, 0), signal_in(0, 9), signal_in(11, 0), signal_in(3, 0)
+    (11, 9, 11, None)
     """
     if exit_signal:
         return exit_signal
+    if exit_code in _PRINTED_BARE:
+        return exit_code
     number = (exit_code or 0) - 128
-    return number if number in SIGNALS else None
+    return number if 0 < number <= _LAST_SIGNAL else None
 
 
 def meaning(exit_code: int | None, exit_signal: int | None) -> Meaning | None:
@@ -127,6 +136,8 @@ def meaning(exit_code: int | None, exit_signal: int | None) -> Meaning | None:
     'exit code 127: a command was not found'
     >>> meaning(137, 0).words
     'exit code 137, which is signal 9 (SIGKILL): it was killed, most often for its memory, else by a limit'
+    >>> meaning(11, 0).words.partition(": ")[0]
+    'exit code 11, which sacct also prints for 139, that is signal 11 (SIGSEGV)'
     """
     if exit_code is None and exit_signal is None:
         return None
@@ -134,7 +145,9 @@ def meaning(exit_code: int | None, exit_signal: int | None) -> Meaning | None:
     if number is not None:
         name, what = SIGNALS.get(number, (str(number), Meaning("a signal that ended it", "killed", 0.2)))
         how = f"signal {number}" + (f" ({name})" if name != str(number) else "")
-        if not exit_signal:
+        if exit_code == number and not exit_signal:
+            how = f"exit code {exit_code}, which sacct also prints for {128 + number}, that is {how}"
+        elif not exit_signal:
             how = f"exit code {exit_code}, which is {how}"
         return Meaning(f"{how}: {what.words}", what.family, what.worth)
     code = exit_code or 0

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
+from forewarn.job.exit_codes import signal_in
+
 
 class Outcome(StrEnum):
     """How a job ended."""
@@ -95,7 +97,8 @@ def outcome_of_state(state: str | None) -> Outcome | None:
 # Exit codes that are errno values of a lost file system or network: the job did not break itself.
 # 107 (transport endpoint is not connected) is a third of the system failures in papers/003.
 SYSTEM_EXIT_CODES = frozenset({5, 100, 101, 102, 103, 104, 107, 108, 110, 112, 113, 116, 121})
-LIMIT_EXIT_CODES = frozenset({125})  # Slurm's own code for an out-of-memory step
+# 125 is Slurm's own code for an out-of-memory step; 124 that of `timeout`, a limit that the script has set.
+LIMIT_EXIT_CODES = frozenset({124, 125})
 # Signals by which a limit ends a program: SIGXCPU, SIGXFSZ, SIGKILL as the memory killer sends it, and
 # 125, which is no signal but how Slurm shows an out-of-memory step (0:125).
 LIMIT_SIGNALS = frozenset({9, 24, 25, 125})
@@ -137,11 +140,10 @@ def kind_of(
         return Kind.LIMIT
     if outcome is Outcome.CANCELLED:  # whatever signal scancel ended it with
         return Kind.USER
-    if exit_code is not None and 128 < exit_code < 192 and not exit_signal:
-        exit_signal = exit_code - 128  # a shell reports a child killed by signal n as 128 + n
-    if exit_signal in LIMIT_SIGNALS or exit_code in LIMIT_EXIT_CODES:
+    signal = signal_in(exit_code, exit_signal)
+    if signal in LIMIT_SIGNALS or exit_code in LIMIT_EXIT_CODES:
         return Kind.LIMIT
-    if exit_signal in SYSTEM_SIGNALS or exit_code in SYSTEM_EXIT_CODES:
+    if signal in SYSTEM_SIGNALS or exit_code in SYSTEM_EXIT_CODES:
         return Kind.SYSTEM
     return Kind.USER
 

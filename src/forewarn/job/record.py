@@ -1,4 +1,5 @@
-"""The records that travel: a job, a node, a partition, a usage sample, and how each was seen.
+"""The records that travel: a job, a node, a partition, a usage sample, a program run, and how
+each was seen.
 
 One dataclass per record is the only place where a field is named; the columnar schema that sources
 yield and the store keeps (`columns.py`) is derived from it.
@@ -33,7 +34,7 @@ class Job:
     name: str | None = None
     work_dir: str | None = None
     submit_line: str | None = None
-    application: str | None = None  # the program: SWF's executable number, later XALT's
+    application: str | None = None  # the program: SWF's executable number
     script_hash: str | None = None
     script_language: str | None = None
     script_modules: str | None = None  # comma separated
@@ -55,7 +56,7 @@ class Job:
     nodes_asked: int | None = None
     tasks_asked: int | None = None
     cpus_asked: int | None = None
-    memory_asked: int | None = None  # bytes; 0 is Slurm's `--mem=0`
+    memory_asked: int | None = None  # bytes; 0: `--mem=0` where nothing tells how much that is
     memory_per: str | None = None  # what memory_asked is counted by: node, cpu or gpu
     time_limit: int | None = None  # seconds; units.UNLIMITED
     gpus_asked: int | None = None
@@ -167,7 +168,24 @@ class UsageSample:
     energy: int | None = None
 
 
-Record = Job | Node | Partition | UsageSample
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramRun:
+    """One program that a job ran. Key: cluster, job and the run's own id."""
+
+    cluster: str
+    job_id: str  # Slurm's own number of the job: `Job.raw_id` of an array task
+    run_id: str
+    user: str | None = None
+    path: str | None = None
+    application: str | None = None  # the program's name; None for a shell or a launcher
+    version: str | None = None  # where the path or a loaded module names it
+    libraries: str | None = None  # comma separated, without the system's own
+    tasks: int | None = None
+    start: int | None = None
+    end: int | None = None  # None where only the start was recorded
+
+
+Record = Job | Node | Partition | UsageSample | ProgramRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

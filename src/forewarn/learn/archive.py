@@ -12,8 +12,29 @@ from forewarn.learn.manifest import MANIFEST, Manifest, files_in
 
 SUFFIXES = (".tar.gz", ".tgz")
 # No model comes near these: they keep a crafted archive from filling the disk.
-LARGEST = 4 << 30  # bytes of all files together
-MOST = 10_000  # files
+LARGEST = 1 << 30  # bytes of all files together
+MOST = 200  # files; a bundle has about 20
+HEADERS = 1 << 20  # bytes of all headers together
+AT_ONCE = 64 << 10  # bytes that are read at once: a header of tar is held in memory whole, whatever its size
+_PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE)
+
+
+class _Unpacked(gzip.GzipFile):
+    """The tar inside, read in small pieces: 1 MB of zeros packed well would be a header of 1 GB.
+
+    All headers share one allowance; a file's own bytes are added to it when the file is extracted.
+    """
+
+    left = HEADERS
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read so many bytes, if they are few."""
+        if size is None or not 0 <= size <= AT_ONCE:
+            raise ValueError(f"a header of more than {AT_ONCE:,} bytes")
+        self.left -= size
+        if self.left < 0:
+            raise ValueError(f"headers of more than {HEADERS:,} bytes in total")
+        return super().read(size)
 
 
 def is_archive(path: Path) -> bool:
@@ -41,19 +62,22 @@ def pack(folder: Path, target: Path) -> None:
 def unpack(archive: Path, folder: Path) -> Manifest:
     """Extract an archive into a folder, and verify it. Whatever else it may hold is refused."""
     try:
-        with tarfile.open(archive, "r:gz") as tar:
-            total = 0
-            for number, entry in enumerate(tar, 1):
-                if not (entry.isreg() or entry.isdir()):
+        with _Unpacked(archive, "rb") as plain, tarfile.open(fileobj=plain, mode="r:") as tar:
+            number = total = 0
+            while (entry := tar.next()) is not None:
+                # It keeps every entry with its headers, and we need each only once.
+                tar.members.clear()  # type: ignore[attr-defined]
+                if entry.type not in _PLAIN or entry.issparse():
                     raise _refused(archive, f"{entry.name!r} is no plain file")
-                total += entry.size
+                number, total = number + 1, total + entry.size
                 if number > MOST or total > LARGEST:
                     raise _refused(archive, f"more than {MOST:,} files or {LARGEST >> 30} GiB")
+                plain.left += entry.size if entry.isreg() else 0
                 # Refuses absolute names and those that lead out of the folder.
                 tar.extract(entry, folder, filter="data")
     except FileNotFoundError:
         raise BundleError(f"{archive}: no such file") from None
-    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+    except (tarfile.TarError, EOFError, OSError, ValueError, RecursionError) as error:
         raise _refused(archive, str(error)) from None
     return Manifest.verify(folder)
 

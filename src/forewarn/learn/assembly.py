@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 from forewarn.errors import NotEnoughError
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.learn.encoders import CATEGORIES, Encoders
-from forewarn.learn.matrix import Matrix, Rows, Sample
+from forewarn.learn.matrix import Matrix, Rows, Sample, effective
 from forewarn.learn.profiles import Profiles
 from forewarn.learn.table import POSTHOC, Table
 
 # How many jobs of a user have ended all but names the user, and grows out of what was seen in training. On
 # the validation of five logs, two seeds, models without these columns were as good: the difference is noise.
 COUNTER = "_ended"
+NEVER_MISSING = "queue_running"  # but where only one person's jobs are known
 # Known even of a job of which a source tells nothing: the time, how the cluster is, what was learnt of those.
 OF_NO_JOB = (
     *("hour", "weekday", "queue_", "submits_", "ends_", "fail_rate_"),
-    *("online", "backoff_", "context_"),
+    *("online", "backoff_", "context_", "request_"),  # a request of which nothing is told is one too
 )
 
 
@@ -34,6 +35,9 @@ class Assembly:
     features: tuple[str, ...]
     encoders: Encoders
     profiles: Profiles | None = None  # the probabilities of each are columns too
+    # The medians of what others' jobs tell, for where only one person's jobs are known: no model has learnt
+    # what to make of a cluster of which nothing is known.
+    typical: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def knows_history(self) -> bool:
@@ -64,12 +68,19 @@ class Assembly:
                 f"in the {len(rows):,} jobs to learn from. Choose another --features, or ingest a source "
                 "that has more fields"
             )
-        return cls(table.phase, features, Encoders.fit(table.about[rows], CATEGORIES[feature_set]), profiles)
+        encoders = Encoders.fit(table.about[rows], CATEGORIES[feature_set])
+        others = {L.FEATURES[place].name for place in L.OF_OTHERS}.intersection(features)
+        typical = {name: float(np.nanmedian(values[:, table.names.index(name)])) for name in sorted(others)}
+        return cls(table.phase, features, encoders, profiles, typical)
 
     def matrix(self, table: Table, rows: Rows | None = None) -> Matrix:
         """The columns of some jobs."""
         part = table if rows is None else table.rows(rows)
-        blocks = [part.values[:, [part.names.index(name) for name in self.features]]]
+        own = part.values[:, [part.names.index(name) for name in self.features]]
+        if self.typical and (alone := np.isnan(part.column(NEVER_MISSING))).any():
+            usual = np.array([self.typical.get(name, np.nan) for name in self.features], np.float32)
+            own = np.where(alone[:, None] & np.isnan(own), usual, own)
+        blocks = [own]
         names = [*self.features, *self.encoders.categories]
         if self.encoders.categories:
             blocks.append(self.encoders.codes(part.about))
@@ -79,12 +90,9 @@ class Assembly:
         values = np.ascontiguousarray(np.hstack(blocks), np.float32)
         return Matrix(values, tuple(names), frozenset(self.encoders.categories))
 
-    def sample(
-        self, table: Table, rows: NDArray[np.int64], weights: NDArray[np.float64] | None = None
-    ) -> Sample:
-        """The columns of some jobs with what became of them; all weigh the same where nothing is said."""
-        given = np.ones(len(rows)) if weights is None else weights
-        return Sample(self.matrix(table, rows), table.fails[rows], given)
+    def sample(self, table: Table, rows: NDArray[np.int64]) -> Sample:
+        """The columns of some jobs with what became of them; equal jobs sent at once weigh as few."""
+        return Sample(self.matrix(table, rows), table.fails[rows], effective(table.weights[rows]))
 
     def to_json(self) -> dict[str, Any]:
         """For the bundle; the profiles are kept beside it."""
@@ -93,6 +101,7 @@ class Assembly:
             "features": list(self.features),
             "encoders": self.encoders.to_json(),
             "profiles": self.profiles is not None,
+            "typical": dict(self.typical),
         }
 
     @classmethod
@@ -103,4 +112,5 @@ class Assembly:
             tuple(value["features"]),
             Encoders.from_json(value["encoders"]),
             profiles if value["profiles"] else None,
+            value.get("typical", {}),
         )

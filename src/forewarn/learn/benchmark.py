@@ -11,12 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.learn import bootstrap
-from forewarn.learn.baselines import baselines
+from forewarn.learn.baselines import baselines, label
+from forewarn.learn.cause_figures import by_cause
+from forewarn.learn.causes import Causes
+from forewarn.learn.decisions import by_decision, decisions_of
 from forewarn.learn.fitting import Fitted, Settings, Watch, fit, unwatched
+from forewarn.learn.hours import by_hours
 from forewarn.learn.metrics import at_threshold, ranking
 from forewarn.learn.prequential import InTime, retrained, static
+from forewarn.learn.published import PUBLISHED
+from forewarn.learn.split import used_rows
 from forewarn.learn.table import Table
-from forewarn.learn.train import search_key
+from forewarn.learn.train import fit_causes, search_key
 
 POSTHOC_PROTOCOL = (
     "the papers' protocol: run time and CPU time are known only when a job has ended. Shown beside their "
@@ -44,7 +50,9 @@ def benchmark(
         said = (
             retrained(table, fitted, settings, watch=watch) if retrain == "weekly" else static(table, fitted)
         )
-        entry = figures(table, fitted, said, seed=settings.seed)
+        with watch("causes"):
+            causes = fit_causes(table, fitted, settings)
+        entry = figures(table, fitted, said, causes, seed=settings.seed)
         searched.append(search)
         ids = _ids(table, said.rows)
         if phase == "submit":
@@ -56,21 +64,23 @@ def benchmark(
                 **_at_both(table.fails[said.rows], p, thresholds),
             }
         elif phase == "posthoc":
-            entry = {"protocol": POSTHOC_PROTOCOL, **entry}
+            entry = {"protocol": POSTHOC_PROTOCOL, **entry, "published": [dict(row) for row in PUBLISHED]}
         found[phase] = entry
     for search in searched:  # only now: an interrupted benchmark goes on with all its phases
         shutil.rmtree(search, ignore_errors=True)
     return found
 
 
-def figures(table: Table, fitted: Fitted, said: InTime, *, seed: int) -> dict[str, Any]:
+def figures(table: Table, fitted: Fitted, said: InTime, causes: Causes, *, seed: int) -> dict[str, Any]:
     """What was said of the test part against what came true, and against the simple rules."""
     fails, rows = table.fails[said.rows], said.rows
-    alarms = said.p >= said.thresholds
+    about, alarms = table.about[rows], said.p >= said.thresholds
+    matrix = fitted.assembly.matrix(table, rows)
+    by_outcome = causes.outcomes(said.p, matrix)
     rules = baselines(table, rows, fitted.learnt)
     judged = {name: _short(fails, simple) for name, simple in rules.items()}
     best = max(judged, key=lambda name: judged[name]["f1"])
-    groups = bootstrap.groups(table.about[rows])
+    groups = bootstrap.groups(about)
     return {
         **ranking(fails, said.p),
         "threshold_rule": said.rule,
@@ -81,11 +91,29 @@ def figures(table: Table, fitted: Fitted, said: InTime, *, seed: int) -> dict[st
             **bootstrap.difference(groups, fails, alarms, rules[best], seed=seed),
         },
         "intervals": bootstrap.intervals(groups, bootstrap.statistics(fails, said.p, alarms), seed=seed),
+        "by_decision": {
+            **by_decision(about, fails, said.p, alarms, rules, seed=seed),
+            "blocks": {
+                name: decisions_of(table.about[used]) for name, used in used_rows(table, fitted.parts).items()
+            },
+        },
+        "hours": by_hours(about, fails, said.p, causes.hours_lost(said.p, matrix, about), rules, seed=seed),
+        "causes": by_cause(about, fails, by_outcome),
         "retrained": said.retrained,
+        "abstention": _abstention(fails, said.p, fitted.abstains(table, rows)),
+        "rule": fitted.rule and label(fitted.rule),
         "members": {recipe.family: round(weight, 3) for weight, recipe in fitted.recipes if weight > 0},
         "calibration": fitted.calibration.kind,
         "trials": len(fitted.search.trials) if fitted.search else 0,
     }
+
+
+def _abstention(
+    fails: NDArray[np.float64], p: NDArray[np.float64], silent: NDArray[np.bool_]
+) -> dict[str, Any]:
+    """Of how many jobs the model would say that it does not know, and how good it is on the others."""
+    others = ranking(fails[~silent], p[~silent]) if not silent.all() else None
+    return {"share": float(silent.mean()), "others": others}
 
 
 def _at_both(

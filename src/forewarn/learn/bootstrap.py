@@ -23,17 +23,27 @@ RESAMPLES = 300
 DAY = 86_400
 
 
-def groups(about: pl.DataFrame) -> Groups:
-    """The user-week of each job, as a number; a job without a user is a group of its own.
+_REQUEST = ("partition", "label", "cpus", "nodes", "time_limit")
 
-    Weeks are ISO weeks in UTC.
+
+def groups(about: pl.DataFrame) -> Groups:
+    """The user-week of each job, as a number.
+
+    Weeks are ISO weeks in UTC. Of a job without a user, equal requests of that week are the group; where
+    nothing of the request is known either, it is a group of its own.
 
     >>> groups(pl.DataFrame({"user": ["ann", "ann", "ann", None, None], "submit": [0, 5, 604800, 0, 0]}))
     array([0, 0, 1, 2, 3])
     """
     week = (pl.col("submit") // DAY + 3) // 7  # the epoch began on a Thursday
-    alone = pl.when(pl.col("user").is_null()).then(pl.int_range(pl.len()))
-    keys = about.select(pl.struct("user", week.alias("week"), alone.alias("alone")).alias("key"))
+    request = [name for name in _REQUEST if name in about.columns]
+    nobody, unknown = pl.col("user").is_null(), pl.all_horizontal(pl.lit(True), pl.col(request).is_null())
+    parts = [
+        *(pl.col("user"), week.alias("week")),
+        *(pl.when(nobody).then(name).alias(name) for name in request),
+        pl.when(nobody & unknown).then(pl.int_range(pl.len())).alias("alone"),
+    ]
+    keys = about.select(pl.struct(parts).alias("key"))
     first = keys.with_row_index("row").select(pl.col("row").min().over("key")).to_series().to_numpy()
     return np.unique(first, return_inverse=True)[1].astype(np.int64)
 
@@ -58,8 +68,9 @@ def intervals(
     resamples: int = RESAMPLES,
     seed: int = 0,
     level: float = 0.95,
+    counts: Floats | None = None,
 ) -> dict[str, list[float] | None]:
-    """The percentile interval of each statistic.
+    """The percentile interval of each statistic; `counts` is how much a row weighs in each resample.
 
     `None` where there is none: fewer than two groups, or a statistic that most resamples leave undefined
     (a ROC-AUC when nearly all of them have one class only).
@@ -68,7 +79,7 @@ def intervals(
         return dict.fromkeys(statistics)
     drawn = np.array(
         [
-            [measure(weights) for measure in statistics.values()]
+            [measure(weights if counts is None else weights * counts) for measure in statistics.values()]
             for weights in _resampled(groups, resamples, seed)
         ]
     )
@@ -95,6 +106,25 @@ def difference(
 
     found = intervals(groups, {"f1": ahead}, resamples=resamples, seed=seed, level=level)
     return {"f1": ahead(np.ones(len(fails))), "interval": found["f1"]}
+
+
+def paired_lead(one: Floats, other: Floats, weights: Floats, *, seed: int = 0) -> tuple[float, float]:
+    """By how much the mean loss of the second is lower than that of the first, and its standard error.
+
+    Both were judged on the same rows, given as sums by group: the losses of each, and the rows' weights.
+
+    >>> lead, error = paired_lead(np.array([3.0, 5.0]), np.array([2.0, 4.0]), np.array([10.0, 10.0]))
+    >>> round(lead, 3), round(error, 3)
+    (0.1, 0.0)
+    """
+    rows = np.arange(len(weights), dtype=np.int64)
+    less = one - other
+    drawn = [_dot(times, less) / _dot(times, weights) for times in _resampled(rows, RESAMPLES, seed)]
+    return float(less.sum() / weights.sum()), float(np.std(drawn, ddof=1))
+
+
+def _dot(left: Floats, right: Floats) -> float:
+    return float(np.einsum("i,i", left, right))  # not `@`: see `metrics.py`
 
 
 def _resampled(groups: Groups, resamples: int, seed: int) -> Iterator[Floats]:

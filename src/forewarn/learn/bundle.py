@@ -19,15 +19,18 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from forewarn.errors import BundleError
 from forewarn.files import whole_folder
 from forewarn.learn.abstention import Abstention
 from forewarn.learn.assembly import Assembly
+from forewarn.learn.baselines import label
 from forewarn.learn.calibration import Calibration
 from forewarn.learn.causes import Causes
 from forewarn.learn.ensemble import Ensemble, Member, Recipe
+from forewarn.learn.fallback import rule_of
 from forewarn.learn.families import family
 from forewarn.learn.manifest import MODEL, Facts, FileFacts, Manifest, file_facts, files_in, json_text
 from forewarn.learn.matrix import Matrix
@@ -60,6 +63,12 @@ class Bundle:
     oddness: Forest | None = None
 
     @property
+    def rule(self) -> str | None:
+        """The label of the simple rule that this is, where no model beat it."""
+        name = rule_of(member.recipe for member in self.ensemble.members)
+        return name and label(name)
+
+    @property
     def chosen(self) -> Threshold:
         """The threshold in force."""
         return next(iter(self.thresholds.values()))
@@ -72,13 +81,17 @@ class Bundle:
         """Calibrated probability of failure."""
         return self.calibration(self.margins(matrix))
 
+    def hours_lost(self, matrix: Matrix, about: pl.DataFrame) -> NDArray[np.float64] | None:
+        """CPU hours that each job is expected to lose (`Causes.hours_lost`); None without causes."""
+        return self.causes.hours_lost(self.probability(matrix), matrix, about) if self.causes else None
+
     def contributions(self, matrix: Matrix) -> NDArray[np.float64]:
         """What each column brought to the log odds, the bias last; a row adds up to its margin."""
         return self.ensemble.contributions(matrix)
 
     def save(self, folder: Path, write_report: WriteReport | None = None) -> Manifest:
         """Write it as a folder that is not there yet: whole or not at all."""
-        with whole_folder(folder) as partial:
+        with whole_folder(folder, private=True) as partial:
             for place, member in enumerate(self.ensemble.members):
                 own = _member_folder(partial, place, member.recipe.family)
                 own.mkdir(parents=True)

@@ -59,6 +59,7 @@ class Causes:
     temperature: float = 1.0
     rounds: int = 0
     trees: Trees | None = None  # none where they tell no more than the shares
+    spent: tuple[float, ...] = ()  # of the hours asked for, the share used by jobs that ended so; () is all
 
     @classmethod
     def fit(
@@ -79,7 +80,8 @@ class Causes:
         causes, other_kinds = _classes(pairs)
         codes, weights = _codes(pairs, causes), weights[failed]
         prior = _shares(codes, weights, len(causes))
-        plain = cls(causes, prior, other_kinds, matrix.names)
+        spent = _spent(about[failed], codes, weights, causes)
+        plain = cls(causes, prior, other_kinds, matrix.names, spent=spent)
         if len(causes) == 1 or len(failed) < LEARNABLE:
             return plain
         rows = matrix.rows(failed)
@@ -94,7 +96,12 @@ class Causes:
         temperature = min(_TEMPERATURES, key=lambda t: _log_loss(_softmax(logs / t), *later[1:]))
         # The latest failures tell most: once they have said how far to go, they are learnt from too.
         trees, _ = make(rows, codes, weights, prior, seed=seed, threads=threads, rounds=rounds)
-        return cls(causes, prior, other_kinds, matrix.names, float(temperature), rounds, trees)
+        return cls(causes, prior, other_kinds, matrix.names, float(temperature), rounds, trees, spent)
+
+    @property
+    def tells_apart(self) -> bool:
+        """Whether jobs differ in their causes, or there is one only; else each job has the usual shares."""
+        return self.trees is not None or len(self.causes) == 1
 
     def given_failure(self, matrix: Matrix) -> Floats:
         """The probability of each cause (job × cause) if the job fails: rows add up to 1."""
@@ -109,6 +116,27 @@ class Causes:
         for place, cause in enumerate(self.causes):
             made[cause.outcome] += p * given[:, place]
         return made
+
+    def hours_lost(self, p: Floats, matrix: Matrix, about: pl.DataFrame) -> Floats:
+        """CPU hours that each job is expected to lose: what to sort jobs by.
+
+        The sum over the causes of P(cause) × the hours that a job uses which ends so: all that it asks for
+        (time limit × CPUs) if it runs into its limit, else the share that such failures used of theirs.
+
+        Parameters
+        ----------
+        p
+            Probability of failure of each job.
+        matrix
+            What the model sees of them.
+        about
+            Rows of `Table.about` for the same jobs, with `asked_cpu_hours`.
+
+        NaN where a job's time limit or CPUs are not known.
+        """
+        asked = about["asked_cpu_hours"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        spent = np.array(self.spent or (1.0,) * len(self.causes))
+        return np.asarray(p * asked * (self.given_failure(matrix) * spent).sum(axis=1))
 
     def kinds(self, p: Floats, matrix: Matrix) -> dict[str, Floats]:
         """The probability of a failure of the user's, the system's, a limit's; they add up to `p`."""
@@ -163,6 +191,7 @@ class Causes:
             "temperature": self.temperature,
             "rounds": self.rounds,
             "trees": self.trees.save(folder) if self.trees else None,
+            "spent": list(self.spent),
         }
         (folder / FACTS).write_text(json.dumps(facts, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
@@ -180,6 +209,7 @@ class Causes:
                 float(facts["temperature"]),
                 int(facts["rounds"]),
                 _trees(lean=True).Trees.load(folder, names, digest) if digest else None,
+                tuple(float(share) for share in facts.get("spent", ())),  # older bundles have none
             )
             made._check()
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -191,6 +221,8 @@ class Causes:
             raise ValueError(f"{len(self.causes)} causes with {self.prior.size} shares")
         if not (self.prior > 0).all() or abs(self.prior.sum() - 1) > 1e-6 or not self.temperature > 0:
             raise ValueError("the shares of the causes are none, or the temperature is not positive")
+        if self.spent and (len(self.spent) != len(self.causes) or not all(0 <= s <= 1 for s in self.spent)):
+            raise ValueError("the shares of hours that failures used are none of their causes")
         for cause in self.causes:
             if cause.outcome == OTHER and abs(sum(self.other_kinds.values()) - 1) > 1e-6:
                 raise ValueError("the kinds of the rare causes do not add up to 1")
@@ -253,6 +285,25 @@ def _shares(codes: NDArray[np.int64], weights: Floats, count: int) -> Floats:
     """With one made-up failure of each, so that none is impossible."""
     found = np.bincount(codes, weights, count) + 1
     return np.asarray(found / found.sum())
+
+
+def _spent(
+    about: pl.DataFrame, codes: NDArray[np.int64], weights: Floats, causes: tuple[Cause, ...]
+) -> tuple[float, ...]:
+    """Of the hours that failures of each cause asked for, the share that they used; 1 where nothing tells.
+
+    Of sums, not the mean of shares: a long job's hours are what is lost.
+    """
+    used, asked = (
+        about[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in ("cpu_hours", "asked_cpu_hours")
+    )
+    told = np.isfinite(used) & np.isfinite(asked) & (codes >= 0)
+    count = len(causes)
+    of_used = np.bincount(codes[told], (weights * np.fmin(used, asked))[told], count)
+    of_asked = np.bincount(codes[told], (weights * asked)[told], count)
+    shares = np.divide(of_used, of_asked, out=np.ones(count), where=of_asked > 0)
+    is_timeout = np.array([cause.outcome == str(Outcome.TIMEOUT) for cause in causes])
+    return tuple(np.where(is_timeout, 1.0, shares.clip(0, 1)).tolist())
 
 
 def _softmax(logs: Floats) -> Floats:

@@ -5,7 +5,7 @@ The result is plain JSON. Where a measure is undefined it is `None`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from forewarn.errors import LearningError, NotEnoughError
 from forewarn.learn import bootstrap
 from forewarn.learn.baselines import baselines, best_baseline
+from forewarn.learn.cause_figures import by_cause
+from forewarn.learn.decisions import by_decision
+from forewarn.learn.hours import by_hours
 from forewarn.learn.metrics import Alarms, Floats, Judged, at_threshold, calibration_bins, f1, ranking
 from forewarn.learn.table import Table
 
@@ -35,6 +38,9 @@ def evaluate(
     *,
     train_rows: Rows,
     for_f1: float | None = None,
+    to_beat: Iterable[str] | None = None,
+    outcomes: Mapping[str, Floats] | None = None,
+    hours_lost: Floats | None = None,
     seed: int = 0,
     resamples: int = bootstrap.RESAMPLES,
 ) -> dict[str, Any]:
@@ -44,6 +50,15 @@ def evaluate(
     know what `train_rows` tell, and the outcomes that were known at each job's moment. A threshold that is
     not for F1 (few alarms, but sure ones) would lose against them by F1: then `for_f1` is the one that is,
     and the lead over the best of them is taken there.
+
+    Parameters
+    ----------
+    to_beat
+        The rules to beat, by default all: a model without history cannot follow them.
+    outcomes
+        The probability of each way to fail, where a model tells them.
+    hours_lost
+        CPU hours that each job is expected to lose; by default P(failure) × hours asked.
     """
     if not len(rows):
         raise NotEnoughError(f"{table.cluster}: no jobs to judge the model on. Ingest more history")
@@ -55,7 +70,7 @@ def evaluate(
     alarms = p >= threshold
     rules = baselines(table, rows, train_rows)
     judged = {name: at_threshold(fails, given) for name, given in rules.items()}
-    best = best_baseline(rules, fails)
+    best = best_baseline(rules, fails, to_beat)
     figures = at_threshold(fails, alarms)
     leading = alarms if for_f1 is None else p >= for_f1
     return {
@@ -75,6 +90,9 @@ def evaluate(
             seed=seed,
             resamples=resamples,
         ),
+        "by_decision": by_decision(about, fails, p, alarms, rules, seed=seed, resamples=resamples),
+        "hours": by_hours(about, fails, p, hours_lost, rules, seed=seed, resamples=resamples),
+        "causes": None if outcomes is None else by_cause(about, fails, outcomes),
         "curves": _curves(fails, p),
         "calibration": calibration_bins(fails, p),
         "confidence": _confidence(fails, p),

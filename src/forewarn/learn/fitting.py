@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,24 +21,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.errors import UsageError
+from forewarn.learn import bootstrap
 from forewarn.learn.abstention import Abstention
 from forewarn.learn.active import active_learning
 from forewarn.learn.assembly import Assembly
-from forewarn.learn.calibration import Calibration, calibrate
+from forewarn.learn.calibration import Calibration, calibrate, flat, straight
 from forewarn.learn.ensemble import Ensemble, Recipe, fit_ensemble, shares
+from forewarn.learn.fallback import Recipes, beaten_by, rule_of, rule_recipes, rule_thresholds
 from forewarn.learn.families import FAMILIES, family
 from forewarn.learn.imbalance import balanced
 from forewarn.learn.matrix import Sample
-from forewarn.learn.metrics import Judged
 from forewarn.learn.profiles import Profiles
 from forewarn.learn.search import SearchProgress, SearchResult, SearchSettings, search
 from forewarn.learn.selection import Rankings, rankings
-from forewarn.learn.split import SHARES, Split, check, settled, split
+from forewarn.learn.split import SHARES, Split, check_settled, settled, split
 from forewarn.learn.table import Table
 from forewarn.learn.thresholds import Threshold, choose
 
 ALL_FAMILIES = (*FAMILIES, "online")
 ONLINE = Recipe("online", {}, ("online",), 0)
+SILENT = 0.95  # share of held-out jobs without enough evidence, from which on only the rate is said
 RULES = ("f1", "expected-f1")  # always chosen, beside the one that was asked for
 
 
@@ -85,7 +87,7 @@ class Fitted:
     assembly: Assembly
     rankings: Rankings
     search: SearchResult | None
-    recipes: tuple[tuple[float, Recipe], ...]
+    recipes: Recipes
     ensemble: Ensemble
     calibration: Calibration
     thresholds: Mapping[str, Threshold]  # the first is in force
@@ -94,6 +96,15 @@ class Fitted:
     held_out_margins: NDArray[np.float64]
     left_out: NDArray[np.int64]  # rows that active learning did without
     active: Mapping[str, Any] | None
+
+    @property
+    def rule(self) -> str | None:
+        """The simple rule that stands in the model's place, if one does."""
+        return rule_of(recipe for _, recipe in self.recipes)
+
+    def abstains(self, table: Table, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Of which jobs it would say that there is not enough evidence."""
+        return self.abstention.abstains(_columns(table, rows))
 
     @property
     def threshold(self) -> Threshold:
@@ -116,6 +127,7 @@ def fit(table: Table, settings: Settings, *, folder: Path, watch: Watch = unwatc
             f"--imbalance {settings.imbalance}: the family `online` has learnt while the features were made; "
             "there is no train part to balance. Leave it out, or choose another family"
         )
+    table = table.as_learnt()
     parts = split(table, settings.shares)
     train = _usable(table, "train", parts.train, parts.cuts[0])
     held = _usable(table, "search", parts.search, parts.cuts[1])
@@ -138,44 +150,127 @@ def fit(table: Table, settings: Settings, *, folder: Path, watch: Watch = unwatc
     # Where both classes count alike in training, so they do in what stops and chooses trials: log loss at the
     # true rate would punish such a model for what it was told to do.
     weighed = validation if _balancing(settings) == "none" else balanced(validation, "weights", seed=0)
-    found = _searched(_balanced(kept, settings), weighed, ranked, settings, folder, watch)
-    recipes = _weighed(found, validation, settings)
-
-    with watch("calibrating"):
-        ensemble = refit(table, assembly, recipes, np.setdiff1d(second, left_out), settings)
-        margins = ensemble.margins(assembly.matrix(table, apart))
-        calibration = calibrate(margins, table.fails[apart])
-        p = calibration(margins)
-        node_hours = table.about["node_hours"].to_numpy()[apart]
-        rules = dict.fromkeys((settings.threshold, *RULES))
-        thresholds = {rule: choose(rule, p, table.fails[apart], node_hours) for rule in rules}
-        abstention = Abstention.fit(table, apart, p, history=assembly.knows_history)
+    groups = bootstrap.groups(table.about[held])
+    found = _searched(_balanced(kept, settings), weighed, groups, ranked, settings, folder, watch)
+    recipes = _weighed(found, "online" in assembly.features, settings)
 
     before_test = np.concatenate([parts.train, parts.search, parts.calibrate])
     learnt = np.setdiff1d(settled(table, before_test, parts.cuts[2]), left_out)
+    with watch("calibrating"):
+        judged = _judged(table, assembly, recipes, second, left_out, apart, settings)
+        alarms = judged.calibration(judged.margins) >= judged.thresholds["f1"].value
+        rule = beaten_by(table, apart, alarms, learnt, assembly.features, seed=settings.seed)
+        if rule is not None:
+            recipes = rule_recipes(rule)
+            judged = _judged(table, assembly, recipes, second, left_out, apart, settings)
     with watch("fitting on all that was known"):
         ensemble = refit(table, assembly, recipes, learnt, settings)
+    thresholds = judged.thresholds
+    if rule is not None:
+        thresholds = rule_thresholds(thresholds, ensemble, judged.calibration)
     return Fitted(
-        parts, learnt, profiles, assembly, ranked, found, recipes, ensemble, calibration, thresholds,
-        abstention, apart, margins, left_out, active,
+        parts, learnt, profiles, assembly, ranked, found, recipes, ensemble, judged.calibration,
+        thresholds, judged.abstention, apart, judged.margins, left_out, active,
     )  # fmt: skip
+
+
+def as_rule(table: Table, fitted: Fitted, rule: str, settings: Settings) -> Fitted:
+    """The same blocks with a simple rule in the model's place."""
+    parts = fitted.parts
+    second = settled(table, np.concatenate([parts.train, parts.search]), parts.cuts[1])
+    recipes, left_out = rule_recipes(rule), fitted.left_out
+    judged = _judged(table, fitted.assembly, recipes, second, left_out, fitted.held_out, settings)
+    ensemble = refit(table, fitted.assembly, recipes, fitted.learnt, settings)
+    return replace(
+        fitted,
+        recipes=recipes,
+        ensemble=ensemble,
+        calibration=judged.calibration,
+        thresholds=rule_thresholds(judged.thresholds, ensemble, judged.calibration),
+        abstention=judged.abstention,
+        held_out_margins=judged.margins,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What the block `calibrate` decides of recipes that were fitted on the blocks before it."""
+
+    margins: NDArray[np.float64]
+    calibration: Calibration
+    thresholds: Mapping[str, Threshold]
+    abstention: Abstention
+
+
+def _judged(
+    table: Table,
+    assembly: Assembly,
+    recipes: Recipes,
+    second: NDArray[np.int64],
+    left_out: NDArray[np.int64],
+    apart: NDArray[np.int64],
+    settings: Settings,
+) -> _Judged:
+    sample = _to_fit(table, assembly, recipes, np.setdiff1d(second, left_out), settings)
+    ensemble = fit_ensemble(recipes, sample, seed=settings.seed, threads=settings.threads)
+    # Balancing moves the log odds of all that is fitted; the online regression is not.
+    moved = sum(weight for weight, recipe in recipes if recipe != ONLINE)
+    truth = _log_odds(table.fails[second], table.weights[second])
+    offset = moved * (truth - _log_odds(sample.fails, sample.weights))
+    is_rule = rule_of(recipe for _, recipe in recipes) is not None
+    margins = ensemble.margins(assembly.matrix(table, apart))
+    fails, weights = table.fails[apart], table.weights[apart]
+    groups = bootstrap.groups(table.about[apart])
+    # In calibration equal jobs sent at once count less still, n of them as about 1 + ln n: their common fate
+    # tells of one decision.
+    calibration = (
+        straight(margins, fails, weights**2)
+        if is_rule
+        else calibrate(margins, fails, weights**2, groups, offset)
+    )
+    p = calibration(margins)
+    abstention = Abstention.fit(table, apart, p, history=assembly.knows_history)
+    if not is_rule and abstention.abstains(_columns(table, apart)).mean() >= SILENT:
+        calibration = flat(margins, fails, weights)
+        p = calibration(margins)
+    node_hours = table.about["node_hours"].to_numpy()[apart]
+    asked = dict.fromkeys((settings.threshold, *RULES))
+    thresholds = {rule: choose(rule, p, fails, node_hours, weights) for rule in asked}
+    return _Judged(margins, calibration, thresholds, abstention)
+
+
+def _columns(table: Table, rows: NDArray[np.int64]) -> dict[str, NDArray[np.float32]]:
+    return {name: table.column(name)[rows] for name in table.names}
+
+
+def _log_odds(fails: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+    rate = np.average(fails, weights=weights)
+    return float(np.log(rate / (1 - rate)))
 
 
 def refit(
     table: Table,
     assembly: Assembly,
-    recipes: tuple[tuple[float, Recipe], ...],
+    recipes: Recipes,
     rows: NDArray[np.int64],
     settings: Settings,
 ) -> Ensemble:
     """The same recipes on other rows."""
-    sample = _balanced(assembly.sample(table, rows), settings)
+    sample = _to_fit(table, assembly, recipes, rows, settings)
     return fit_ensemble(recipes, sample, seed=settings.seed, threads=settings.threads)
+
+
+def _to_fit(
+    table: Table, assembly: Assembly, recipes: Recipes, rows: NDArray[np.int64], settings: Settings
+) -> Sample:
+    """Rows to fit recipes on; a rule, which only counts, counts them as they came."""
+    sample = assembly.sample(table, rows)
+    return _balanced(sample, settings) if rule_of(recipe for _, recipe in recipes) is None else sample
 
 
 def _usable(table: Table, name: str, rows: NDArray[np.int64], cut: int) -> NDArray[np.int64]:
     known = settled(table, rows, cut)
-    check(table, name, known)
+    check_settled(table, name, rows, known)
     return known
 
 
@@ -202,7 +297,13 @@ def _balanced(sample: Sample, settings: Settings) -> Sample:
 
 
 def _searched(
-    train: Sample, validation: Sample, ranked: Rankings, settings: Settings, folder: Path, watch: Watch
+    train: Sample,
+    validation: Sample,
+    groups: bootstrap.Groups,
+    ranked: Rankings,
+    settings: Settings,
+    folder: Path,
+    watch: Watch,
 ) -> SearchResult | None:
     families = tuple(name for name in settings.families if name != "online")
     if not families:
@@ -223,18 +324,13 @@ def _searched(
             best = "" if progress.best is None else f"best log loss {progress.best:.4f}"
             far(progress.done, progress.total, best)
 
-        return search(train, validation, ranked, how, told)
+        return search(train, validation, ranked, how, told, groups)
 
 
-def _weighed(
-    found: SearchResult | None, validation: Sample, settings: Settings
-) -> tuple[tuple[float, Recipe], ...]:
-    """The best recipe of each family, and how much it counts."""
-    best = [found.best(name) for name in settings.families] if found else []
-    recipes = [Recipe(t.family, t.params, t.features, t.rounds) for t in best if t]
-    trees, online = [t.roc_auc or 0.0 for t in best if t], None
-    if "online" in settings.families and "online" in validation.matrix.names:
-        recipes.append(ONLINE)
-        column = validation.matrix.columns(ONLINE.features).values[:, 0]
-        online = Judged(validation.fails, np.nan_to_num(column)).roc_auc()
-    return tuple(zip(shares(trees, online), recipes, strict=True))
+def _weighed(found: SearchResult | None, online: bool, settings: Settings) -> Recipes:
+    """A recipe of each family, and how much it counts."""
+    chosen = [found.chosen(name) for name in settings.families] if found else []
+    recipes = [Recipe(t.family, t.params, t.features, t.rounds) for t in chosen if t]
+    online = online and "online" in settings.families
+    counts = shares(len(recipes), online=online)
+    return tuple(zip(counts, [*recipes, *([ONLINE] if online else [])], strict=True))

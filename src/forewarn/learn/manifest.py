@@ -18,6 +18,7 @@ from forewarn.errors import BundleError
 
 FORMAT = 1
 MANIFEST, MODEL = "manifest.json", "model.json"
+_LARGEST = 16 << 20  # bytes of a manifest: real ones have some thousand
 _INSTEAD = "Export or download the model again, or train a new one"
 
 
@@ -36,6 +37,8 @@ class Facts:
     may_serve: bool = True  # else it is no champion before somebody promotes it
     settings: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
+    # How fields were read (`features.told.reading_of`). None: by a version that did not record it.
+    reading: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ class Manifest:
 
     def _content(self) -> dict[str, Any]:
         facts = {known.name: getattr(self.facts, known.name) for known in fields(Facts)}
+        if facts["reading"] is None:
+            del facts["reading"]  # the id of an older bundle stays what it was
         files = {name: asdict(file) for name, file in self.files.items()}
         return {"format": FORMAT, "forewarn": self.forewarn, **facts, "files": files}
 
@@ -85,6 +90,8 @@ class Manifest:
         """Take a folder's manifest at its word: its own hash is right, the files are not looked at."""
         path = folder / MANIFEST
         try:
+            if path.stat().st_size > _LARGEST:
+                raise _changed(path)
             text = path.read_text(encoding="utf-8")
             value = json.loads(text)
             written_as = value["format"]
@@ -100,7 +107,8 @@ class Manifest:
                 "Use the version that wrote it, or train a new model"
             )
         try:
-            facts = Facts(**{known.name: value[known.name] for known in fields(Facts)})
+            known = {"reading": None} | value
+            facts = Facts(**{fact.name: known[fact.name] for fact in fields(Facts)})
             files = {name: FileFacts(**file) for name, file in value["files"].items()}
             made = cls(facts, files, value["forewarn"])
             unchanged = json_text(made.to_json()) == text

@@ -36,6 +36,17 @@ class Matrix:
         )
 
 
+def effective(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weights in a scale in which they add up to as many rows as they are worth (Kish 1965).
+
+    How strongly a fit is held back is set in rows: where all weigh little, that must not be all it sees.
+
+    >>> effective(np.array([0.5, 0.5])).tolist(), round(float(effective(np.array([1.0, 0.1])).sum()), 2)
+    ([1.0, 1.0], 1.2)
+    """
+    return np.asarray(weights * (weights.sum() / (weights**2).sum()))
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """Rows with what became of them, and how much each counts."""

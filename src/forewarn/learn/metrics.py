@@ -141,6 +141,24 @@ def at_threshold(fails: Floats, alarms: Alarms) -> dict[str, Any]:
     }
 
 
+def weighted_at_threshold(fails: Floats, alarms: Alarms, weights: Floats) -> dict[str, float]:
+    """Accuracy, precision, recall and F1 of the failures, of weighted rows.
+
+    >>> told = weighted_at_threshold(np.array([1.0, 0.0]), np.array([True, True]), np.array([3.0, 1.0]))
+    >>> told["precision"], told["accuracy"]
+    (0.75, 0.75)
+    """
+    failed, given = np.asarray(fails, np.float64), np.asarray(alarms, np.float64)
+    total, caught = float(weights.sum()), _dot(weights * failed, given)
+    warned, failures = _dot(weights, given), _dot(weights, failed)
+    return {
+        "accuracy": (total - warned - failures + 2 * caught) / total if total else 0.0,
+        "precision": caught / warned if warned else 0.0,
+        "recall": caught / failures if failures else 0.0,
+        "f1": 2 * caught / (warned + failures) if warned + failures else 0.0,
+    }
+
+
 def f1(fails: Floats, alarms: Alarms, weights: Floats | None = None) -> float:
     """F1 of the failures, of weighted rows."""
     weights = np.ones(len(fails)) if weights is None else weights

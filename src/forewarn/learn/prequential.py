@@ -66,10 +66,13 @@ def retrained(
         table.moment[every_row],
         table.known[every_row],
         start=fitted.calibration,
+        weights=table.weights[every_row],
     )
     rolling = parsed(settings.threshold)[0] in ("f1", "expected-f1")
     thresholds = (
-        rolling_expected_f1(p) if rolling else _in_time(table, every_row, p, settings.threshold, every)
+        rolling_expected_f1(p, weights=table.weights[every_row])
+        if rolling
+        else _in_time(table, every_row, p, settings.threshold, every)
     )
     back = np.argsort(in_order)[len(fitted.held_out) :]
     rule = "expected-f1, rolling" if rolling else f"{settings.threshold}, weekly"
@@ -91,6 +94,8 @@ def _in_time(
         if table.fails[rows[known]].any():
             with warnings.catch_warnings():  # the nearest was taken: said once, at training, not every week
                 warnings.simplefilter("ignore", NotReachedWarning)
-                found = choose(rule, p[known], table.fails[rows[known]], node_hours[known])
+                found = choose(
+                    rule, p[known], table.fails[rows[known]], node_hours[known], table.weights[rows[known]]
+                )
             made[week_of == week] = found.value
     return made

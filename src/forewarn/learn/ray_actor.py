@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from ray import tune
 
 from forewarn.errors import ForewarnError
 from forewarn.learn.families.base import Family, probabilities
 from forewarn.learn.matrix import Sample
-from forewarn.learn.metrics import Judged, defined
+from forewarn.learn.metrics import Judged, defined, surprise
 from forewarn.learn.trials import COMPLETED, FAILED, MILESTONES, STOPPED
 
 
@@ -25,6 +26,7 @@ class TrialActor(tune.Trainable):
         self._families: Mapping[str, Family] = shared["families"]
         self._train: Sample = shared["train"]
         self._validation: Sample = shared["validation"]
+        self._groups: NDArray[np.int64] | None = shared["groups"]
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:  # noqa: ARG002
         """Nothing of a trial is left for the next one."""
@@ -41,6 +43,7 @@ class TrialActor(tune.Trainable):
                 dict(json.loads(self.config["bars"])),
                 self._train,
                 self._validation,
+                self._groups,
                 seed=self.config["seed"],
                 threads=self.config["threads"],
             )
@@ -58,6 +61,7 @@ def fitted(
     stop_above: Mapping[int, float],
     train: Sample,
     validation: Sample,
+    groups: NDArray[np.int64] | None = None,
     *,
     seed: int,
     threads: int,
@@ -92,4 +96,7 @@ def fitted(
         "pr_auc": defined(judged.pr_auc(validation.weights)),
         "rounds": int(model.rounds),
         "curve": list(curve.items()),
+        "group_losses": []
+        if groups is None
+        else np.bincount(groups, validation.weights * surprise(judged.fails, judged.p)).round(9).tolist(),
     }

@@ -13,7 +13,9 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import ray
+from numpy.typing import NDArray
 from ray import tune
 from ray.tune.experiment import Trial as RayTrial
 from ray.tune.search import Searcher
@@ -39,6 +41,7 @@ def run(
     families: Mapping[str, Family],
     train: Sample,
     validation: Sample,
+    groups: NDArray[np.int64] | None,
     rankings: Rankings,
     settings: SearchSettings,
     journal: Journal,
@@ -53,7 +56,7 @@ def run(
         at_once, threads = _shape(size, left, settings.deterministic)
         suggestions = Suggestions(families, rankings, settings.method, settings.metric, settings.seed)
         course = _Course(suggestions, settings, journal, progress)
-        shared = {"families": families, "train": train, "validation": validation}
+        shared = {"families": families, "train": train, "validation": validation, "groups": groups}
         fit = {"seed": settings.seed, "threads": threads}
         with warnings.catch_warnings(), redirect_stdout(StringIO()):
             # Ray warns of its own future, and prints the deaths of its workers on stdout.

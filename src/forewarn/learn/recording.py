@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.errors import RegistryError
+from forewarn.features.told import reading_changed
 from forewarn.learn.manifest import MANIFEST, Manifest
 from forewarn.learn.serving import ModelName
 from forewarn.learn.tracking import Tracking, shown
@@ -23,7 +24,10 @@ from forewarn.learn.versions import (
     CHAMPION,
     Version,
     aliased,
+    explain_promotion,
+    former_champions,
     registered,
+    remember_champions,
     tagged,
     tags_of,
     versions,
@@ -34,7 +38,12 @@ _LONGEST, _MOST = 6000, 100  # MLflow's limits: characters of a param's value, p
 
 
 def recorded(tracking: Tracking, folder: Path, manifest: Manifest, artifacts: Path) -> Version:
-    """The version of a bundle, made now or found. The first of a model that may serve is its champion."""
+    """The version of a bundle, made now or found.
+
+    The first of a model that may serve is its champion, and so is the first that beats a simple rule which
+    serves in a model's place, or that learnt after a change in how fields are read: the champion from before
+    passes every job on.
+    """
     if registered(tracking, manifest) is None:
         _register(tracking, _upload(tracking, folder, manifest, artifacts), manifest)
     name = ModelName.of(manifest.facts)
@@ -45,12 +54,35 @@ def recorded(tracking: Tracking, folder: Path, manifest: Manifest, artifacts: Pa
     champion, challenger = aliased(known, CHAMPION), aliased(known, CHALLENGER)
     if champion is None and manifest.facts.may_serve:
         alias = CHAMPION
+    elif champion and champion != found and (why := _replaces(found, champion, manifest)):
+        if found.version < champion.version:
+            return found  # the champion serves since this model was passed over
+        former = former_champions(tracking, name)
+        if former[-1:] != [champion.version]:
+            remember_champions(tracking, name, [*former, champion.version])
+        explain_promotion(tracking, found, why)
+        found = replace(found, promoted_because=why)
+        alias = CHAMPION
     elif champion != found and (challenger is None or challenger.version < found.version):
         alias = CHALLENGER
     else:
         return found
     tracking.set_registered_model_alias(name.registered, alias, str(found.version))
     return replace(found, aliases=(alias,))
+
+
+def _replaces(new: Version, champion: Version, manifest: Manifest) -> str | None:
+    """Why a version takes the champion's place by itself; None: it does not."""
+    if not manifest.facts.may_serve:
+        return None
+    # An imported bundle may be older than the champion: then it is not how fields are read now.
+    if new.reading is not None and champion.created < new.created:
+        changed = reading_changed(champion.reading, new.reading)
+        if changed:
+            return f"version {champion.version} does not fit any more: {changed}"
+    if champion.rule and new.rule is None:
+        return f"version {champion.version} is a simple rule that this model beats"
+    return None
 
 
 def _upload(tracking: Tracking, folder: Path, manifest: Manifest, artifacts: Path) -> str:

@@ -173,7 +173,7 @@ class Registry:
         if is_archive(target):
             pack(folder, target)
         else:
-            _copy(folder, target)
+            _copy(folder, target, private=False)
 
     def import_(self, source: Path) -> Version | None:
         """Register a bundle from a folder or an archive, as `record` does."""
@@ -285,7 +285,7 @@ class Registry:
         return alone(self._folder / "changing.lock")
 
 
-def _copy(folder: Path, target: Path) -> None:
-    with whole_folder(target) as partial:
+def _copy(folder: Path, target: Path, *, private: bool = True) -> None:
+    with whole_folder(target, private=private) as partial:
         shutil.copytree(folder, partial, dirs_exist_ok=True)
         Manifest.verify(partial)

@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from forewarn.errors import BundleError, UsageError
-from forewarn.files import sync, whole_file
+from forewarn.files import write_file
 from forewarn.learn.manifest import Facts, Manifest, json_text
 
 PREFIX = "forewarn"
@@ -146,12 +146,8 @@ class Serving:
         self._pointers.mkdir(parents=True, exist_ok=True)
         model = [name.cluster, name.phase, name.feature_set]
         folder = f"{self._copies.name}/{bundle_id}"
-        with whole_file(self._pointers / f"{name.quoted}.json") as partial:
-            partial.write_text(
-                json_text({"model": model, "version": version, "id": bundle_id, "folder": folder}),
-                encoding="utf-8",
-            )
-            sync(partial)
+        text = json_text({"model": model, "version": version, "id": bundle_id, "folder": folder})
+        write_file(self._pointers / f"{name.quoted}.json", text, private=True)
 
     def names(self) -> Iterator[ModelName]:
         """The models that have a pointer here."""

@@ -85,10 +85,32 @@ def check(table: Table, name: str, rows: NDArray[np.int64]) -> None:
         )
 
 
+def check_settled(table: Table, name: str, rows: NDArray[np.int64], known: NDArray[np.int64]) -> None:
+    """Raise `NotEnoughError` where too few jobs of a block may be learnt from, with what helps."""
+    if len(known) < FEWEST <= len(rows):
+        hours = np.ptp(table.submit) / 3600
+        raise NotEnoughError(
+            f"{table.cluster}: the history is too young: it spans {hours:,.1f} hours, and of the "
+            f"{len(rows):,} jobs of the block `{name}` only {len(known):,} were known to have ended when the "
+            f"next block begins ({FEWEST} are needed). Train again when it is older; `forewarn train slurm:` "
+            "learns from accounting, where ends count as known from when they were"
+        )
+    check(table, name, known)
+
+
 def settled(table: Table, rows: NDArray[np.int64], cut: int) -> NDArray[np.int64]:
     """Those of the rows that a model made at the cut may learn from: known by then, and before the gap."""
     known = known_at(table, rows, cut)
     return known[table.submit[known] < cut - gap(table, known)]
+
+
+def used_rows(table: Table, parts: Split) -> dict[str, NDArray[np.int64]]:
+    """What each block decides by: the jobs that were settled at its cut, of the test block all."""
+    blocks = {"train": parts.train, "search": parts.search, "calibrate": parts.calibrate}
+    used = {
+        name: settled(table, rows, cut) for (name, rows), cut in zip(blocks.items(), parts.cuts, strict=True)
+    }
+    return {**used, "test": parts.test}
 
 
 def known_at(table: Table, rows: NDArray[np.int64], cut: int) -> NDArray[np.int64]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,18 +12,19 @@ import polars as pl
 from numpy.typing import NDArray
 
 from forewarn.errors import UsageError
-from forewarn.features.batch import events_of, ordered, read_inputs, walk
-from forewarn.features.inputs import policed
+from forewarn.features.batch import events_of, looks_while_waiting, ordered, read_inputs, walk
+from forewarn.features.inputs import Inputs, policed
 from forewarn.features.kernel import layout as L  # noqa: N812
-from forewarn.features.kernel.state import START, SUBMIT, new_state
+from forewarn.features.kernel.state import START, SUBMIT, WAITING, new_state
 from forewarn.features.keys import normalised_column
 from forewarn.features.labels import ran_to_limit
+from forewarn.features.told import reading_of
 from forewarn.job.columns import to_frame
 from forewarn.job.outcomes import Kind, Outcome, kind_of
 from forewarn.job.record import Job, Observation
 from forewarn.learn.matrix import Rows
 from forewarn.learn.population import Population
-from forewarn.store.base import ClusterFacts, Store
+from forewarn.store.base import KNOWN_AT, ClusterFacts, Store
 
 PHASES = (*L.PHASES, "posthoc")
 # What the papers' protocol adds: known only at the end, so never served.
@@ -35,7 +36,7 @@ POSTHOC = (
 NEW, FREQUENT = 10, 100  # earlier jobs below which a user is new, from which a frequent one
 _ASKED = (
     *("cluster", "job_id", "submit", "user", "partition", "qos", "time_limit", "memory_asked", "memory_per"),
-    *("cpus_asked", "nodes_asked", "cpus_given", "nodes_given", "application", "name"),
+    *("cpus_asked", "nodes_asked", "gpus_asked", "cpus_given", "nodes_given", "application", "name"),
     *("script_language", "script_launcher", "script_modules"),
 )
 _BECAME = (
@@ -53,7 +54,8 @@ class Table:
     start, end, run_time, wait, user, partition, qos, script_language, script_launcher, script_modules,
     outcome, kind (user, system, limit), cpus, nodes, memory (bytes of all the job), label (the program, or
     the name without run numbers), cpu_time, max_memory, io_bytes (read and written), time_limit, node_hours,
-    activity (new, infrequent, frequent).
+    cpu_hours (used: run time × CPUs), asked_cpu_hours (time limit × CPUs), gpus, activity (new, infrequent,
+    frequent).
     """
 
     cluster: str
@@ -67,6 +69,13 @@ class Table:
     about: pl.DataFrame
     # Submits of all jobs, those without a row at this phase too: blocks are cut by them, alike at all phases.
     all_submits: NDArray[np.int64] | None = None
+    # How much each job counts in learning: equal jobs sent at once are few decisions. None: all alike.
+    decision_weights: NDArray[np.float64] | None = None
+    # How fields were read that are not read as records have them: `features.told.reading_of`.
+    reading: Mapping[str, str] = field(default_factory=dict)
+
+    # At `start`, of some jobs (by row) their features while they still waited: see `as_learnt`.
+    waiting: tuple[NDArray[np.int64], NDArray[np.float32]] | None = None
 
     @cached_property
     def submit(self) -> NDArray[np.int64]:
@@ -83,13 +92,29 @@ class Table:
         """The same for the same jobs, features and labels."""
         made = hashlib.blake2b(digest_size=16)
         made.update(repr((self.cluster, self.phase, self.population, self.names)).encode())
-        for part in (self.values, self.fails, self.known, self.moment, self.submit):
+        for part in (self.values, self.fails, self.known, self.moment, self.submit, self.weights):
             made.update(np.ascontiguousarray(part).view(np.uint8).data)
         return made.hexdigest()
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        """How much each job counts in learning, from 0 to 1."""
+        return np.ones(len(self.fails)) if self.decision_weights is None else self.decision_weights
 
     def column(self, name: str) -> NDArray[np.float32]:
         """One feature."""
         return self.values[:, self.names.index(name)]
+
+    def as_learnt(self) -> Table:
+        """The table to learn from: of every other job that waited, what was known while it did.
+
+        The model of starts serves jobs that wait, too, and of those less is known.
+        """
+        if self.waiting is None:
+            return self
+        values, (rows, then) = self.values.copy(), self.waiting
+        values[rows] = then
+        return replace(self, values=values, waiting=None)
 
     def rows(self, which: Rows) -> Table:
         """Some of the jobs."""
@@ -103,6 +128,8 @@ class Table:
             self.known[which],
             self.moment[which],
             self.about.filter(pl.Series(which)) if which.dtype == bool else self.about[which],
+            decision_weights=None if self.decision_weights is None else self.decision_weights[which],
+            reading=self.reading,
         )
 
 
@@ -125,9 +152,10 @@ def read_table(
     emitted = SUBMIT if at == "submit" else START
     total = int((events.kinds == emitted).sum())
     values = np.full((about.height, len(places)), np.nan, np.float32)
-    there = np.zeros(about.height, np.bool_)
+    there, weights = np.zeros(about.height, np.bool_), np.ones(about.height)
     for _, jobs, out in walk(new_state(), inputs, events, emitted=emitted):
         values[jobs] = out[:, places]
+        weights[jobs] = out[:, L.B_ASIDE]
         there[jobs] = True
         if progress:
             progress(int(there.sum()), total)
@@ -137,8 +165,37 @@ def read_table(
     about = about.with_columns(_activity(values[:, names.index("user_ended")]))
     fails = np.where(population.of(about), inputs.results[:, L.R_FAILS], np.nan)
     moment = inputs.ids["submit"].to_numpy() if at == "submit" else inputs.start
-    table = Table(cluster, phase, population.name, names, values, fails, inputs.known, moment, about)
-    return table if there.all() else replace(table.rows(there), all_submits=table.submit)
+    table = Table(
+        cluster,
+        phase,
+        population.name,
+        names,
+        values,
+        fails,
+        inputs.known,
+        moment,
+        about,
+        decision_weights=weights,
+        reading=reading_of(store.clusters().get(cluster, ClusterFacts())),
+    )
+    if not there.all():
+        table = replace(table.rows(there), all_submits=table.submit)
+    return table if at == "submit" else replace(table, waiting=_waiting(inputs, there, places))
+
+
+def _waiting(
+    inputs: Inputs, there: NDArray[np.bool_], places: Sequence[int]
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Of every other job its features at a moment of its wait, with its row among those that are `there`."""
+    events = events_of(inputs, looks=looks_while_waiting(inputs))
+    parts = [
+        (jobs, out[:, places].astype(np.float32))
+        for _, jobs, out in walk(new_state(), inputs, events, emitted=WAITING)
+    ]
+    rows = np.cumsum(there) - 1
+    jobs = np.concatenate([np.zeros(0, np.int64), *(jobs for jobs, _ in parts)])
+    values = np.concatenate([np.zeros((0, len(places)), np.float32), *(values for _, values in parts)])
+    return rows[jobs], values
 
 
 def table_of_now(
@@ -159,7 +216,33 @@ def table_of_now(
     )
     nothing = np.full(len(jobs), np.nan)
     never, moment = np.full(len(jobs), -1), np.full(len(jobs), at)
-    return Table(cluster, phase, "", names, values, nothing, never, moment, about)
+    reading = reading_of(facts)
+    return Table(cluster, phase, "", names, values, nothing, never, moment, about, reading=reading)
+
+
+def with_earlier(table: Table, store: Store, *, since: int) -> Table:
+    """Put the ended jobs of the same users behind a table's rows: what became of them, without features."""
+    users = table.about["user"].drop_nulls().unique().to_list()
+    where = pl.col("user").is_in(users) & pl.col(KNOWN_AT).is_not_null()
+    columns = [*dict.fromkeys((*_ASKED, *_BECAME)), KNOWN_AT]
+    scanned = store.scan(cluster=table.cluster, since=since, columns=columns, where=where) if users else ()
+    earlier = pl.concat(frames) if (frames := list(scanned)) else pl.DataFrame()
+    if earlier.is_empty():
+        return table
+    facts = store.clusters().get(table.cluster, ClusterFacts())
+    count = earlier.height
+    about = _described(policed(earlier, facts), earlier).with_columns(_activity(np.zeros(count, np.float32)))
+    return Table(
+        table.cluster,
+        table.phase,
+        table.population,
+        table.names,
+        np.vstack([table.values, np.full((count, len(table.names)), np.nan, np.float32)]),
+        np.concatenate([table.fails, np.full(count, np.nan)]),
+        np.concatenate([table.known, earlier[KNOWN_AT].to_numpy()]),
+        np.concatenate([table.moment, earlier["submit"].to_numpy()]),
+        pl.concat([table.about, about.select(table.about.columns)], how="vertical_relaxed"),
+    )
 
 
 def _about(store: Store, cluster: str) -> pl.DataFrame:
@@ -189,6 +272,7 @@ def _described(asked: pl.DataFrame, became: pl.DataFrame) -> pl.DataFrame:
         *("script_language", "script_launcher", "script_modules"),
         cpus=cpus,
         nodes=nodes,
+        gpus=pl.col("gpus_asked"),
         memory=pl.col("memory_asked") * per,
         label=pl.coalesce("application", normalised_column(pl.col("name"))),
         start=then["start"],
@@ -203,7 +287,16 @@ def _described(asked: pl.DataFrame, became: pl.DataFrame) -> pl.DataFrame:
         wait=(then["start"] - pl.col("submit")).clip(0),
         # A log without nodes (SWF) counts processors, which on its machines were nodes.
         node_hours=then["run_time"].fill_null(0) * _size(then) / 3600,
+        # A job that never started has used nothing; one that has no CPUs has no hours that are known.
+        cpu_hours=_cpu_hours(then),
+        asked_cpu_hours=pl.col("time_limit") * cpus / 3600,
     )
+
+
+def _cpu_hours(then: pl.DataFrame) -> pl.Expr:
+    never_ran = then["start"].is_null() & then["end"].is_not_null()
+    used = then["run_time"] * pl.coalesce(then["cpus_given"], "cpus_asked") / 3600
+    return pl.when(never_ran).then(0.0).otherwise(used)
 
 
 def _size(then: pl.DataFrame) -> pl.Series:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.errors import MissingExtraError, RegistryError
+from forewarn.files import open_no_link
 
 # What a site sets itself wins. A server that is down costs two tries of six seconds, not four minutes.
 ENVIRONMENT = {
@@ -75,7 +76,7 @@ def alone(lock: Path) -> Iterator[None]:
     """Hold a lock file while the block runs; another process that holds it is waited for."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     until = time.monotonic() + PATIENCE
-    with lock.open("w") as file:
+    with open(lock, "w", opener=open_no_link) as file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 
 from forewarn import __version__
 from forewarn.errors import LearningError
+from forewarn.learn.baselines import label, within
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.causes import Causes
+from forewarn.learn.decisions import decisions_of
 from forewarn.learn.ensemble import Recipe
 from forewarn.learn.evaluation import evaluate
-from forewarn.learn.fitting import Fitted, Settings, Watch, fit, unwatched
+from forewarn.learn.fallback import servable
+from forewarn.learn.fitting import Fitted, Settings, Watch, as_rule, fit, unwatched
 from forewarn.learn.manifest import Facts, FileFacts, Manifest
 from forewarn.learn.oddness import Forest
 from forewarn.learn.population import POPULATIONS
@@ -69,16 +72,8 @@ def train(
             "a posthoc model uses what is known only at the end: it can be measured, not made"
         )
     fitted = fit(table, settings, folder=searches / search_key(table, settings), watch=watch)
-    matrix = fitted.assembly.matrix(table, fitted.learnt)
     with watch("causes"):
-        causes = Causes.fit(
-            matrix,
-            table.about[fitted.learnt],
-            table.fails[fitted.learnt],
-            np.ones(len(fitted.learnt)),
-            seed=settings.seed,
-            threads=settings.threads,
-        )
+        causes = fit_causes(table, fitted, settings)
     with watch("run time and resources"):
         usage = Usage.fit(
             table,
@@ -92,6 +87,17 @@ def train(
         forest = Forest.fit(table, fitted.learnt, settings.seed, private=private)
     with watch("judging"):
         report = _report(table, fitted, causes, settings, now, list(absence))
+        if rule := lost_to(report["evaluation"], fitted):
+            lost, model = report["evaluation"], report["model"]
+            fitted = as_rule(table, fitted, rule, settings)
+            report = _report(table, fitted, causes, settings, now, list(absence))
+            report["model"]["instead_of"] = {
+                "members": model["members"],
+                "ranking": lost["ranking"],
+                "f1": lost["over_baseline"]["f1"] + lost["baselines"][rule]["f1"],
+                "over_baseline": lost["over_baseline"]["f1"],
+                "interval": lost["intervals"]["f1_over_baseline"],
+            }
         report["usage"] = judge(usage, table, fitted.parts.cuts) if usage else None
     bundle = Bundle(
         facts=Facts(
@@ -103,9 +109,10 @@ def train(
             created=now,
             learnt_until=fitted.parts.cuts[2],
             seed=settings.seed,
-            settings=dataclasses.asdict(settings),
+            settings=dataclasses.asdict(settings) | ({"rule": fitted.rule} if fitted.rule else {}),
             metrics=_metrics(report["evaluation"]),
             may_serve=fit_to_serve(report),
+            reading=table.reading,
         ),
         assembly=fitted.assembly,
         ensemble=fitted.ensemble,
@@ -120,6 +127,28 @@ def train(
         oddness=forest,
     )
     return Trained(bundle, report, fitted.recipes)
+
+
+def lost_to(evaluation: Mapping[str, Any], fitted: Fitted) -> str | None:
+    """The simple rule that is to serve, since the model is not above it on the test part."""
+    ahead = evaluation["over_baseline"]
+    if fitted.rule is not None or ahead["f1"] > 0:
+        return None
+    rule: str = ahead["baseline"]
+    return rule if rule in servable(fitted.assembly.features) else None
+
+
+def fit_causes(table: Table, fitted: Fitted, settings: Settings) -> Causes:
+    """The causes of failure, learnt from the same jobs as the model of failure."""
+    rows = fitted.learnt
+    return Causes.fit(
+        fitted.assembly.matrix(table, rows),
+        table.about[rows],
+        table.fails[rows],
+        table.weights[rows],
+        seed=settings.seed,
+        threads=settings.threads,
+    )
 
 
 def search_key(table: Table, settings: Settings) -> str:
@@ -148,6 +177,7 @@ def _report(
             "feature_set": settings.feature_set,
             "population": {"name": table.population, "in_words": POPULATIONS[table.population].in_words},
             "families": list(settings.families),
+            "rule": fitted.rule and label(fitted.rule),  # that stands in the model's place
             "members": [
                 {"weight": weight, **recipe.to_json()} for weight, recipe in fitted.recipes if weight > 0
             ],
@@ -183,6 +213,9 @@ def _report(
             fitted.threshold.value,
             train_rows=fitted.learnt,
             for_f1=threshold_for_f1(fitted.thresholds),
+            to_beat=within(fitted.assembly.features),
+            outcomes=causes.outcomes(p, test),
+            hours_lost=causes.hours_lost(p, test, table.about[rows]),
             seed=settings.seed,
         ),
         "causes": causes.evaluate(test, table.about[rows], table.fails[rows]),
@@ -200,10 +233,12 @@ def _metrics(evaluation: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _block(table: Table, rows: NDArray[np.int64], cut: int | None) -> dict[str, Any]:
+    used = rows if cut is None else settled(table, rows, cut)
     return {
         "jobs": len(rows),
-        "used": len(rows) if cut is None else len(settled(table, rows, cut)),
+        "used": len(used),
         "base_rate": float(table.fails[rows].mean()),
         "from": datetime.fromtimestamp(int(table.submit[rows].min()), UTC).isoformat(),
         "to": datetime.fromtimestamp(int(table.submit[rows].max()), UTC).isoformat(),
+        **{name: found for name, found in decisions_of(table.about[used]).items() if name != "jobs"},
     }

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Self, TextIO
 
 from forewarn.errors import LearningError
-from forewarn.files import writing
+from forewarn.files import open_no_link, writing
 
 COMPLETED, STOPPED, FAILED = "completed", "stopped", "failed"
 # Where fits are compared, in rounds × learning rate: a small rate needs more rounds to come as far.
 MILESTONES = (2, 4, 8, 16, 32)
-VERSION = 1  # of the journal's form
+VERSION = 2  # of the journal's form
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,7 @@ class Trial(Choice):
     seconds: float = 0.0  # its own, without waiting for a core
     error: str = ""
     curve: Mapping[int, float] = field(default_factory=dict)  # the loss at milestones of the fit
+    group_losses: tuple[float, ...] = ()  # the loss summed by user-week, to compare trials by
 
     def cost(self, metric: str) -> float:
         """The less, the better."""
@@ -51,12 +52,24 @@ class Trial(Choice):
 
     def to_json(self) -> dict[str, Any]:
         """For the journal and the report."""
-        return {**asdict(self), "features": list(self.features), "curve": list(self.curve.items())}
+        return {
+            **asdict(self),
+            "features": list(self.features),
+            "curve": list(self.curve.items()),
+            "group_losses": list(self.group_losses),
+        }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """From the journal."""
-        return cls(**{**value, "features": tuple(value["features"]), "curve": dict(value["curve"])})
+        return cls(
+            **{
+                **value,
+                "features": tuple(value["features"]),
+                "curve": dict(value["curve"]),
+                "group_losses": tuple(value.get("group_losses", ())),
+            }
+        )
 
 
 class Journal:
@@ -83,7 +96,7 @@ class Journal:
         """The journal of a search. One of another search at this place is begun anew."""
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            file = path.open("a+", encoding="utf-8", errors="replace")
+            file = open(path, "a+", encoding="utf-8", errors="replace", opener=open_no_link)  # noqa: SIM115
         with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

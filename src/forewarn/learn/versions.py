@@ -12,9 +12,10 @@ from forewarn.learn.serving import PREFIX, ModelName
 from forewarn.learn.tracking import Tracking
 
 CHAMPION, CHALLENGER = "champion", "challenger"
-_ID, _CREATED, _POPULATION, _METRICS = (
-    f"{PREFIX}.{tag}" for tag in ("id", "created", "population", "metrics")
+_ID, _CREATED, _POPULATION, _METRICS, _RULE, _READING = (
+    f"{PREFIX}.{tag}" for tag in ("id", "created", "population", "metrics", "rule", "reading")
 )
+_PROMOTED = f"{PREFIX}.promoted_because"  # of a version that replaced a champion by itself
 _FORMER = f"{PREFIX}.former_champions"  # of a model: the versions as JSON, the latest last
 _REMEMBERED = 1000  # of them
 
@@ -31,17 +32,26 @@ class Version:
     created: int
     population: str
     metrics: Mapping[str, float]
+    rule: str | None = None  # the simple rule that it is, where no model beat it
+    reading: Mapping[str, str] | None = None  # how fields were read, as `Facts` has it
+    promoted_because: str | None = None  # why it replaced the champion by itself
 
 
 def tags_of(manifest: Manifest) -> dict[str, str]:
     """What a run and a version say of their bundle, so that a list of models needs no bundle."""
     facts = manifest.facts
-    return {
-        _ID: manifest.id,
-        _CREATED: str(facts.created),
-        _POPULATION: facts.population,
-        _METRICS: json.dumps(dict(facts.metrics)),
-    }
+    rule = facts.settings.get("rule")
+    reading = {} if facts.reading is None else {_READING: json.dumps(dict(facts.reading))}
+    return (
+        ({_RULE: str(rule)} if rule else {})
+        | reading
+        | {
+            _ID: manifest.id,
+            _CREATED: str(facts.created),
+            _POPULATION: facts.population,
+            _METRICS: json.dumps(dict(facts.metrics)),
+        }
+    )
 
 
 def tagged(manifest: Manifest) -> str:
@@ -84,6 +94,11 @@ def remember_champions(tracking: Tracking, name: ModelName, former: list[int]) -
     tracking.set_registered_model_tag(name.registered, _FORMER, json.dumps(former[-_REMEMBERED:]))
 
 
+def explain_promotion(tracking: Tracking, version: Version, why: str) -> None:
+    """Record why a version replaces the champion without a person's decision."""
+    tracking.set_model_version_tag(version.name.registered, str(version.version), _PROMOTED, why)
+
+
 def _version(entry: Any, aliases: Mapping[str, int]) -> Version | None:
     name = ModelName.from_registered(entry.name)
     if name is None or _ID not in entry.tags:
@@ -98,6 +113,9 @@ def _version(entry: Any, aliases: Mapping[str, int]) -> Version | None:
         int(entry.tags[_CREATED]),
         entry.tags[_POPULATION],
         json.loads(entry.tags[_METRICS]),
+        entry.tags.get(_RULE),
+        json.loads(entry.tags.get(_READING, "null")),
+        entry.tags.get(_PROMOTED),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from forewarn.assess.advice.written import for_job
-from forewarn.assess.assessment import Advice, Assessment
+from forewarn.assess.assessment import Assessment
 from forewarn.learn.serving import Serving
 from forewarn.operate.predict import WAITING, Wanted, assess_live
 from forewarn.sources.live import Scheduler
@@ -22,14 +22,30 @@ def advise(
     at: int,
     timezone: str | None = None,
     viewer: str | None = None,
+    unknown: list[str] | None = None,
 ) -> list[Assessment]:
     """The whole assessment of each job. What runs can no longer be changed: only its risk is told."""
     wanted = Wanted(job_ids=job_ids)
-    said = assess_live(store, scheduler, serving, wanted, at=at, timezone=timezone, whole=True, viewer=viewer)
-    return [replace(made, advice=_typed(made)) for made in said]
+    said = assess_live(
+        store,
+        scheduler,
+        serving,
+        wanted,
+        at=at,
+        timezone=timezone,
+        whole=True,
+        viewer=viewer,
+        unknown=unknown,
+    )
+    return [_typed(made) for made in said]
 
 
-def _typed(made: Assessment) -> tuple[Advice, ...]:
+def _typed(made: Assessment) -> Assessment:
     if made.state not in WAITING or made.job_id is None:
-        return ()
-    return tuple(for_job(advice, made.job_id) for advice in made.advice)
+        return replace(made, advice=(), savings=())
+    job_id = made.job_id
+    return replace(
+        made,
+        advice=tuple(for_job(advice, job_id) for advice in made.advice),
+        savings=tuple(for_job(saving, job_id) for saving in made.savings),
+    )

@@ -3,43 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from forewarn.assess.advice.written import for_script
-from forewarn.assess.assessment import Advice, Assessment, Finding, Route
+from forewarn.assess.advice import Changed
+from forewarn.assess.advice.written import Kind, applied, for_script
+from forewarn.assess.assessment import Advice, Assessment, Change, Finding, Route
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.defaults import with_defaults
-from forewarn.assess.script import Surroundings, findings, script_diff, test_only
+from forewarn.assess.script import Surroundings, ask_sbatch, findings, repaired
+from forewarn.assess.script.agreement import agreed, agreed_oddness
+from forewarn.assess.script.repair import is_repaired
 from forewarn.assess.verdict import judged
 from forewarn.errors import UsageError
-from forewarn.job.record import Partition
+from forewarn.job.record import Job, Partition
 from forewarn.job.sbatch.script import Script, read_script
+from forewarn.job.units import expand_nodes
 from forewarn.store.base import Store
 
 LARGEST = 4 << 20  # bytes: Slurm's own limit of a script (max_script_size)
 BESIDE = 1.1  # times what a program sizes itself to: it needs some beside its heap
 OLD = 7 * 86400  # seconds after which a history is too old to say nothing about it
-TOO_SHORT = 0.5  # probability of outrunning the limit from which it is a finding
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
     """What came of a check."""
 
-    script: Script
+    script: Script  # with what can be put right by itself put right
+    raw: bytes
+    name: str  # of the job, where the script does not say one
     assessment: Assessment
 
-    def fixed(self, raw: bytes) -> bytes | None:
-        """The script, byte for byte, with the first advice followed and its line ends mended.
+    def fixed(self) -> bytes | None:
+        """The script, byte for byte, repaired and with the first advice followed; None: nothing to change.
 
-        None where there is nothing to change.
+        It names the job as the script's own name did: the history of that name goes on.
         """
-        text = raw.decode("utf-8", "surrogateescape")
-        mended = text.replace("\r\n", "\n")
+        text = self.raw.decode("utf-8", "surrogateescape")
+        script = read_script(repaired(text))
         changes = next((advice.changes for advice in self.assessment.advice if advice.changes), ())
-        made = script_diff(mended, changes)[0] if changes else mended
-        return made.encode("utf-8", "surrogateescape") if made != text else None
+        made = applied(script, changes).text
+        if made == text:
+            return None
+        if "job-name" not in script.options and made.startswith("#!"):
+            made = applied(read_script(made), [Change(option="job-name", before=None, after=self.name)]).text
+        return made.encode("utf-8", "surrogateescape")
 
 
 def read_bytes(path: Path) -> bytes:
@@ -55,67 +65,104 @@ def read_bytes(path: Path) -> bytes:
         raise UsageError(f"{path}: {error.strerror}") from None
 
 
-def check(
-    path: Path,
-    surroundings: Surroundings,
-    *,
-    cluster: str,
-    user: str,
-    at: int,
-    work_dir: Path,
-    command_line: Sequence[str] = (),
-    environment: Mapping[str, str] | None = None,
-    store: Store | None = None,
-    assessor: Assessor | None = None,
-    ask_slurm: bool = True,
-) -> Checked:
-    """Check a script that is to be submitted from `work_dir`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """How scripts are to be submitted, and by what they are judged: one for many scripts."""
 
-    Without an assessor only what the script itself shows is said.
-    """
+    surroundings: Surroundings
+    cluster: str
+    user: str
+    at: int
+    work_dir: Path
+    command_line: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    store: Store | None = None
+    assessor: Assessor | None = None  # without one only what the script itself shows is said
+    ask_slurm: bool = True
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """Those of the cluster, as far as they are known."""
+        return self.assessor.machine.partitions if self.assessor else ()
+
+    def read(self, text: str, command_line: Sequence[str] | None = None) -> Script:
+        """A script as sbatch will read it."""
+        typed = self.command_line if command_line is None else command_line
+        return read_script(text, command_line=typed, environment=self.environment)
+
+    def job(self, script: Script, name: str) -> Job:
+        """The job that it will be, as its record will have it."""
+        job = script.job(self.cluster, self.user, self.at, str(self.work_dir), script_name=name, job_id="")
+        return with_defaults(job, self.partitions, self.store)
+
+
+def check(raw: bytes, path: Path, submission: Submission, *, name: str | None = None) -> Checked:
+    """Check a script that was read from `path`, and that `name` names the job of where it does not itself."""
     # What is no UTF-8 is of no use to anything but the shell.
-    text = read_bytes(path).decode("utf-8", "replace")
-    script = read_script(text, command_line=command_line, environment=environment or {})
-    partitions: tuple[Partition, ...] = assessor.machine.partitions if assessor else ()
-    job = script.job(
-        cluster,
-        user,
-        at,
-        str(work_dir),
-        script_name=path.name,
-        job_id="",
-        partitions=partitions,
-    )
-    found = [*findings(script, path, surroundings, work_dir=work_dir)]
-    if ask_slurm and (told := test_only(path, command_line, environment=environment)):
-        found.append(told)
-    if assessor is None:
-        return Checked(script, _of_the_script_alone(cluster, user, at, found, job.name, job.partition))
+    text, name = raw.decode("utf-8", "replace"), name or path.name
+    script = submission.read(text)
+    found = findings(script, path, submission.surroundings, work_dir=submission.work_dir)
+    answer = None
+    if submission.ask_slurm:
+        answer = ask_sbatch(
+            raw, submission.command_line, environment=submission.environment, folder=submission.work_dir
+        )
+    found = agreed(found, answer)
+    # What can be put right by itself is, before the job is assessed: the risk is that of the script repaired.
+    script = submission.read(repaired(text))
+    job = submission.job(script, name)
+    if submission.assessor is None:
+        made = _of_the_script_alone(submission, found, job)
+    else:
+        made = _assessed(submission, submission.assessor, script, job, name, found)
+        made = judged(replace(made, oddness=agreed_oddness(made.oddness, answer)))
+        is_script = script.text.startswith("#!")  # else it is none yet, and nothing can be changed in it
+
+        def typed(some: Sequence[Kind]) -> tuple[Kind, ...]:
+            return tuple(for_script(one, script, str(path), submission.command_line) for one in some)
+
+        made = replace(made, advice=typed(made.advice if is_script else ()))
+        made = replace(made, savings=typed(made.savings if is_script else ()))
+    return Checked(script, raw, name, replace(made, advice=(*_fixes(made), *made.advice)))
+
+
+def _assessed(
+    submission: Submission,
+    assessor: Assessor,
+    script: Script,
+    job: Job,
+    name: str,
+    found: Sequence[Finding],
+) -> Assessment:
+    def vary(changes: Sequence[Change]) -> Changed:
+        """The job of the script with changes made, read as a check of that script would."""
+        made = applied(script, changes, submission.command_line)
+        other = submission.read(made.text, made.command_line)
+        return Changed(submission.job(other, name), _kept_off(other))
+
     floor = script.memory_floor
     made = assessor.assess(
-        with_defaults(job, partitions, store),
+        job,
         findings=found,
         memory_floor=int(floor.bytes * BESIDE) if floor else None,
+        exclude=_kept_off(script),
+        vary=vary,
     )
-    made = replace(made, notes=(*made.notes, *_notes(script, assessor, at)))
-    if made.run_time and (made.run_time.over_limit or 0.0) >= TOO_SHORT:
-        finding = Finding(
-            rule="limit-too-short",
-            what=f"with {made.run_time.over_limit:.0%} it needs longer than its time limit",
-            line=script.options.line("time"),
-        )
-        made = judged(replace(made, findings=(*made.findings, finding)))
-    own = made.advice if text.startswith("#!") else ()  # else it is no script yet
-    advice = (*_mended(made), *(for_script(one, script, str(path), command_line) for one in own))
-    return Checked(script, replace(made, advice=advice))
+    return replace(made, notes=(*made.notes, *_notes(script, assessor, submission.at)))
+
+
+def _kept_off(script: Script) -> frozenset[str]:
+    with suppress(ValueError):
+        return frozenset(expand_nodes(script.options.value("exclude") or ""))
+    return frozenset()
 
 
 def _notes(script: Script, assessor: Assessor, at: int) -> Iterator[str]:
     """What limits the answer."""
     if len(script.components) > 1:
-        yield f"of the {len(script.components)} components of this job only the first is assessed"
+        yield f"of the {len(script.components)} components of this job only the first is assessed and changed"
     if script.request.array_tasks is not None:
-        yield "it is an array: this is said of each of its tasks"
+        yield "it is an array: risk and hours are those of each of its tasks"
     if at < assessor.at - 60:
         yield "the history here goes on after that moment, and all of it counts"
     elif at > assessor.known_until + OLD:
@@ -123,35 +170,31 @@ def _notes(script: Script, assessor: Assessor, at: int) -> Iterator[str]:
         yield f"the history here ends {days:,} days before: `forewarn collect` or `ingest` brings what is new"
 
 
-def _mended(made: Assessment) -> tuple[Advice, ...]:
-    """What is certain to go wrong comes first: mend it, and what is left is the model's risk."""
-    left = made.failure.probability if made.failure else 0.0
-    return tuple(
-        Advice(
-            what=f"mend line {finding.line}" if finding.line else "mend the script",
-            why=f"{finding.what}; {finding.fix}",
-            changes=(),
-            risk_before=1.0,
-            risk_after=left,
-        )
-        for finding in made.findings
-        if finding.severity == "error" and finding.fix
-    )
+def _fixes(made: Assessment) -> Iterator[Advice]:
+    """What keeps the job from running comes first; without a risk, as fixing one of two gains nothing."""
+    for finding in made.findings:
+        if finding.severity == "error" and finding.fix:
+            by_itself = " (`--fix` does that)" if is_repaired(finding) else ""
+            yield Advice(
+                what=f"fix line {finding.line}" if finding.line else "fix the script",
+                why=f"{finding.what}: {finding.fix}{by_itself}",
+                changes=(),
+                risk_before=None,
+                risk_after=None,
+            )
 
 
-def _of_the_script_alone(
-    cluster: str, user: str, at: int, found: Sequence[Finding], name: str | None, partition: str | None
-) -> Assessment:
-    passed = ("nothing is known of earlier jobs here: only the script was looked at",)
+def _of_the_script_alone(submission: Submission, found: Sequence[Finding], job: Job) -> Assessment:
+    passed = ("no history of earlier jobs here: only the script was checked",)
     return judged(
         Assessment(
-            cluster=cluster,
+            cluster=submission.cluster,
             job_id=None,
             submit=None,
-            user=user,
-            name=name,
-            partition=partition,
-            made_at=at,
+            user=submission.user,
+            name=job.name,
+            partition=job.partition,
+            made_at=submission.at,
             phase="submit",
             route=Route(model=None, version=None, phase="submit", feature_set=None, passed=passed),
             findings=tuple(found),

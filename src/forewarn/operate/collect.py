@@ -1,39 +1,54 @@
 """The collector: a scheduler's history into the store, then, round after round, what is new.
 
 How far it has come is a cursor in the store, set in the same write as the records before it: killed at any
-moment, it goes on from there, and what it reads again the store knows. Accounting hears of a job's end late:
-each round begins a little before the cursor. Where somebody was away for longer (slurmdbd, its database, the
-collector itself), the controller may still have ends to hand over that lie far behind: that gap is kept in
-the store too, and read again once the controller says that it has nothing left.
+moment, it goes on from there, and what it reads again the store knows. Accounting hears of a job's end late.
+So each round asks the controller first how much it has yet to hand over: while that is not nothing, the
+moment from which ends may be missing is kept in the store too, and everything from there on is read again
+later. And a job that the controller shows as ended, or has no longer, is waited for until accounting tells
+of it (`awaited.py`).
+
+A Slurm without accounting is collected from its controller alone: ends that nobody saw are unknown.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import polars as pl
 
 from forewarn.assess.assessment import Assessment
 from forewarn.assess.node_health import keep_health, node_health
-from forewarn.errors import SchedulerError, StoreBusyError, UnreachableError
+from forewarn.errors import (
+    ForewarnError,
+    NoAccountingError,
+    SchedulerError,
+    StoreBusyError,
+    UnreachableError,
+    UsageError,
+)
+from forewarn.operate.awaited import GIVEN_UP, Awaited
 from forewarn.operate.ingest import review
-from forewarn.operate.sightings import Kept, keep
+from forewarn.operate.sightings import Also, Kept, keep, unknown_ends, without_known_ends
 from forewarn.sources.base import Batch
 from forewarn.sources.clock import Clock
 from forewarn.sources.live import Scheduler
-from forewarn.store.base import Store
+from forewarn.store.base import Store, Writer
 
 DAY = 86400
 BEGINNING = 30 * DAY  # how much history is read where nobody says it
-LATE = 600  # seconds by which accounting may hear late: what is read again each round
+LATE = 120  # seconds by which a job's last steps are told after it, and clocks differ: read again each round
+AWAY = 900  # seconds without a look at the controller after which an end was seen by nobody
 LONGEST_GAP = 7 * DAY  # what is read again, at most, after somebody was away
-HANDED_OVER = 3600  # seconds after which a gap is read again though the controller is never done
+HANDED_OVER = (
+    3600  # seconds after which a gap is read again though the controller is never done; then doubled
+)
 MOST_JOBS = 50_000  # of history, a round; then it rests as long as it has worked
-SURROUNDINGS = 600  # seconds between looks at nodes and partitions
+SURROUNDINGS = 600  # seconds between looks at nodes and partitions, and for an accounting that there was not
 REVIEW = 3600  # seconds between looks for fields that give the outcome away, which take a whole scan
+PREDICTIONS_KEPT = 400 * DAY  # a year, and what is compared with it
 LONGEST_WAIT = 300  # seconds between rounds in which nothing answers
 
 
@@ -62,6 +77,7 @@ class Round:
     nodes_and_partitions: int = 0
     assessed: int = 0  # live jobs, as they came or something became known of them
     warned: int = 0  # of these
+    unknown_ends: int = 0  # jobs that ended unseen, and of which nobody can tell how
     bad: int = 0  # records that could not be read
     behind: bool = False  # there is more history than one round takes
     lag: int | None = None  # seconds from the cursor to now
@@ -80,10 +96,11 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A time of which accounting may still learn: from when on, and when that was noticed."""
+    """A time of which accounting may still learn: from when on, when that was noticed, how long to wait."""
 
     since: int
     noticed: int
+    wait: int = HANDED_OVER
 
     @classmethod
     def parse(cls, text: str | None) -> Gap | None:
@@ -91,7 +108,11 @@ class Gap:
         return cls(*map(int, text.split())) if text else None
 
     def __str__(self) -> str:
-        return f"{self.since} {self.noticed}"
+        return f"{self.since} {self.noticed} {self.wait}"
+
+    def after_reading(self, now: int) -> Gap:
+        """The same when it was read while the controller had more to tell: next time after twice as long."""
+        return Gap(max(self.since, now - LONGEST_GAP), now, 2 * self.wait)
 
 
 class Collector:
@@ -114,6 +135,12 @@ class Collector:
         self._since, self._timezone, self._most_jobs = since, timezone, most_jobs
         self._clock = clock or Clock()
         self._surroundings_at: float | None = None
+        self._no_accounting_at: float | None = None  # when it was last found that there is none
+        self._awaited: Awaited | None = None
+        self._unseen: list[Batch] = []  # live jobs that ended before somebody looked
+        self._queue: int | None = (
+            None  # what the controller has yet to tell accounting; None: it does not say
+        )
         self._review_at: float | None = None
         self._ended = False  # outcomes have come since the last review
 
@@ -136,7 +163,7 @@ class Collector:
         failed, worked = 0, False
         while True:
             done, errors = self._round()
-            lasting = [error for error in errors if not getattr(error, "passing", True)]
+            lasting = [e for e in errors if isinstance(e, SchedulerError) and not e.passing]
             if lasting and not worked:
                 raise lasting[0]
             nothing = "history" in done.troubles and "live jobs" in done.troubles
@@ -156,13 +183,15 @@ class Collector:
                 wait = min(interval * 2**failed, max(interval, LONGEST_WAIT))
                 self._clock.sleep(max(0.0, wait - done.seconds))
 
-    def _round(self) -> tuple[Round, list[SchedulerError | StoreBusyError]]:
+    def _round(self) -> tuple[Round, list[Exception]]:
         begun, asked = self._clock.monotonic(), self._scheduler.load
         done = Round(at=int(self._clock.now()))
-        errors: list[SchedulerError | StoreBusyError] = []
+        errors: list[Exception] = []
+        # The controller first: what it shows as ended, accounting may tell in the same round.
         parts: tuple[tuple[str, Callable[[Round], None]], ...] = (
-            ("history", self._history),
             ("live jobs", self._live_jobs),
+            ("history", self._history),
+            ("late ends", self._late_ends),
             ("nodes", self._surroundings),
         )
         for name, read in parts:
@@ -170,9 +199,14 @@ class Collector:
                 if errors and isinstance(errors[-1], UnreachableError):
                     raise errors[-1]  # nobody is there to be asked
                 read(done)
-            except (SchedulerError, StoreBusyError) as error:
-                done.troubles[name] = str(error)
+            except UsageError:
+                raise
+            except Exception as error:
+                # A full disk, an answer that makes no sense: it is waited out like a daemon that is away.
+                done.troubles[name] = _words(error)
                 errors.append(error)
+                if not isinstance(error, SchedulerError):
+                    self._awaited = None  # what was written is not what it believes
         self._look_at(done)
         load = self._scheduler.load
         done.requests, done.received = load.requests - asked.requests, load.received - asked.received
@@ -201,7 +235,44 @@ class Collector:
     # --- what is read --------------------------------------------------------------------------------
 
     def _live_jobs(self, done: Round) -> None:
-        self._keep(done, self._scheduler.live_jobs())
+        at = int(self._clock.now())
+        if self._awaited is None:
+            self._awaited = Awaited(self._store, self._scheduler.cluster, at, self._whose)
+        awaited = self._awaited
+        batches = list(self._scheduler.live_jobs())
+        shown = batches
+        last = self._store.cursor(self._seen)
+        self._unseen = []
+        if last is None or at - int(last) > AWAY:
+            # Nobody looked when these ended: accounting tells when that was, and they count as known then.
+            # All known only now would leave a young history without any to learn from.
+            has_ended = pl.col("outcome").is_not_null()
+            self._unseen = [replace(batch, frame=batch.frame.filter(has_ended)) for batch in batches]
+            shown = [replace(batch, frame=batch.frame.filter(~has_ended)) for batch in batches]
+
+        def wait_for_the_others(writer: Writer, sightings: Sequence[pl.DataFrame]) -> None:
+            awaited.seen([batch.frame for batch in batches], at)
+            awaited.ended(sightings, at)
+            awaited.save(writer)
+            writer.set_cursor(self._seen, str(at))
+
+        self._keep(done, [without_known_ends(self._store, b) for b in shown], also=wait_for_the_others)
+
+    def _keep_unseen(self, done: Round) -> None:
+        """Of those that ended when nobody looked, keep what only the controller says.
+
+        This includes the end itself where accounting has not reported it yet; accounting is asked about it.
+        """
+        awaited, at = self._awaited, int(self._clock.now())
+
+        def wait_for_accounting(writer: Writer, sightings: Sequence[pl.DataFrame]) -> None:
+            if awaited is not None:
+                awaited.ended(sightings, at)
+                awaited.save(writer)
+
+        known = [without_known_ends(self._store, batch) for batch in self._unseen]
+        self._keep(done, known, also=wait_for_accounting)
+        self._unseen = []
 
     def _surroundings(self, done: Round) -> None:
         if self._is_due(self._surroundings_at, SURROUNDINGS):
@@ -210,6 +281,23 @@ class Collector:
             self._surroundings_at = self._clock.monotonic()
 
     def _history(self, done: Round) -> None:
+        try:
+            if self._no_accounting_at is None or self._is_due(self._no_accounting_at, SURROUNDINGS):
+                self._read_history(done)
+                self._no_accounting_at = None
+        except NoAccountingError as error:
+            if not self._store.cursor(self._first):  # it is told the first time only
+                done.notes.append(f"{error}. {_LOST_WITHOUT_ACCOUNTING}")
+                keep(self._store, (), cursors={self._first: str(done.at)})
+            self._keep(done, self._unseen)
+            self._unseen = []
+            self._no_accounting_at = self._clock.monotonic()
+        if self._no_accounting_at is not None and "live jobs" not in done.troubles:
+            # For whoever asks how fresh this is; a history would begin here, if there is one some day.
+            keep(self._store, (), cursors={self._cursor: str(done.at)})
+            done.lag = 0
+
+    def _read_history(self, done: Round) -> None:
         now = int(self._clock.now())
         start, cursors = self._beginning(now)
         reached, read = start, 0
@@ -218,7 +306,7 @@ class Collector:
             whole_window = piece.reached > reached
             reached = max(reached, piece.reached)
             moved = cursors | {self._cursor: str(reached)} if whole_window else None
-            self._keep(done, [_ended(piece.batch)], moved)
+            self._keep(done, [_ended(piece.batch)], moved, also=self._settle)
             done.notes += piece.notes
             done.lag = now - reached
             read += piece.batch.frame.height
@@ -228,6 +316,8 @@ class Collector:
         # Quiet hours have no pieces.
         self._keep(done, (), cursors | {self._cursor: str(now)})
         done.lag = 0
+        if self._unseen:
+            self._keep_unseen(done)
 
     def _beginning(self, now: int) -> tuple[int, dict[str, str]]:
         """Where this round's history begins, and what to remember with it."""
@@ -240,16 +330,16 @@ class Collector:
             start, cursors = self._since, {self._first: str(self._since)}
         else:
             start, cursors = int(known) - LATE, {}
+        # Before accounting is asked: what the controller has told by now, accounting has.
+        self._queue = self._waiting_ends()
         gap = Gap.parse(self._store.cursor(self._gap))
-        if gap is None and now - start <= 1.5 * LATE:
-            return start, cursors  # nobody was away
-        waiting = self._waiting_ends()
-        if gap is None and waiting != 0:
+        if gap is None and self._queue != 0:
             gap = Gap(max(start, now - LONGEST_GAP), now)
             keep(self._store, (), cursors={self._gap: str(gap)})
-        elif gap is not None and (waiting == 0 or now - gap.noticed > HANDED_OVER):
+        elif gap is not None and (self._queue == 0 or now - gap.noticed > gap.wait):
             # From here on the cursor, which is set back, remembers what is left to read.
-            start, cursors = min(start, gap.since), cursors | {self._gap: ""}
+            left = "" if self._queue == 0 else str(gap.after_reading(now))
+            start, cursors = min(start, gap.since), cursors | {self._gap: left}
         return start, cursors
 
     def _waiting_ends(self) -> int | None:
@@ -258,6 +348,30 @@ class Collector:
             return self._scheduler.diag().database_queue
         except SchedulerError:
             return None
+
+    def _late_ends(self, done: Round) -> None:
+        """Ask accounting about the jobs that are waited for; mark those that nobody will tell of."""
+        awaited, at = self._awaited, int(self._clock.now())
+        if awaited is None or "live jobs" in done.troubles or "history" in done.troubles or done.behind:
+            return
+        if self._no_accounting_at is not None:
+            # Not in the round in which it is missed: an answer may lack it for once.
+            lost = awaited.give_up(done.at, after=0)
+        else:
+            if due := awaited.due(at):
+                told = [_ended(batch) for batch in self._scheduler.accounted(awaited.ids(due))]
+                self._keep(done, told, also=self._settle)
+                awaited.asked(due, at)
+            lost = awaited.give_up(at, GIVEN_UP if self._queue == 0 else LONGEST_GAP)
+        if lost or awaited.is_changed:
+            marks = unknown_ends(self._store, self._scheduler.cluster, lost, at)
+            kept = keep(self._store, [marks], also=lambda writer, _: awaited.save(writer))
+            done.unknown_ends += kept.changed_jobs
+
+    def _settle(self, writer: Writer, told: Sequence[pl.DataFrame]) -> None:
+        if self._awaited is not None:
+            self._awaited.told(told)
+            self._awaited.save(writer)
 
     # --- what is kept --------------------------------------------------------------------------------
 
@@ -270,12 +384,23 @@ class Collector:
         return f"{self._cursor} from"
 
     @property
+    def _seen(self) -> str:
+        """When the controller was last asked."""
+        return f"{self._cursor} seen"
+
+    @property
     def _gap(self) -> str:
         return f"{self._cursor} gap"
 
-    def _keep(self, done: Round, batches: Iterable[Batch], cursors: dict[str, str] | None = None) -> None:
+    def _keep(
+        self,
+        done: Round,
+        batches: Iterable[Batch],
+        cursors: dict[str, str] | None = None,
+        also: Also | None = None,
+    ) -> None:
         read = list(batches)
-        kept = keep(self._store, read, timezone=self._timezone, cursors=cursors)
+        kept = keep(self._store, read, timezone=self._timezone, cursors=cursors, also=also)
         done.add(kept)
         bad = [row for batch in read for row in batch.bad]
         if bad and not done.bad:
@@ -287,16 +412,24 @@ class Collector:
         """Keep up which fields give an outcome away by their absence, and how healthy the nodes are."""
         if self._ended:
             cluster, at = self._scheduler.cluster, int(self._clock.now())
-            review(self._store, [cluster])
+            if self._whose is None:  # of one person's jobs it says nothing of the cluster's fields
+                review(self._store, [cluster])
             revision = self._store.revision(cluster=cluster)
             health = node_health(self._store, cluster, at)
             with self._store.writing() as writer:
                 keep_health(writer, cluster, health, at, revision)
+                writer.forget_predictions(cluster, at - PREDICTIONS_KEPT)
             self._ended, self._review_at = False, self._clock.monotonic()
 
 
+_LOST_WITHOUT_ACCOUNTING = (
+    "Jobs are collected from the controller alone: how they ended as long as it shows them (MinJobAge), and "
+    "neither earlier jobs nor what jobs used (CPU time, memory). What ends while nobody looks is `unknown`"
+)
+
+
 def _words(error: Exception) -> str:
-    return str(error) if isinstance(error, StoreBusyError) else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, ForewarnError) else f"{type(error).__name__}: {error}"
 
 
 def _ended(batch: Batch) -> Batch:

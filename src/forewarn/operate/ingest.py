@@ -20,9 +20,12 @@ import polars as pl
 from forewarn.config import Config
 from forewarn.errors import BadRow, BadRowError
 from forewarn.features.absence import Finding, absence_report, with_policies
+from forewarn.features.told import with_slurm_policies
+from forewarn.files import Partial, writing
+from forewarn.job.arrays import split_arrays
 from forewarn.job.columns import KEYS
 from forewarn.job.outcomes import Outcome
-from forewarn.sources.base import Batch, Options, Source, open_source
+from forewarn.sources.base import OF_SLURM, Batch, Options, Source, open_source
 from forewarn.store.base import ClusterFacts, Store, Writer
 
 
@@ -93,7 +96,13 @@ def ingest(
             progress(report.rows)
         report.notes.extend(source.notes)
         for cluster in report.clusters:
-            _describe(writer, cluster, known.get(cluster), source, report)
+            if set(report.kinds) != {"program"}:
+                _describe(writer, cluster, known.get(cluster), source, report)
+            elif cluster not in known:
+                report.notes.append(
+                    f"{cluster}: no job of this cluster is in the store, so its programs tell nothing yet; "
+                    "--cluster gives Slurm's name of the cluster where XALT has another one"
+                )
     report.new_jobs = store.count() - before
     report.first_of_cluster = not any(cluster in known for cluster in report.clusters)
     report.rejects = rejected.path
@@ -105,6 +114,8 @@ def review(store: Store, clusters: Iterable[str]) -> list[Finding]:
     """Find request fields whose absence gives the outcome away, and keep how features are to see them."""
     findings: list[Finding] = []
     for cluster in clusters:
+        if cluster not in store.clusters():
+            continue  # nothing of it is there but programs
         found = absence_report(store, cluster)
         facts = store.clusters()[cluster]
         told = with_policies(facts, found)
@@ -115,9 +126,25 @@ def review(store: Store, clusters: Iterable[str]) -> list[Finding]:
     return findings
 
 
+def is_read_otherwise(store: Store, cluster: str) -> bool:
+    """Whether an older version read Slurm's files without the field policies that it has for a live Slurm."""
+    facts = store.clusters()[cluster]
+    if with_slurm_policies(facts) == facts:
+        return False
+    frames = store.scan(cluster=cluster, columns=["source"])
+    return not OF_SLURM.isdisjoint(source for frame in frames for source in frame["source"].unique())
+
+
+def read_as_slurm(store: Store, cluster: str) -> None:
+    """Set the field policies of a cluster whose records are Slurm's."""
+    with store.writing() as writer:
+        writer.describe_cluster(cluster, with_slurm_policies(store.clusters()[cluster]))
+
+
 def _write(writer: Writer, batch: Batch, source: Source, report: Report) -> tuple[pl.DataFrame, list[BadRow]]:
     """Write a batch: the rows that were taken, and those that were not, by themselves or by another row."""
-    written = writer.observe(batch.kind, batch.frame, file=str(source.path))
+    frame = split_arrays(batch.frame) if batch.kind == "job" else batch.frame
+    written = writer.observe(batch.kind, frame, file=str(source.path))
     report.new += written.new
     report.same += written.same
     bad = list(batch.bad)
@@ -126,8 +153,8 @@ def _write(writer: Writer, batch: Batch, source: Source, report: Report) -> tupl
         named = ", ".join(f"{name} {value}" for name, value in zip(key, values, strict=True))
         bad.append(source.bad(line, key[1], f"another row of this file says otherwise of {named}"))
     if written.conflicts.is_empty():
-        return batch.frame, bad
-    return batch.frame.join(written.conflicts, on="line", how="anti"), bad
+        return frame, bad
+    return frame.join(written.conflicts, on="line", how="anti"), bad
 
 
 def _count(report: Report, kind: str, frame: pl.DataFrame) -> None:
@@ -148,12 +175,17 @@ def _count(report: Report, kind: str, frame: pl.DataFrame) -> None:
 def _describe(
     writer: Writer, cluster: str, known: ClusterFacts | None, source: Source, report: Report
 ) -> None:
-    """Set the cluster's zone: what the site says, else what was known, else what the file says."""
+    """Set how fields are read, and the zone: the site's word, else what was known, else the file's."""
     said = source.options.timezone
+    facts = known or ClusterFacts(timezone=source.timezone)
+    if source.name in OF_SLURM:
+        facts = with_slurm_policies(facts)
+    facts = dataclasses.replace(facts, timezone=said or facts.timezone)
+    if facts != known:
+        writer.describe_cluster(cluster, facts)
     if known is None:
-        writer.describe_cluster(cluster, ClusterFacts(timezone=source.timezone))
-    elif said is not None and said != known.timezone:
-        writer.describe_cluster(cluster, dataclasses.replace(known, timezone=said))
+        return
+    if said is not None and said != known.timezone:
         report.notes.append(f"{cluster}: the time zone is now {said}; it was {known.timezone}")
     elif said is None and source.timezone not in ("UTC", known.timezone):
         report.notes.append(
@@ -173,7 +205,9 @@ class _Rejects:
     def write(self, rows: list[BadRow]) -> None:
         if rows and self._file is None and self._name is not None:
             self.path = self._name()
-            self._file = self.path.open("w", encoding="utf-8")
+            with writing(self.path):
+                self._partial = Partial(self.path, private=True)  # other people's rows
+            self._file = self._partial.path.open("w", encoding="utf-8")
         if self._file is not None:
             self._file.writelines(
                 json.dumps(dataclasses.asdict(row), ensure_ascii=False) + "\n" for row in rows
@@ -185,5 +219,6 @@ class _Rejects:
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         if self._file is not None:
             self._file.close()
-            if error is not None and self.path is not None:
-                self.path.unlink(missing_ok=True)
+            if error is None:
+                self._partial.put_in_place()
+            self._partial.drop()

@@ -12,8 +12,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -27,6 +27,7 @@ from forewarn.config import Config
 from forewarn.errors import SchedulerError, StoreError, UnfitFileSystemError, UsageError
 from forewarn.features.present import Present, bring_up_to_date, is_kept_up
 from forewarn.features.saved import check_meta, read_mark
+from forewarn.files import is_ours
 from forewarn.job.outcomes import POLICIES, Policy
 from forewarn.learn.archive import is_archive, unpack
 from forewarn.learn.serving import Serving
@@ -38,12 +39,16 @@ from forewarn.store.embedded import open_store
 OWN_DAYS = 180  # of a person's own history
 STALE = 600  # seconds after which it is read again
 WALK = 300  # seconds that a walk over the whole history may take
+FEW = 5000  # jobs whose history is walked uncompiled, at 1 to 2 ms each, sooner than it is compiled
+Working = Callable[[str], AbstractContextManager[object]]  # told what takes long while it is done
 
 
 @contextmanager
-def knowledge(config: Config, *, cluster: str | None, user: str, at: int) -> Iterator[tuple[Store, Assessor]]:
+def knowledge(
+    config: Config, *, cluster: str | None, user: str, at: int, working: Working = nullcontext
+) -> Iterator[tuple[Store, Assessor]]:
     """A store and an assessor over it; `StoreError` where there is nothing to know."""
-    home = config.home if config.model is None else _read_own(config, user)
+    home = config.home if config.model is None else read_own(config, user, working)
     config = replace(config, home=home)
     known_delay = config.known_delay
     with (
@@ -51,29 +56,38 @@ def knowledge(config: Config, *, cluster: str | None, user: str, at: int) -> Ite
         open_store(home, read_only=True, known_delay=known_delay) as store,
     ):
         name = _cluster(store, cluster or config.cluster)
-        champions = Champions(name, Serving(config.home / "models"), bundles)
+        champions = Champions(name, Serving(config.home / "models"), bundles, bundles_of=config.model_cluster)
         policy = policy_of(champions)
         if not is_kept_up(store, name, policy, at):
-            _bring_up_to_date(config, name, policy)
-        yield store, Assessor(store, Present(store, name, at, policy), champions)
+            _bring_up_to_date(config, name, policy, store.count(cluster=name), working)
+        own = config.model is not None and store.cursor(f"collect {name}") is None
+        yield store, Assessor(store, Present(store, name, at, policy, own=own), champions)
 
 
-def _bring_up_to_date(config: Config, cluster: str, policy: Policy) -> None:
+def _bring_up_to_date(config: Config, cluster: str, policy: Policy, jobs: int, working: Working) -> None:
     """By whoever may write; others take what is there, and are told where that is nothing."""
     try:
-        if is_interpreted():
-            told = json.dumps([str(config.home), config.known_delay, cluster, policy.name])
-            # -P: nothing of the folder that the check is made in is imported.
-            command = [sys.executable, "-P", "-c", _COMPILED, told]
-            subprocess.run(command, check=True, capture_output=True, timeout=WALK)
+        if is_interpreted() and jobs > FEW:
+            _refresh_compiled(config, cluster, policy, jobs, working)
         else:
-            refresh(config.home, config.known_delay, cluster, policy.name)
+            with working(f"reading {jobs:,} earlier jobs"):
+                refresh(config.home, config.known_delay, cluster, policy.name)
     except (StoreError, OSError, subprocess.SubprocessError):
         with open_store(config.home, read_only=True) as store:
             check_meta(store, cluster, policy)
 
 
-# A walk over a whole history is a hundred times slower uncompiled: then another process does it.
+def _refresh_compiled(config: Config, cluster: str, policy: Policy, jobs: int, working: Working) -> None:
+    """In another process: this one does without the compiler, and is a hundred times slower."""
+    told = json.dumps([str(config.home), config.known_delay, cluster, policy.name])
+    # -P: nothing of the folder that the check is made in is imported.
+    command = [sys.executable, "-P", "-c", _COMPILED, told]
+    with working(
+        f"reading {jobs:,} earlier jobs (the first time, what reads them is compiled: half a minute)"
+    ):
+        subprocess.run(command, check=True, capture_output=True, timeout=WALK)
+
+
 _COMPILED = (
     "import json, sys; from forewarn.operate.knowing import refresh; refresh(*json.loads(sys.argv[1]))"
 )
@@ -115,7 +129,7 @@ def _bundles(model: Path | None) -> Iterator[tuple[Path, ...]]:
         yield (model,)
 
 
-def _read_own(config: Config, user: str) -> Path:
+def read_own(config: Config, user: str, working: Working = nullcontext) -> Path:
     """The person's own jobs, and the machine's nodes and partitions, as Slurm's commands show them: where.
 
     Where Slurm cannot be asked just now, what was read before must do.
@@ -132,8 +146,10 @@ def _read_own(config: Config, user: str) -> Path:
             with closing(connect(commands, user=user)) as scheduler:
                 if store.cursor(f"collect {scheduler.cluster}") is not None:
                     return home  # the site's own store, which a collector keeps
-                for _ in Collector(store, scheduler, since=now - OWN_DAYS * 86400, whose=user).once():
-                    pass
+                collector = Collector(store, scheduler, since=now - OWN_DAYS * 86400, whose=user)
+                with working("reading your jobs from Slurm"):
+                    for _ in collector.once():
+                        pass
         except SchedulerError:
             if read is None:
                 raise
@@ -150,8 +166,12 @@ def _own_home(home: Path) -> Path:
         open_store(home).close()
     except UnfitFileSystemError:
         local = Path(os.environ.get("XDG_RUNTIME_DIR") or gettempdir()) / f"forewarn-{os.getuid()}"
-        local.mkdir(mode=0o700, exist_ok=True)
-        if local.stat().st_uid != os.getuid():
-            raise
+        with suppress(FileExistsError):
+            local.mkdir(mode=0o700)
+        if not is_ours(local):
+            raise UnfitFileSystemError(
+                f"{home}: cannot hold a store, and {local} is a link or a folder that others can write to; "
+                "set FOREWARN_HOME to a folder of yours on a local disk"
+            ) from None
         return local
     return home

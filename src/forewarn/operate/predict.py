@@ -55,18 +55,29 @@ class Wanted:
         return states & pl.lit(True) if self.user is None else states & (pl.col("user") == self.user)
 
 
-def fetch(scheduler: Scheduler, wanted: Wanted) -> list[Batch]:
-    """The jobs as the scheduler has them now; one question for all, or one for each id."""
+def fetch(scheduler: Scheduler, wanted: Wanted, unknown: list[str] | None = None) -> list[Batch]:
+    """The jobs as the scheduler has them now; one question for all, or one for each id.
+
+    Ids that nobody knows are added to `unknown`; without it, the first of them is an error.
+    """
     if not wanted.job_ids:
         batches = list(scheduler.live_jobs())
         return [Batch(b.kind, b.frame.filter(pl.col("outcome").is_null() & wanted.fits())) for b in batches]
     found: list[Batch] = []
     for job_id in dict.fromkeys(wanted.job_ids):
         batches = [batch for batch in scheduler.job(job_id) if batch.frame.height]
-        if not batches:
-            raise RefusedError(f"job {job_id}: neither slurmctld nor accounting knows it", UNKNOWN_JOB)
+        if not batches and unknown is None:
+            raise unknown_job(job_id)
+        if not batches and unknown is not None:
+            unknown.append(job_id)
         found += batches
     return found
+
+
+def unknown_job(*job_ids: str) -> RefusedError:
+    """The error of jobs that Slurm does not know."""
+    which = f"job {job_ids[0]}" if len(job_ids) == 1 else f"jobs {', '.join(job_ids)}"
+    return RefusedError(f"{which}: neither slurmctld nor accounting knows it", UNKNOWN_JOB)
 
 
 def predict(
@@ -77,9 +88,10 @@ def predict(
     *,
     at: int,
     timezone: str | None = None,
+    unknown: list[str] | None = None,
 ) -> list[Assessment]:
     """What is said of the jobs in brief, in the order in which they were asked for; it is kept."""
-    return assess_live(store, scheduler, serving, wanted, at=at, timezone=timezone)
+    return assess_live(store, scheduler, serving, wanted, at=at, timezone=timezone, unknown=unknown)
 
 
 def assess_live(
@@ -92,12 +104,13 @@ def assess_live(
     timezone: str | None = None,
     whole: bool = False,
     viewer: str | None = None,
+    unknown: list[str] | None = None,
 ) -> list[Assessment]:
     """Jobs as the scheduler has them, kept in the store and assessed: in brief, or as a whole.
 
-    What is said is kept too. `viewer` is who reads it.
+    What is said is kept too. `viewer` is who reads it; for `unknown` see `fetch`.
     """
-    batches = fetch(scheduler, wanted)
+    batches = fetch(scheduler, wanted, unknown)
     keep(store, batches, timezone=timezone)
     frames = [batch.frame for batch in batches if batch.frame.height]
     if not frames:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from forewarn.features.told import with_slurm_policies
 from forewarn.job.arrays import split_arrays
-from forewarn.job.columns import KEYS, record_schema
+from forewarn.job.columns import KEYS, complete, record_schema
+from forewarn.job.outcomes import Outcome
 from forewarn.sources.base import Batch
-from forewarn.store.base import ClusterFacts, Store
+from forewarn.store.base import ClusterFacts, Store, Writer
 
 # What changes by itself all the time: seen again with whatever else changes, but no news alone.
 PASSING: Mapping[str, frozenset[str]] = {
@@ -20,6 +21,9 @@ PASSING: Mapping[str, frozenset[str]] = {
     "node": frozenset({"cpu_load", "memory_free", "last_busy", "cpus_given", "memory_given"}),
     "partition": frozenset(),
 }
+
+
+Also = Callable[[Writer, Sequence[pl.DataFrame]], None]
 
 
 @dataclass(slots=True)
@@ -38,12 +42,16 @@ def keep(
     *,
     timezone: str | None = None,
     cursors: Mapping[str, str] | None = None,
+    also: Also | None = None,
 ) -> Kept:
-    """Write records, and with them how far their reader has come: all in one write, or nothing."""
+    """Write records, and with them how far their reader has come: all in one write, or nothing.
+
+    `also` writes more, by what is new of jobs.
+    """
     kept, before = Kept(), store.count()
     frames = [(batch.kind, _new_to(store, batch)) for batch in batches]
     frames = [(kind, frame) for kind, frame in frames if frame.height]
-    if not frames and not cursors:
+    if not frames and not cursors and also is None:
         return kept
     known = store.clusters()
     observed = 0
@@ -66,6 +74,8 @@ def keep(
                 kept.others += new
         for name, value in (cursors or {}).items():
             writer.set_cursor(name, value)
+        if also is not None:
+            also(writer, [frame for kind, frame in frames if kind == "job"])
     kept.new_jobs = store.count() - before
     kept.changed_jobs = observed - kept.new_jobs
     return kept
@@ -78,6 +88,49 @@ def _new_to(store: Store, batch: Batch) -> pl.DataFrame:
     frame = split_arrays(batch.frame)
     final = pl.col("reconstructed") & pl.col("outcome").is_not_null()
     return pl.concat([frame.filter(final), news(store, "job", frame.filter(~final))])
+
+
+def without_known_ends(store: Store, live: Batch) -> Batch:
+    """Sightings of live jobs; of those whose outcome the store has, the outcome is left out.
+
+    The controller shows a job for minutes after its end. Who sees that first then, and knew of the end from
+    accounting, does not learn of it now.
+    """
+    ended = live.frame.filter(pl.col("outcome").is_not_null())
+    if ended.is_empty():
+        return live
+    key = list(KEYS["job"])
+    found = store.scan(
+        since=ended["submit"].to_numpy().min(),
+        job_ids=ended["job_id"].to_list(),
+        columns=key,
+        where=pl.col("outcome").is_not_null(),
+    )
+    known = pl.concat([ended.select(key).clear(), *found]).with_columns(_known=pl.lit(True))
+    outcome = pl.when(pl.col("_known").is_null()).then("outcome")
+    frame = live.frame.join(known, on=key, how="left", maintain_order="left").with_columns(outcome=outcome)
+    return dataclasses.replace(live, frame=frame.select(live.frame.columns))
+
+
+def unknown_ends(store: Store, cluster: str, keys: Sequence[tuple[str, int]], at: int) -> Batch:
+    """Observations that some jobs have ended, and nobody can tell how; not of those that somebody could."""
+    wanted = pl.DataFrame(keys, schema={"job_id": pl.String, "submit": pl.Int64}, orient="row")
+    frames = store.scan(
+        cluster=cluster,
+        since=min((submit for _, submit in keys), default=at),
+        job_ids=wanted["job_id"].to_list(),
+        columns=list(KEYS["job"]),
+        where=pl.col("outcome").is_null(),
+    )
+    found = pl.concat([pl.DataFrame(schema={n: record_schema("job")[n] for n in KEYS["job"]}), *frames])
+    marks = found.join(wanted, on=["job_id", "submit"], how="semi").with_columns(
+        state=pl.lit("UNKNOWN"),
+        outcome=pl.lit(str(Outcome.UNKNOWN)),
+        seen_at=pl.lit(at, pl.Int64),
+        source=pl.lit("collector"),
+        reconstructed=pl.lit(False),
+    )
+    return Batch("job", complete(marks, "job"))
 
 
 def news(store: Store, kind: str, frame: pl.DataFrame) -> pl.DataFrame:
@@ -108,7 +161,14 @@ def news(store: Store, kind: str, frame: pl.DataFrame) -> pl.DataFrame:
         suffix="_before",
         maintain_order="left",
     )
-    differs = pl.any_horizontal(
-        pl.col(name).is_not_null() & pl.col(name).ne_missing(pl.col(f"{name}_before")) for name in told
-    )
+    differs = pl.any_horizontal(_says_more(name) for name in told)
     return both.filter(pl.col("_known").is_null() | differs).select(frame.columns)
+
+
+def _says_more(name: str) -> pl.Expr:
+    """Whether a field says something that was not known before."""
+    here, before = pl.col(name), pl.col(f"{name}_before")
+    more = here.is_not_null() & here.ne_missing(before)
+    if name == "outcome":  # the controller knows only that a job failed whose steps have told of what
+        more &= (here != "failed") | before.is_null()
+    return more

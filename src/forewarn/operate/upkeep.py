@@ -17,6 +17,7 @@ import polars as pl
 from forewarn.errors import StoreError
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.online import OnlineFeatures
+from forewarn.features.programs import EarlierPrograms
 from forewarn.features.saved import Mark, fitting_mark, job_key
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import Policy
@@ -55,6 +56,11 @@ class Upkeep:
         self._held: dict[Key, int] = {}  # outcomes that count as known only later
 
     @property
+    def programs(self) -> EarlierPrograms | None:
+        """What earlier jobs ran, as the state knows it."""
+        return None if self._state is None else self._state.programs
+
+    @property
     def waiting(self) -> list[Key]:
         """The jobs that wait."""
         return [self._live[number] for some in self._waiting.values() for number in some]
@@ -77,7 +83,9 @@ class Upkeep:
         if changed.height > max(MANY, self._store.count(cluster=self._cluster) // 20):
             return self._anew(at)
         jobs = list(self._current(changed, at))
-        if any(self._is_old(job, known_at) for job, known_at in jobs):
+        if any(self._is_old(job, known_at) or not self._correct(job) for job, known_at in jobs):
+            return self._anew(at)
+        if any(self._state.programs.awaits(job) for job, _ in jobs):
             return self._anew(at)
         happened = self._walk_all(jobs, at)
         self._save(revision, at)
@@ -161,13 +169,23 @@ class Upkeep:
         unseen = number not in self._state.places and number not in self._state.landed
         return known_at is not None and unseen and known_at < self._state.at - LATE
 
+    def _correct(self, job: Job) -> bool:
+        """Take in what became known after a job's outcome; False where that itself changed.
+
+        Slurm's controller tells an end first, accounting what the job used some seconds later.
+        """
+        assert self._state is not None
+        number = job_key(job.job_id, job.submit)
+        landed = number in self._state.landed and number not in self._state.places
+        return not landed or job.outcome is None or self._state.correct(job)
+
     def _events(self, job: Job, known_at: int | None, at: int) -> Iterable[tuple[int, int, Job]]:
         """Moment, kind (0 submit, 1 start, 2 known) and job of what the state does not know yet."""
         assert self._state is not None
         number = job_key(job.job_id, job.submit)
         place = self._state.places.get(number)
         if place is None and number in self._state.landed:
-            return  # told again, in more detail
+            return  # `_correct` has taken in what is new of it
         if place is None:
             yield job.submit, 0, job
         begun = place is not None and not np.isnan(self._state.state.flight[place, L.FL_START])

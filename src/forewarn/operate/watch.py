@@ -47,7 +47,8 @@ class Watch:
         due = self._due(happened, self._upkeep.waiting, at)
         if not due:
             return Said()
-        assessor = Assessor(self._store, Present(self._store, self._cluster, at, policy), self._champions)
+        present = Present(self._store, self._cluster, at, policy, programs=self._upkeep.programs)
+        assessor = Assessor(self._store, present, self._champions)
         said = _each(assessor, [job for job in self._jobs(due) if job.outcome is None])
         keep_predictions(self._store, said.assessments)
         return said

@@ -220,8 +220,12 @@ SOURCES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "scontrol": ("forewarn.sources.scontrol", "ScontrolSource"),
         "nrel": ("forewarn.sources.nrel", "NrelSource"),
         "parquet": ("forewarn.sources.parquet", "ParquetSource"),
+        "xalt": ("forewarn.sources.xalt", "XaltSource"),
     }
 )
+
+# Those whose records are as Slurm itself keeps them: see `features/told.py`.
+OF_SLURM = frozenset({"sacct", "slurmrestd", "scontrol"})
 
 
 def open_source(spec: str, options: Options | None = None) -> Source:

@@ -40,13 +40,16 @@ def connect(
     """A scheduler that can be asked; nothing is asked yet. With `user`, commands tell that user's only."""
     clock = clock or Clock()
     patience = patience or Patience(clock=clock)
+    scripts = config.scripts == "auto"
     if how(config, environ) == "commands":
         from forewarn.sources.commands import CommandScheduler
         from forewarn.sources.commands.runner import Runner
 
         runner = Runner(environ=environ, patience=patience)
         zone = config.of_cluster(config.cluster).timezone
-        return CommandScheduler(runner, cluster=config.cluster, timezone=zone, clock=clock, user=user)
+        return CommandScheduler(
+            runner, cluster=config.cluster, timezone=zone, clock=clock, user=user, scripts=scripts
+        )
     from forewarn.sources.slurmrestd.address import Address
     from forewarn.sources.slurmrestd.asking import Asker
     from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
@@ -71,4 +74,4 @@ def connect(
         patience=patience,
         first_without=by_socket,
     )
-    return SlurmrestdScheduler(asker, cluster=config.cluster)
+    return SlurmrestdScheduler(asker, cluster=config.cluster, scripts=scripts)

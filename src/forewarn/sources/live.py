@@ -12,7 +12,7 @@ Both give the same records as files do, by the same readers. What both keep:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -107,13 +107,17 @@ class Scheduler(Protocol):
         """What we have asked of it so far."""
 
     def history(self, since: int, until: int | None = None, *, steps: bool = True) -> Iterator[Piece]:
-        """Jobs that accounting knows of, from `since` until `until` (else now), in windows of time.
+        """Jobs that ended from `since` until `until` (else now), as accounting has them, in windows of time.
 
-        Each job that ended is given once, with the window in which it ended; those that have not ended
-        come with the last one. Without `steps` what a job used is missing, at half the cost. Accounting
-        hears of a job some seconds after its end, or hours after if slurmdbd was away: whoever goes on
-        from where a history ended begins a little earlier.
+        Each is given once, with the window in which it ended. Versions that cannot be asked for ended jobs
+        alone give those that have not ended with the last window. Without `steps` what a job used is
+        missing, at half the cost. Accounting hears of a job some seconds after its end, or hours after if
+        slurmdbd was away: whoever goes on from where a history ended begins a little earlier, and asks
+        about those that it misses (`accounted`). `NoAccountingError` where this Slurm keeps none.
         """
+
+    def accounted(self, job_ids: Sequence[str]) -> Iterator[Batch]:
+        """What accounting knows of some jobs (``7``, ``7_3``), each of their runs; perhaps of more."""
 
     def live_jobs(self) -> Iterator[Batch]:
         """The jobs that the controller has in memory: waiting, running, and ended some minutes ago."""

@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 import polars as pl
 
-from forewarn.job.outcomes import outcome_of_state
+from forewarn.job.outcomes import Outcome, outcome_of_state
+from forewarn.job.step_outcomes import OUT_OF_MEMORY_SIGNAL
 from forewarn.job.units import (
     ABSENT,
     MOST_BYTES,
@@ -278,6 +279,21 @@ def outcome(state: pl.Expr) -> pl.Expr:
         return None if found is None else str(found)
 
     return once_each(state, read, pl.String)
+
+
+def exact_outcome(outcome: pl.Expr, of_steps: pl.Expr, *signals: pl.Expr) -> pl.Expr:
+    """The outcome of jobs, those that failed by what their steps tell, or Slurm's mark in place of a signal.
+
+    `signals` are those of the job's own exit code and of the highest of its steps.
+
+    >>> frame = pl.DataFrame({"o": ["failed", "failed", "completed"], "s": ["timeout", None, None]})
+    >>> frame.select(exact_outcome(pl.col("o"), pl.col("s"), pl.lit(125))).to_series().to_list()
+    ['timeout', 'out_of_memory', 'completed']
+    """
+    killed = pl.any_horizontal(signal == OUT_OF_MEMORY_SIGNAL for signal in signals).fill_null(False)
+    by_mark = pl.when(killed).then(pl.lit(str(Outcome.OUT_OF_MEMORY)))
+    failed = outcome == str(Outcome.FAILED)
+    return pl.when(failed).then(pl.coalesce(of_steps, by_mark, outcome)).otherwise(outcome)
 
 
 # --- exit codes ----------------------------------------------------------------------------------

@@ -19,6 +19,11 @@ from forewarn.sources.live import Piece
 
 # What a smaller window may mend. A server that died of an answer must not be asked the same again.
 TOO_MUCH = (SlowAnswerError, LostAnswerError, LargeAnswerError)
+# Those that end a run: a job that was put back into the queue has one of its own for each.
+ENDED_STATES = (
+    *("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE"),
+    *("OUT_OF_MEMORY", "REQUEUED"),
+)
 _MOST_BAD = 10_000  # bad rows remembered, so that each is told once
 
 

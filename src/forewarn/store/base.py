@@ -86,6 +86,10 @@ class Writer(ABC):
         One whose key is there already takes its place: of the same second, what was said last.
         """
 
+    @abstractmethod
+    def forget_predictions(self, cluster: str, before: int) -> int:
+        """Remove a cluster's predictions that were made before a moment; how many."""
+
 
 class Store(ABC):
     """The reading side, and the door to writing."""
@@ -116,7 +120,8 @@ class Store(ABC):
         more, `known_at`: when the outcome was first seen live, else end plus the configured delay; null
         while there is none. A scan sees one state of the store to its end. Through a view:
 
-        - ``now``: each field's latest value that was seen, by (seen_at, order of writing);
+        - ``now``: each field's latest value that was seen, by (seen_at, order of writing); of an outcome
+          `failed` what was told more exactly (`job/step_outcomes.py`), whenever that was;
         - ``submit``, ``start``: the same over observations with `seen_at` up to that moment of the job
           (start: submit for jobs that have not started); where there is none, its earliest observation.
           What a job was given is, at start, what was first seen of it, since whoever looks looks later.

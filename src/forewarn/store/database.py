@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
 from forewarn.errors import StoreBusyError, StoreError
+from forewarn.sharing import file_mode, is_shared, tighten
 
 # After a large write the log beside the file is cut back to this when it is next reset.
 _LOG_BYTES = 64 << 20
@@ -33,6 +35,40 @@ def connect(path: Path, *, read_only: bool, busy_seconds: float) -> sqlite3.Conn
         connection.close()
         raise
     return connection
+
+
+def make_private(path: Path) -> None:
+    """Create the file, for its owner's eyes and those of a group that the home is shared with.
+
+    SQLite gives the files that it makes beside it the same mode. Those of an older version are made private.
+    """
+    mode = file_mode(path.parent)
+    with suppress(FileExistsError):
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        os.close(os.open(path, flags, mode))
+    for file in (path, *_beside(path)):
+        tighten(file, mode)
+    for folder in ("models", "rejects", "simulated"):
+        tighten(path.parent / folder, 0o750 if mode & 0o040 else 0o700)
+
+
+def leave_readable(path: Path) -> None:
+    """Leave what a reader without permission to write needs, in a home that is shared.
+
+    Whoever opens a file with a write-ahead log must find the log and its index, or make them. SQLite removes
+    both with the last connection; empty ones let others read, with locks that a later writer respects.
+    """
+    if not is_shared(path.parent):
+        return
+    for file in _beside(path):
+        with suppress(OSError):
+            handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC)
+            os.fchmod(handle, 0o640)
+            os.close(handle)
+
+
+def _beside(path: Path) -> tuple[Path, Path]:
+    return path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
 
 
 def use_log(connection: sqlite3.Connection) -> None:
@@ -70,8 +106,8 @@ def _in_words(error: sqlite3.Error, path: Path, busy_seconds: float) -> StoreErr
         )
     if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_AUTH):
         return StoreError(
-            f"{path}: no permission ({error}). The folder and its files must be writable for who writes; who "
-            "only reads needs that too unless a writer (the collector) is running"
+            f"{path}: no permission ({error}). Only the owner of the home writes to it; it lets a group read "
+            "by `forewarn config share GROUP`"
         )
     if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
         return StoreError(

@@ -17,7 +17,7 @@ import polars as pl
 from forewarn.errors import StoreError
 from forewarn.job.columns import KEYS
 from forewarn.store.base import PREDICTION_KEY, PREDICTION_SCHEMA, ClusterFacts, Store, View
-from forewarn.store.database import connect, told, use_log
+from forewarn.store.database import connect, leave_readable, make_private, told, use_log
 from forewarn.store.filesystem import MOUNTS, refuse_network
 from forewarn.store.scanning import Scan, changes, observations
 from forewarn.store.schema import migrate
@@ -50,7 +50,8 @@ def open_store(
             if not path.exists():
                 raise StoreError(f"{home}: no store there; forewarn ingest makes one")
         else:
-            home.mkdir(parents=True, exist_ok=True)
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(path)
     except PermissionError:
         raise StoreError(
             f"{home}: no permission to use this folder; set FOREWARN_HOME to one of yours"
@@ -227,6 +228,8 @@ class EmbeddedStore(Store):
         self._closed = True
         while self._idle:
             self._idle.pop().close()
+        if not self._read_only:
+            leave_readable(self.path)
 
 
 _STATE = "SELECT key, value FROM state WHERE space = (SELECT id FROM space WHERE cluster = ? AND name = ?)"

@@ -22,7 +22,7 @@ from forewarn.job.columns import KEYS, SCHEMAS
 
 WRITTEN = "written"
 TIME: Mapping[str, str] = MappingProxyType(
-    {"job": "submit", "usage": "submit", "node": "seen_at", "partition": "seen_at"}
+    {"job": "submit", "usage": "submit", "node": "seen_at", "partition": "seen_at", "program": "seen_at"}
 )
 SEGMENT_ROWS = 250_000
 # Small enough that one job is found without unpacking a whole segment.

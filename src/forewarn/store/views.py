@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from forewarn.job.columns import JOB_SCHEMA, KEYS
+from forewarn.job.step_outcomes import EXACT_STATES
 from forewarn.store.base import KNOWN_AT, View
 
 _JOB_FIELDS = list(JOB_SCHEMA)
@@ -25,6 +26,9 @@ AS_OF_MOMENT = frozenset(_JOB_FIELDS[: _JOB_FIELDS.index("eligible")]) - set(KEY
 GIVEN = frozenset({"nodes", "nodes_given", "cpus_given", "memory_given", "gpus_given", "tres_given"})
 # What `known_at` is made of.
 KNOWN_FROM = ("seen_at", "reconstructed", "outcome", "end")
+# Outcomes that steps tell of a job which Slurm calls failed. Only accounting has steps, and who saw the job
+# end live looked later: what was told more exactly stands.
+_EXACT = [str(outcome) for outcome in EXACT_STATES.values()]
 Rows = NDArray[np.int64]
 
 
@@ -96,18 +100,25 @@ def _in_order(frame: pl.DataFrame, order: Sequence[str]) -> bool:
 
 def _values(frame: pl.DataFrame, names: Sequence[str], runs: Runs) -> pl.DataFrame:
     """For each run the latest value of these fields that is not null."""
-    rows = np.arange(frame.height)
     columns = []
     for name in names:
         column = frame[name]
         at = runs.last
         if 0 < column.null_count() < frame.height:
-            filled = column.is_not_null().to_numpy()[runs.place]
-            at = np.maximum.accumulate(np.where(filled, rows, -1))[runs.last]
-            # Before the run's first row lies another record; its last row is null where all are.
-            at = np.where(at < runs.first, runs.last, at)
+            at = _latest_of(column.is_not_null(), runs, otherwise=at)
+        if name == "outcome":
+            exact = _latest_of(column.is_in(_EXACT).fill_null(False), runs, otherwise=at)
+            failed = (column.gather(runs.place[at]) == "failed").fill_null(False).to_numpy()
+            at = np.where(failed, exact, at)
         columns.append(column.gather(runs.place[at]))
     return pl.DataFrame(columns)
+
+
+def _latest_of(chosen: pl.Series, runs: Runs, *, otherwise: Rows) -> Rows:
+    """For each run its last row that is chosen, where there is one."""
+    rows = np.arange(chosen.len())
+    at = np.maximum.accumulate(np.where(chosen.to_numpy()[runs.place], rows, -1))[runs.last]
+    return np.where(at < runs.first, otherwise, at)  # before the run's first row lies another record
 
 
 def _first_values(frame: pl.DataFrame, names: Sequence[str], runs: Runs) -> list[tuple[str, pl.Series]]:

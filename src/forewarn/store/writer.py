@@ -170,6 +170,12 @@ class EmbeddedWriter(Writer):
             )
         return new
 
+    def forget_predictions(self, cluster: str, before: int) -> int:
+        """Remove old predictions; how many."""
+        return self._connection.execute(
+            "DELETE FROM prediction WHERE made_at < ? AND cluster = ?", (before, cluster)
+        ).rowcount
+
 
 def _overlapping(found: list[Segment], kind: str, batch: pl.DataFrame) -> Iterator[Segment]:
     """Segments that may hold rows of the batch."""

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.assess.script import findings
 from forewarn.assess.script.elf import loader_cache, read_program
 from forewarn.assess.script.here import Here
-from tests.assess.script.places import check, told
+from forewarn.job.sbatch.script import read_script
+from tests.assess.script.places import ENVIRONMENT, check, told
 
 HEAD = "#!/bin/sh\n"
 
@@ -32,6 +34,9 @@ def binary() -> bytes:
     """A real program, linked dynamically."""
     return Path(os.path.realpath("/bin/ls")).read_bytes()
 
+
+# A module system whose modules cannot be looked at.
+HAS_MODULES = {"MODULESHOME": "/usr/share/modules", "PATH": os.environ["PATH"]}
 
 # --- files ----------------------------------------------------------------------------------------
 
@@ -94,14 +99,11 @@ def test_no_permission_to_read_or_write(tmp_path: Path) -> None:
         def may(self, path: str, how: str) -> bool | None:
             return False
 
-    from forewarn.assess.script import findings
-    from forewarn.job.sbatch.script import read_script
-
     (tmp_path / "in.csv").touch()
     text = HEAD + "#SBATCH -o x.out\ncat in.csv\necho a > out.txt\n"
     found = findings(read_script(text), tmp_path / "job", Forbidden({"PATH": "/bin:/usr/bin"}))
     assert [(f.rule, f.line) for f in found] == [
-        ("unwritable-output", 2), ("no-permission", 3), ("unwritable-output", 4),
+        ("unwritable-output", 2), ("unwritable-output", 4), ("no-permission", 3),
     ]  # fmt: skip
 
 
@@ -109,13 +111,106 @@ def test_the_folder_of_the_output(tmp_path: Path) -> None:
     text = HEAD + "#SBATCH -o logs/%x.out\n#SBATCH -e logs/%j.err\ntrue\n"
     found = check(tmp_path, text)
     assert [(f.rule, f.line, f.severity) for f in found] == [
-        ("missing-output-folder", 2, "error"), ("missing-output-folder", 3, "error"),
-    ]  # fmt: skip
+        ("missing-output-folder", 2, "warning"), ("missing-output-folder", 3, "warning"),
+    ], "no sbatch here: nobody knows whether Slurm makes it"  # fmt: skip
     assert found[0].fix == f"mkdir -p {tmp_path}/logs"
     (tmp_path / "logs").mkdir()
     assert told(tmp_path, text) == []
     assert rules(tmp_path, HEAD + "#SBATCH -o $HOME/x.out\ntrue\n") == ["variable-in-option"]
     assert rules(tmp_path, HEAD + "#SBATCH -o logs/%j/x.out\ntrue\n") == []
+
+
+class Version(Here):
+    """A machine with this Slurm."""
+
+    def __init__(self, version: tuple[int, int]) -> None:
+        super().__init__(ENVIRONMENT)
+        self._version = version
+
+    @property
+    def slurm(self) -> tuple[int, int] | None:  # type: ignore[override]
+        return self._version
+
+
+@pytest.mark.parametrize(
+    ("version", "severity"), [((22, 5), "error"), ((23, 2), "warning"), ((24, 11), None), ((26, 5), None)]
+)
+def test_newer_slurms_make_the_folder_of_the_output(
+    tmp_path: Path, version: tuple[int, int], severity: str | None
+) -> None:
+    """As `tests/lab/test_scripts.py` shows of real ones."""
+    script = read_script(HEAD + "#SBATCH -o logs/deep/%x.out\ntrue\n")
+    found = findings(script, tmp_path / "job", Version(version))
+    assert [f.severity for f in found] == ([severity] if severity else [])
+    read = read_script(HEAD + "#SBATCH -i logs/in.txt\ntrue\n")
+    (missing,) = findings(read, tmp_path / "job", Version(version))
+    assert missing.severity == "error", "an input is made by no version"
+
+
+def test_what_another_job_or_an_earlier_program_may_make_is_not_certain(tmp_path: Path) -> None:
+    text = HEAD + "cat data.csv\n"
+    assert told(tmp_path, text) == [("missing-input", 2, "error")]
+    (waits,) = check(tmp_path, text, command_line=["--dependency=afterok:7"])
+    assert waits.severity == "note"
+    assert told(tmp_path, HEAD + "cat data.csv || echo none\n") == [("missing-input", 2, "note")]
+    assert told(tmp_path, HEAD + "cat data.csv || exit 1\n") == [("missing-input", 2, "warning")]
+    assert "unless a job that this one waits for makes it" in waits.what
+    (made,) = check(tmp_path, HEAD + "sort -o x y\ncat data.csv\n")
+    assert (made.severity, "unless sort makes it" in made.what) == ("warning", True)
+    assert told(tmp_path, HEAD + "cat /opt/site/data.csv\n") == [("missing-input", 2, "warning")], (
+        "a node may"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "severity"),
+    [
+        ("./gone\n", "error"),
+        ("echo a\n./gone\n", "error"),
+        ("./gone\necho done\n", "warning"),
+        ("set -e\n./gone\necho done\n", "error"),
+        ("set -euo pipefail\n./gone | tee log\n", "error"),
+        ("set -e\n./gone | tee log\n", "warning"),
+        ("set -e\nset +e\n./gone\necho done\n", "warning"),
+        ("./gone | tee log\n", "warning"),
+        ("./gone || exit 1\n", "warning"),
+        ("./gone &\n", "warning"),
+        ("set -e\n./gone > log 2>&1 &\n", "warning"),
+        ("set -euo pipefail\n./gone | tee log &\n", "warning"),
+        ("set -e\n! ./gone\necho done\n", "warning"),
+        ("! ./gone\n", "warning"),
+        ("./gone\nRC=$?\n", "warning"),
+        ("./gone; RC=$?\n", "warning"),
+        ("set -e\n./gone\nRC=$?\n", "error"),
+        ("A=1; ./gone\n", "error"),
+    ],
+)
+def test_only_what_ends_the_script_ends_the_job(tmp_path: Path, body: str, severity: str) -> None:
+    """`./gone; echo done` ends as COMPLETED."""
+    (found,) = (f for f in check(tmp_path, HEAD + body) if f.rule == "missing-program")
+    assert found.severity == severity
+
+
+@pytest.mark.parametrize(
+    ("begin", "severity"), [("now+2hours", "warning"), ("tomorrow", "warning"), ("now", "error")]
+)
+def test_an_input_may_be_there_when_a_job_of_later_begins(tmp_path: Path, begin: str, severity: str) -> None:
+    (found,) = check(tmp_path, HEAD + f"#SBATCH --begin={begin}\ncat data.csv\n")
+    assert (found.rule, found.severity) == ("missing-input", severity)
+    assert found.what.endswith("unless it is there when the job begins") == (severity == "warning")
+    (of_slurm,) = check(tmp_path, HEAD + f"#SBATCH --begin={begin}\n#SBATCH -i logs/in.txt\ntrue\n")
+    assert of_slurm.severity == severity
+
+
+def test_what_the_tasks_of_an_array_read(tmp_path: Path) -> None:
+    text = HEAD + "#SBATCH --array=1-3\nset -e\ncat part_${SLURM_ARRAY_TASK_ID}.txt\n"
+    for task in (1, 2):
+        (tmp_path / f"part_{task}.txt").touch()
+    (lacks,) = check(tmp_path, text)
+    assert (lacks.rule, lacks.line, lacks.severity) == ("missing-input", 4, "warning")
+    assert "part_3.txt does not exist: 1 of 3 tasks" in lacks.what
+    (tmp_path / "part_3.txt").touch()
+    assert rules(tmp_path, text) == []
 
 
 def test_where_the_job_begins(tmp_path: Path) -> None:
@@ -129,15 +224,17 @@ def test_where_the_job_begins(tmp_path: Path) -> None:
 
 
 def test_programs_by_name(tmp_path: Path) -> None:
-    assert ("missing-program", 2, "error") in told(tmp_path, HEAD + "samtoolz sort x\n")
-    assert rules(tmp_path, HEAD + "module load bio\nsamtoolz sort x\n") == []
+    assert ("missing-program", 2, "warning") in told(tmp_path, HEAD + "samtoolz sort x\n")
+    assert rules(tmp_path, HEAD + "module load bio\nsamtoolz sort x\n", environment=HAS_MODULES) == []
+    assert told(tmp_path, HEAD + "mpirun_rsh -np 2 hostname\n") == [("missing-program", 2, "warning")]
+    assert rules(tmp_path, HEAD + "srun -n 2 hostname\n") == [], "Slurm brings it"
     assert rules(tmp_path, HEAD + "run_all() { echo a; }\nrun_all\n") == []
     assert rules(tmp_path, "#!/bin/bash -l\nsamtoolz sort x\n") == []
 
 
 @pytest.mark.parametrize("first", ["#!/usr/bin/zshell\n", "#!/usr/bin/env pythonn\n"])
 def test_the_interpreter(tmp_path: Path, first: str) -> None:
-    assert ("missing-interpreter", 1, "error") in told(tmp_path, first + "true\n")
+    assert ("missing-interpreter", 1, "warning") in told(tmp_path, first + "true\n")
 
 
 def test_modules(tmp_path: Path) -> None:
@@ -149,12 +246,16 @@ def test_modules(tmp_path: Path) -> None:
     text = HEAD + "module load gcc/12.2\nmodule load gcc openmpi/4.1.5\nml openmpi\n"
     assert rules(tmp_path, text, environment=around) == []
     (finding,) = check(tmp_path, HEAD + "module load gcc/12.3\n", environment=around)
-    assert (finding.rule, finding.line, finding.severity) == ("missing-module", 2, "error")
+    assert (finding.rule, finding.line, finding.severity) == ("missing-module", 2, "warning")
     assert finding.fix == "did you mean gcc/12.2?"
     # Behind another module it may be in a hierarchy: not sure.
     later = told(tmp_path, HEAD + "module load gcc/12.2\nmodule load petsc\n", environment=around)
     assert later == [("missing-module", 3, "warning")]
-    assert rules(tmp_path, HEAD + "module load petsc\n") == [], "no modules here at all: nothing can be said"
+    assert rules(tmp_path, HEAD + "module load petsc\n", environment=HAS_MODULES) == []
+    (none,) = check(tmp_path, HEAD + "module load petsc\nmodule load gcc\n", environment={})
+    assert (none.line, none.severity, "no module system" in none.what) == (2, "warning", True)
+    brought = HEAD + "source /etc/profile\nmodule load petsc\n"
+    assert rules(tmp_path, brought, environment={}) == [], "it may set one up"
     (misspelt,) = check(tmp_path, HEAD + "module load opnmpi\n", environment=around)
     assert misspelt.fix == "did you mean openmpi?"
     (tmp_path / "modules/gcc/.modulerc").touch()  # it may call a version otherwise
@@ -186,6 +287,15 @@ def test_imports_that_an_environment_lacks(tmp_path: Path, environment_folder: P
     assert not (tmp_path / "ran").exists(), "nothing of the user's is run"
 
 
+def test_a_package_that_is_run(tmp_path: Path) -> None:
+    python = HEAD + f"{sys.executable} -m "
+    assert told(tmp_path, python + "no_such_tool.main run\n") == [("missing-import", 2, "error")]
+    assert rules(tmp_path, python + "json.tool x\n") == []
+    (tmp_path / "mine.py").touch()
+    assert rules(tmp_path, python + "mine\n") == []
+    assert rules(tmp_path, HEAD + f"pip install tool\n{sys.executable} -m tool\n") == []
+
+
 def test_the_interpreter_by_its_path(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("import polars\nimport not_there_at_all\n")
     found = check(tmp_path, HEAD + f"{sys.executable} a.py\n")
@@ -207,13 +317,17 @@ def test_an_environment_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "miniconda3/envs/torch/bin").mkdir(parents=True)
     around = {"HOME": str(tmp_path)}
     assert rules(tmp_path, HEAD + "conda activate torch\n", environment=around) == []
+    (none,) = check(tmp_path, HEAD + "conda activate torch\n", environment={"HOME": "/nowhere", "PATH": ""})
+    assert (none.rule, none.severity) == ("missing-environment", "warning")
+    assert "there is no conda here" in none.what
     assert rules(tmp_path, HEAD + "conda activate other\n", environment=around) == [], (
         "no conda to be sure of"
     )
     (tmp_path / "miniconda3/conda-meta").mkdir()
     other = told(tmp_path, HEAD + "conda activate other\n", environment=around)
     assert other == [("missing-environment", 2, "error")]
-    assert rules(tmp_path, HEAD + "module load conda\nconda activate other\n", environment=around) == []
+    by_module = HEAD + "module load conda\nconda activate other\n"
+    assert rules(tmp_path, by_module, environment=around | HAS_MODULES) == []
     assert Here({"HOME": str(tmp_path)}).environments("torch") == f"{tmp_path}/miniconda3/envs/torch"
 
 
@@ -260,15 +374,16 @@ def test_a_library_that_nobody_has(tmp_path: Path) -> None:
     assert "libq.so.6" in finding.what
     (tmp_path / "libq.so.6").touch()
     assert rules(tmp_path, HEAD + "./bad\n", environment={"LD_LIBRARY_PATH": str(tmp_path)}) == []
-    assert rules(tmp_path, HEAD + "module load q\n./bad\n") == [], "the module may bring it"
+    by_module = rules(tmp_path, HEAD + "module load q\n./bad\n", environment=HAS_MODULES)
+    assert by_module == [], "the module may bring it"
 
 
 def test_a_script_with_an_interpreter_of_its_own(tmp_path: Path) -> None:
     program(tmp_path, "a.sh", b"#!/bin/sh\r\necho\r\n")
     program(tmp_path, "b.sh", b"#!/opt/nowhere/tool\n")
-    found = told(tmp_path, HEAD + "./a.sh\n./b.sh\n")
-    assert ("windows-line-ends", 2, "error") in found
-    assert ("missing-interpreter", 3, "error") in found
+    found = told(tmp_path, HEAD + "set -e\n./a.sh\n./b.sh\n")
+    assert ("windows-line-ends", 3, "error") in found
+    assert ("missing-interpreter", 4, "error") in found
 
 
 @pytest.mark.parametrize("cut", [4, 20, 64, 200, 5000])

@@ -1,11 +1,14 @@
 """Advice: what the user can change, found by search over what the cluster really has.
 
-Only what there is evidence for: each change answers a way to fail that the job's own needs, as learnt from
-history, make likely, and says how likely it is afterwards. Memory and time are only ever raised.
+Only what there is evidence for: each change answers a way to fail that is likely for this job, and the risk
+before and after it are both stated by the path that states the risk of any job. Advice only ever raises
+memory and time; what could be asked for less is a saving, told apart from it.
 """
 
+from forewarn.assess.advice.changed import Changed, changed
 from forewarn.assess.advice.needs import Needs
+from forewarn.assess.advice.savings import savings
 from forewarn.assess.advice.search import advise
 from forewarn.assess.advice.situation import Situation
 
-__all__ = ["Needs", "Situation", "advise"]
+__all__ = ["Changed", "Needs", "Situation", "advise", "changed", "savings"]

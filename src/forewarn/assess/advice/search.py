@@ -5,32 +5,63 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from forewarn.assess.advice.moves import WORTH, Move, moves
-from forewarn.assess.advice.risk import Risk, risk_of
+from forewarn.assess.advice.moves import WORTH, Move, addressed, moves, targets
 from forewarn.assess.advice.situation import Situation, can_run_in
-from forewarn.assess.assessment import Advice, Change
+from forewarn.assess.assessment import Advice, Change, Failure
 from forewarn.assess.oddness.machine import places
+from forewarn.assess.stated import of_cause
+from forewarn.job.outcomes import Outcome
+
+MORE = 0.01  # of risk that another change must take away to stand beside those that do without it
+PART = 0.25  # of the risk that changes take away, what must be of the causes that they are meant for
 
 
 def advise(situation: Situation) -> tuple[Advice, ...]:
-    """What to change, the best first: all that makes a difference together, then each alone.
+    """What to change, the best first.
 
-    Another partition is advised only where the job's own cannot even halve the risk.
+    Each change alone, and all together; another partition only where the job's own cannot even halve the
+    risk. The risk afterwards is what is stated of the changed job, so a check of it states the same.
     """
-    s = situation
-    before = risk_of(s.failure, s.needs, s.memory, s.limit, node_risk=s.node_risk)
-    here = list(moves(s, before, s.place))
-    found = [_advice(s, before, [move]) for move in here]
-    if len(here) > 1:
-        found.append(_advice(s, before, here))
-    best = min((advice.risk_after for advice in found), default=_whole(before, s.node_risk))
-    if max(before.memory, before.time) >= WORTH and best > _whole(before, s.node_risk) / 2:
-        found += _elsewhere(s, before, best)
-    return tuple(sorted(found, key=lambda advice: (round(advice.risk_after, 3), len(advice.changes))))
+    s, before = situation, situation.failure.probability
+    here = list(moves(s, s.place))
+    plans = [[move] for move in here] + ([here] if len(here) > 1 else [])
+    found = list(_that_help(s, plans))
+    best = min((after for after, _ in found), default=before)
+    if addressed(s.failure) >= WORTH and best > before / 2:
+        found += [
+            (after, plan) for after, plan in _that_help(s, list(_elsewhere(s))) if after <= best - WORTH
+        ]
+    shown: list[tuple[float, list[Move]]] = []
+    for after, plan in sorted(found, key=lambda one: (len(one[1]), one[0])):
+        less = (other for other, fewer in shown if {m.change for m in fewer} < {m.change for m in plan})
+        if all(after <= other - MORE for other in less):
+            shown.append((after, plan))
+    return tuple(
+        _advice(s, plan, after)
+        for after, plan in sorted(shown, key=lambda one: (round(one[0], 3), len(one[1])))
+    )
 
 
-def _elsewhere(s: Situation, before: Risk, best: float) -> Iterator[Advice]:
-    """The same in each other partition that can take the job, where that leaves clearly less risk."""
+def _that_help(s: Situation, plans: Sequence[list[Move]]) -> Iterator[tuple[float, list[Move]]]:
+    """Those that clearly lower the risk, with what they lower it to."""
+    stated = s.after([[move.change for move in plan] for plan in plans]) if plans else ()
+    for plan, after in zip(plans, stated, strict=True):
+        if after is not None and _helps(s.failure, after, targets(plan)):
+            yield after.probability, plan
+
+
+def _helps(before: Failure, after: Failure, causes: Sequence[Outcome]) -> bool:
+    """Whether the risk falls clearly, and for the causes that the changes are meant for.
+
+    A job that asks otherwise is a new request, which leaves a bad history behind whatever it asks for: a
+    longer time limit would seem to cure a job that runs out of memory.
+    """
+    gain, meant = before.probability - after.probability, of_cause(before, *causes) - of_cause(after, *causes)
+    return gain >= WORTH and meant >= WORTH and meant >= PART * gain
+
+
+def _elsewhere(s: Situation) -> Iterator[list[Move]]:
+    """The same in each other partition that can take the job."""
     allowed = s.may_use()
     for partition in s.partitions:
         job = replace(s.job, partition=partition.name)
@@ -40,37 +71,26 @@ def _elsewhere(s: Situation, before: Risk, best: float) -> Iterator[Advice]:
         if not can_run_in(job, place):
             continue
         change = Change(option="partition", before=s.job.partition, after=partition.name)
-        there = Move(change, before, f"use partition {partition.name}", "it has what this job needs")
-        made = _advice(s, before, [there, *moves(s, before, place)])
-        if made.risk_after <= best - WORTH and len(made.changes) > 1:
-            yield replace(made, wait_after=(s.waits or {}).get(partition.name))
+        there = Move(change, f"use partition {partition.name}", "it has what this job needs")
+        if more := list(moves(s, place)):
+            yield [there, *more]
 
 
-def _advice(s: Situation, before: Risk, some: Sequence[Move]) -> Advice:
-    after = Risk(
-        memory=min(move.risk.memory for move in some),
-        time=min(move.risk.time for move in some),
-        other=before.other,
-    )
-    left = s.node_risk - max(move.spared for move in some)
+def _advice(s: Situation, some: Sequence[Move], after: float) -> Advice:
     new_limit = max((move.limit or 0 for move in some), default=0)
     nodes = max((move.nodes or 0 for move in some), default=0) or s.job.nodes_asked or 1
-    wait = (s.waits or {}).get(s.place.name)
+    where = next((move.change.after for move in some if move.change.option == "partition"), s.place.name)
     return Advice(
         what=" and ".join(move.what for move in some),
-        why="; ".join(move.why for move in some),
+        why="; ".join(dict.fromkeys(move.why for move in some)),
         changes=tuple(move.change for move in some),
-        risk_before=_whole(before, s.node_risk),
-        risk_after=_whole(after, left),
+        risk_before=s.failure.probability,
+        risk_after=after,
         node_hours_before=_node_hours(s, s.job.nodes_asked or 1, s.limit),
         node_hours_after=_node_hours(s, nodes, new_limit or s.limit),
-        wait_before=wait,
-        wait_after=wait,
+        wait_before=(s.waits or {}).get(s.place.name),
+        wait_after=(s.waits or {}).get(where),
     )
-
-
-def _whole(risk: Risk, node_risk: float) -> float:
-    return 1 - (1 - risk.whole) * (1 - node_risk)
 
 
 def _node_hours(s: Situation, nodes: int, most: int | None) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from forewarn.assess.advice.needs import Needs
-from forewarn.assess.assessment import Failure, NodeFitness
+from forewarn.assess.assessment import Change, Failure, NodeFitness
 from forewarn.assess.node_health import in_service
 from forewarn.assess.oddness.machine import Place, limit, places
 from forewarn.assess.oddness.request import Request
@@ -20,7 +20,9 @@ class Situation:
 
     job: Job  # with its defaults filled in
     needs: Needs
-    failure: Failure | None
+    failure: Failure  # as it is stated
+    # What is stated of the job with each of some lists of changes; None where nobody can say.
+    after: Callable[[Sequence[Sequence[Change]]], Sequence[Failure | None]]
     nodes: Sequence[Node]
     partitions: Sequence[Partition]
     fitness: NodeFitness | None = None

@@ -5,13 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from forewarn.assess.assessment import Advice, Change
+from forewarn.assess.assessment import Advice, Change, Saving
 from forewarn.assess.script.diff import script_diff
 from forewarn.job.sbatch.script import Script
 from forewarn.job.units import compress_nodes, expand_nodes, parse_memory
 
+Kind = TypeVar("Kind", Advice, Saving)
 _MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 # How `scontrol update` names what sbatch calls otherwise.
 _UPDATES = {
@@ -23,21 +25,41 @@ _UPDATES = {
 }
 
 
-def for_script(advice: Advice, script: Script, path: str, command_line: Sequence[str] = ()) -> Advice:
-    """Advice on a job that is not submitted yet: the script that follows it, and the command that does.
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A submission with changes made: in the script, or over it on the command line."""
 
-    What was set on the command line or by a variable goes over the script: then only the command helps.
+    text: str
+    command_line: tuple[str, ...]
+    changes: tuple[Change, ...]
+    diff: str | None
+
+
+def applied(
+    script: Script, changes: Sequence[Change], command_line: Sequence[str] = (), *, name: str = "job.sbatch"
+) -> Applied:
+    """Make the changes where they count.
+
+    What was set on the command line or by a variable goes over the script: the command line changes that.
     """
-    changes = [_merged(change, script) for change in advice.changes]
-    elsewhere = {c.option for c in changes if c.option in script.options and _origin(script, c) != "script"}
-    _, diff = script_diff(script.text, [c for c in changes if c.option not in elsewhere], name=path)
+    merged = tuple(_merged(change, script) for change in changes)
+    elsewhere = [c for c in merged if c.option in script.options and _origin(script, c) != "script"]
+    text, diff = script_diff(script.text, [c for c in merged if c not in elsewhere], name=name)
+    typed = (*command_line, *(f"--{change.option}={change.after}" for change in elsewhere))
+    return Applied(text, typed, merged, diff or None)
+
+
+def for_script(advice: Kind, script: Script, path: str, command_line: Sequence[str] = ()) -> Kind:
+    """Advice on a job that is not submitted yet: the script that follows it, and the command that does."""
+    made = applied(script, advice.changes, command_line, name=path)
     kinds = [option for option in _MEMORY if option in script.options]
-    sets = [change.option for change in changes if change.option in _MEMORY]
+    sets = [change.option for change in made.changes if change.option in _MEMORY]
     command = None
-    if not sets or kinds in ([], sets):  # sbatch takes no two kinds of memory
-        changed = [f"--{change.option}={change.after}" for change in changes]
-        command = shlex.join(["sbatch", *command_line, *changed, path if path[:1] != "-" else f"./{path}"])
-    return replace(advice, changes=tuple(changes), diff=diff or None, command=command)
+    # sbatch takes no two kinds of memory, and of several components the command line means the first alone.
+    if (not sets or kinds in ([], sets)) and len(script.components) == 1:
+        options: list[str] = [f"--{change.option}={change.after}" for change in made.changes]
+        command = shlex.join(["sbatch", *command_line, *options, path if path[:1] != "-" else f"./{path}"])
+    return replace(advice, changes=made.changes, diff=made.diff, command=command)
 
 
 def _origin(script: Script, change: Change) -> str:
@@ -55,7 +77,7 @@ def _merged(change: Change, script: Script) -> Change:
     return change
 
 
-def for_job(advice: Advice, job_id: str) -> Advice:
+def for_job(advice: Kind, job_id: str) -> Kind:
     """Advice on a job that waits: what changes it in its place.
 
     A list of nodes to keep off would replace the job's own, which no record tells: that is left to its user.

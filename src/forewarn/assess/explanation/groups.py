@@ -29,6 +29,7 @@ class Group(StrEnum):
     TIME_OF_DAY = "time of day"
     PROFILE = "kind of job"
     LEARNT = "online regression"  # rests on the user's histories: `resolved` says on which
+    NEEDS = "needs"  # run time and memory foreseen, against what is asked for: no column of the model's
     USE = "use"  # known only at the end: never served
 
 
@@ -61,7 +62,7 @@ _RULES: tuple[tuple[str, Group], ...] = (
     (r"context_(request_last|user_same_last)|same_request_as_last|similar_(rate|best|jobs)", Group.REQUEST),
     (r"user_(name|dir)_.+|backoff_name_\d+|context_name_last", Group.NAME),
     (r"user_.+|context_.+", Group.USER),
-    (r"(group|account|name|script)_.+", Group.OTHERS),
+    (r"(group|account|name|script|request|array)_.+", Group.OTHERS),
 )
 _COMPILED = tuple((re.compile(rule), group) for rule, group in _RULES)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from forewarn.assess.assessment import Reason
+from forewarn.assess.explanation.contradiction import all_the_same
 from forewarn.assess.explanation.groups import Group, group_of, resolved
 from forewarn.assess.explanation.sentences import sentence
 from forewarn.learn.bundle import Bundle
@@ -47,9 +48,11 @@ def reasons(
     *brought, bias = bundle.contributions(one)[0].tolist()
     weights: dict[Group, float] = {}
     columns: dict[Group, list[tuple[float, str]]] = {}
+    brought_by: dict[Group, dict[str, float]] = {}
     for name, weight in zip(one.names, brought, strict=True):
         group = resolved(group_of(name), values)
         weights[group] = weights.get(group, 0.0) + weight
+        brought_by.setdefault(group, {})[name] = weight
         if weight:
             columns.setdefault(group, []).append((abs(weight), name))
     order = list(Group)
@@ -58,7 +61,8 @@ def reasons(
     categories, profile = _categories(bundle, one), _profile(bundle, one)
     made = [
         Reason(
-            what=sentence(group, values, categories=categories, profile=profile, whose=whose),
+            what=sentence(group, values, categories=categories, profile=profile, whose=whose)
+            + all_the_same(group, values, weights[group], brought_by[group], bundle.base_rate),
             group=str(group),
             weight=weights[group],
             features=tuple(name for _, name in sorted(columns[group], reverse=True)),

@@ -18,7 +18,9 @@ _CROWDS = (
     ("group", "of the group's"),
     ("account", "of the account's"),
     ("name", "of those of this name"),
-    ("script", "of those with this script"),
+    ("script", "of those with this script or program"),
+    ("request", "of those with this request"),
+    ("array", "of this array's tasks"),
 )
 _STAGES = {1: "waits", 2: "runs", 3: "went well", 4: "failed"}
 
@@ -214,6 +216,7 @@ _SENTENCES: Mapping[Group, Callable[[Values, str], str]] = {
     Group.QUEUE: _queue,
     Group.OTHERS: _others,
     Group.TIME_OF_DAY: _time_of_day,
+    Group.NEEDS: lambda *_: "what such jobs need, against what is requested",
     Group.USE: lambda *_: "what it used: known only at the end",
 }
 

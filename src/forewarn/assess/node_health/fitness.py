@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from forewarn.assess.assessment import NodeFitness
 from forewarn.assess.node_health.findings import Health, NodeHealth
@@ -22,11 +22,16 @@ def exclude_line(nodes: Sequence[str]) -> str | None:
 
 
 def fitness(
-    job: Job, nodes: Sequence[Node], partitions: Sequence[Partition], health: Sequence[NodeHealth]
+    job: Job,
+    nodes: Sequence[Node],
+    partitions: Sequence[Partition],
+    health: Sequence[NodeHealth],
+    exclude: Collection[str] = (),
 ) -> NodeFitness:
     """Where a job can run. A node that Slurm has out of service needs no line to keep off it.
 
-    The line is there only where the job can be had without the nodes that it names.
+    The line is there only where the job can be had without the nodes that it names. `exclude` are those that
+    the job keeps off already.
     """
     request = Request.of(job)
     judged = {node.node: node.health for node in health if node.cluster == job.cluster}
@@ -34,7 +39,7 @@ def fitness(
         node.name: node
         for place in places(job, nodes, partitions)
         for node in place.nodes
-        if request.fits(node) and in_service(node)
+        if request.fits(node) and in_service(node) and node.name not in exclude
     }
     by = {
         level: tuple(sorted(name for name in able if judged.get(name, Health.HEALTHY) is level))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from forewarn.assess.explanation.amounts import duration, percent
@@ -95,12 +96,15 @@ def _ended(
     evidence = [
         *record_evidence.of_state(job),
         *record_evidence.of_exit(job),
-        *record_evidence.of_steps(details.steps),
+        *record_evidence.of_steps(job, details.steps),
         *_of_log(lines),
         *record_evidence.of_use(job),
         *(() if store is None else surroundings.around(store, job)),
     ]
     told = verdict(job, evidence, lines)
+    if told.family is None and (soon := list(record_evidence.at_once(job, details.steps))):
+        evidence += soon
+        told = verdict(job, evidence, lines)
     to_do = (*with_numbers(job, told.family), *told.to_do)
     shown = [fact for fact in evidence if fact.source != "log"]  # its lines are quoted by themselves
     return _report(
@@ -213,8 +217,11 @@ def _logs(job: Job, details: JobDetails, log: Path | None) -> tuple[tuple[LogLin
                 raise OSError(error.errno, why, str(path)) from None
             files.append(LogFile(path=str(path), read=False, why_not=why.lower(), guessed=guessed))
             continue
-        files.append(LogFile(path=str(path), read=True, size=found.size, whole=found.whole, guessed=guessed))
-        if not any(path.samefile(other.path) for other in files[:-1] if other.read):
-            lines += matches(found)
+        file = LogFile(path=str(path), read=True, size=found.size, whole=found.whole, guessed=guessed)
+        if not any(path.samefile(other.path) for other in files if other.read):
+            matched = matches(found)
+            lines += matched.lines
+            file = replace(file, in_time=matched.in_time)
+        files.append(file)
     lines.sort(key=lambda line: (line.follow_up, -worth(line)))
     return tuple(lines[:8]), tuple(files)

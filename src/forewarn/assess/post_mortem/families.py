@@ -49,6 +49,10 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             "ran to its time limit",
             "Ask for more time (--time), or write checkpoints and go on from the last one.",
         ),
+        "own_time_limit": _limit(
+            "reached a time limit that its script sets itself",
+            "Raise that limit in the script (`timeout`, srun --time) or leave it out: the job had time left.",
+        ),
         "missing_module": _user(
             "loads an environment module that is not there",
             "`module spider NAME` shows what there is and what has to be loaded before.",
@@ -171,6 +175,11 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             "could not be started by Slurm",
             "Check that its working folder and its output file can be opened on the nodes; else tell the "
             "site.",
+        ),
+        "refused": _user(
+            "asked for what no node of its partition can give",
+            "Ask for less memory, fewer CPUs or nodes, or another --constraint, --gres or partition; "
+            "`sinfo -o '%P %D %c %m %G %f'` shows what the nodes have.",
         ),
         "step_launch": _user(
             "asked with srun for more than the job has",

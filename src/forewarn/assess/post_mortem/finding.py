@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from forewarn.errors import RefusedError, SchedulerError, UsageError
+from forewarn.errors import ForewarnError, RefusedError, SchedulerError, UsageError
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
@@ -29,34 +29,46 @@ class Found:
 
 
 def find_job(
-    job_id: str, store: Store | None, scheduler: Scheduler | None, *, cluster: str | None = None
+    job_id: str,
+    store: Store | None,
+    scheduler: Scheduler | None,
+    *,
+    cluster: str | None = None,
+    unreachable: ForewarnError | None = None,
 ) -> Found:
-    """The latest that is known of a job. Raises `UsageError` where nobody knows it."""
+    """The latest that is known of a job. Raises `UsageError` where nobody knows it.
+
+    Slurm may be away: what the store knows is enough. `unreachable` is why there is no scheduler to ask.
+    """
     asked = asked_id(job_id)
-    notes: list[str] = []
+    trouble = f"Slurm could not be asked: {unreachable}" if unreachable else None
     jobs = [] if store is None else _stored(store, asked, cluster)
-    live_cluster = None
     # What has ended does not change: only for others Slurm is asked.
     if scheduler is not None and (not jobs or any(job.outcome is None for job in jobs)):
         try:
             live = [job for batch in scheduler.job(asked.job) for job in to_records(batch.frame, Job)]
-            live_cluster = scheduler.cluster
             jobs = _newer(jobs, live)
         except RefusedError as error:
             if error.code != _UNKNOWN_JOB:
-                notes.append(f"Slurm does not tell: {error}")
+                trouble = f"Slurm does not tell: {error}"
         except SchedulerError as error:
-            notes.append(f"Slurm could not be asked: {error}")
+            trouble = f"Slurm could not be asked: {error}"
+    if not jobs and unreachable is not None:
+        raise unreachable
     if not jobs:
         where = "the store" if scheduler is None else "the store or in Slurm"
-        hint = f" ({notes[0]})" if notes else ""
+        hint = f" ({trouble})" if trouble else ""
         raise UsageError(f"no job {job_id} in {where}{hint}")
     _one_cluster(jobs, job_id)
+    notes: list[str] = []
     job = _telling(jobs, asked, notes)
     details = JobDetails()
-    if scheduler is not None and not notes and (live_cluster or scheduler.cluster) == job.cluster:
-        details = scheduler.details(job.job_id)
-    return Found(job, details, tuple(notes))
+    if scheduler is not None and trouble is None:
+        try:
+            details = scheduler.details(job.job_id) if scheduler.cluster == job.cluster else details
+        except SchedulerError as error:
+            trouble = f"Slurm could not be asked: {error}"
+    return Found(job, details, tuple(note for note in (trouble, *notes) if note is not None))
 
 
 def _stored(store: Store, asked: JobId, cluster: str | None) -> list[Job]:

@@ -6,6 +6,7 @@ look at those few lines only. So a log of many harmless lines costs little, what
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ PLACES = (
     150  # lines with a hint that are looked at, from each end of a part: a log can have a million of them
 )
 MOST = 8  # lines that are told
+BUDGET = 2.0  # seconds for the expressions of one log: an honest one takes a hundredth of it
 ALIKE = 2  # of one pattern: a file that is missing may be named a hundred times
 _WORTH = {pattern.name: pattern.worth for pattern in PATTERNS}
 
@@ -48,10 +50,20 @@ class _Match:
         return not self.pattern.follow_up, self.pattern.worth, -_ORDER[self.pattern.name]
 
 
-def matches(log: Log, most: int = MOST) -> tuple[LogLine, ...]:
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """The lines of a log that match."""
+
+    lines: tuple[LogLine, ...]
+    in_time: bool  # False: the budget was used up before all lines had been matched
+
+
+def matches(log: Log, most: int = MOST) -> Matches:
     """The lines that tell most: causes first, in order of worth and then of place, then what follows them."""
-    found = [match for part in log.parts for match in _of_part(part)]
-    return tuple(_told(log, match) for match in _chosen(found)[:most])
+    until = time.monotonic() + BUDGET
+    found = [match for part in log.parts for match in _of_part(part, until)]
+    in_time = time.monotonic() <= until
+    return Matches(tuple(_told(log, match) for match in _chosen(found)[:most]), in_time)
 
 
 def worth(line: LogLine) -> float:
@@ -59,11 +71,13 @@ def worth(line: LogLine) -> float:
     return 0.1 if line.follow_up else _WORTH[line.pattern]
 
 
-def _of_part(part: Part) -> list[_Match]:
-    """Of each line what says most of it, in order."""
+def _of_part(part: Part, until: float) -> list[_Match]:
+    """Of each line what says most of it, in order; lines that the time did not suffice for are left out."""
     lines = list(part.lines())
     best: dict[int, _Match] = {}
     for place, patterns in _hinted([text for _, text in lines]).items():
+        if time.monotonic() > until:
+            break
         number, text = lines[place]
         said = [(pattern, pattern.meaning(text)) for pattern in dict.fromkeys(patterns)]
         known = [_Match(number, text, pattern, words) for pattern, words in said if words is not None]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 HEAD, TAIL = 1 << 20, 3 << 20  # bytes read of the beginning and of the end: a third of a second of work
 _SHOWN = 300  # characters of a line that is quoted
-WIDEST, _OVERLAP = 4000, 300  # characters of a line that are looked at in one piece
+WIDEST, _OVERLAP = 1000, 300  # characters of a line that are looked at in one piece
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
 

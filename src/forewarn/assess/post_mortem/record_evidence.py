@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from math import ceil
 
@@ -10,6 +11,7 @@ from forewarn.assess.post_mortem.report import Evidence
 from forewarn.job.exit_codes import meaning, signal_in
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
+from forewarn.job.step_outcomes import EXACT_STATES, StepEnd, outcome_of_steps
 from forewarn.job.units import UNLIMITED
 from forewarn.sources.live import StepRecord
 
@@ -23,9 +25,16 @@ _STATES = {
     Outcome.BOOT_FAIL: ("node_failure", "a node did not boot", 0.98),
     Outcome.CANCELLED: ("cancelled", "it was cancelled", 0.9),
 }
+# The same, told by a step of a job that Slurm itself calls FAILED.
+_STEP_STATES = {
+    Outcome.OUT_OF_MEMORY: ("out_of_memory", "Slurm killed a step of it as out of memory", 0.98),
+    Outcome.TIMEOUT: ("own_time_limit", "Slurm ended a step of it at the time limit of that step", 0.97),
+    Outcome.NODE_FAIL: ("node_failure", "Slurm lost a node of one of its steps", 0.98),
+}
 _NEAR = 0.95  # of a limit
 _IDLE, _IDLE_SECONDS = 0.02, 600  # of the CPUs' time, and for how long at least
 _AT_ONCE = 20  # seconds
+_SENT_BY_SLURM = (9, 15)  # signals with which Slurm ends the steps of a job that is over
 
 
 def of_state(job: Job) -> Iterator[Evidence]:
@@ -33,14 +42,29 @@ def of_state(job: Job) -> Iterator[Evidence]:
     if job.outcome is None:
         return
     outcome = Outcome(job.outcome)
-    if outcome in _STATES:
+    if job.state == "FAILED" and outcome in _STEP_STATES:
+        family, words, worth = _STEP_STATES[outcome]
+        yield Evidence(source="record", what=words, family=family, worth=worth)
+    elif outcome in _STATES:
         family, words, worth = _STATES[outcome]
         if outcome is Outcome.CANCELLED:
             words, family, worth = _cancelled(job, words)
         yield Evidence(source="record", what=words, family=family, worth=worth)
     elif outcome is Outcome.FAILED:
         yield Evidence(source="record", what=f"Slurm calls it {job.state or 'FAILED'}")
+        if _never_ran(job):
+            yield Evidence(
+                source="record",
+                what="Slurm failed it before it had a node, as it does with what no node can give",
+                family="refused",
+                worth=0.8,
+            )
     yield from of_reason(job)
+
+
+def _never_ran(job: Job) -> bool:
+    """Whether it ended without a node: then its exit code is Slurm's, which means nothing."""
+    return job.start is None and job.end is not None and not job.nodes
 
 
 def _cancelled(job: Job, words: str) -> tuple[str, str, float]:
@@ -50,6 +74,9 @@ def _cancelled(job: Job, words: str) -> tuple[str, str, float]:
         return f"it was ended after {duration(ran)}, at its time limit", "time_limit", 0.9
     if job.reason and "Dependency" in job.reason:
         return "it was cancelled since a job it waits for ended otherwise", "dependency", 0.95
+    if job.start is None and job.cancelled_by is None and (waited_for := _dependency(job)):
+        # Accounting keeps no reason, but who cancelled a job: Slurm itself is nobody.
+        return f"nobody cancelled it while it waited for another job ({waited_for})", "dependency", 0.85
     who = (
         ""
         if job.cancelled_by is None
@@ -61,6 +88,15 @@ def _cancelled(job: Job, words: str) -> tuple[str, str, float]:
     return f"{words}{who}, {when}", "cancelled", 0.97
 
 
+_DEPENDENCY = re.compile(r"\s(?:-d|--dependency)[=\s]*(\S+)")
+
+
+def _dependency(job: Job) -> str | None:
+    """What it waited for, as far as its record tells."""
+    found = _DEPENDENCY.search(job.submit_line or "")
+    return job.dependency or (found[1] if found else None)
+
+
 _REASONS = {
     "OutOfMemory": ("out_of_memory", "Slurm's reason is OutOfMemory", 0.95),
     "TimeLimit": ("time_limit", "Slurm's reason is TimeLimit", 0.9),
@@ -69,7 +105,7 @@ _REASONS = {
     "SystemFailure": ("node_failure", "Slurm's reason is SystemFailure", 0.8),
     "FailedToLaunch": ("launch", "Slurm's reason is FailedToLaunch", 0.9),
     "Prolog": ("launch", "Slurm's reason is its prolog", 0.8),
-    "BadConstraints": ("launch", "Slurm's reason is BadConstraints: no node fits what it asks for", 0.8),
+    "BadConstraints": ("refused", "Slurm's reason is BadConstraints: no node fits what it asks for", 0.97),
     "InactiveLimit": (
         "time_limit",
         "Slurm's reason is InactiveLimit: nothing happened in it for too long",
@@ -92,7 +128,7 @@ def of_reason(job: Job) -> Iterator[Evidence]:
 
 def of_exit(job: Job) -> Iterator[Evidence]:
     """Its exit code and signal, where they say anything."""
-    if job.outcome in (None, Outcome.CANCELLED, Outcome.PREEMPTED, Outcome.TIMEOUT, Outcome.NODE_FAIL):
+    if job.outcome not in (Outcome.COMPLETED, Outcome.FAILED, Outcome.OUT_OF_MEMORY) or _never_ran(job):
         return  # they tell how it was ended, not why
     said = meaning(job.exit_code, job.exit_signal)
     if said is not None and (job.exit_code or job.exit_signal):
@@ -108,24 +144,32 @@ def of_exit(job: Job) -> Iterator[Evidence]:
         )
 
 
-def of_steps(steps: Sequence[StepRecord]) -> Iterator[Evidence]:
+def of_steps(job: Job, steps: Sequence[StepRecord]) -> Iterator[Evidence]:
     """Steps that did not go well."""
     bad = [step for step in steps if step.state not in (None, "COMPLETED", "RUNNING", "PENDING")]
     if not bad:
         return
+    decided = outcome_of_steps([StepEnd(step.name, step.state) for step in steps])
     for step in bad[:3]:
         said = meaning(step.exit_code, step.exit_signal) if step.exit_code or step.exit_signal else None
         words = f"step {step.name}" + (f" ({step.command})" if step.command else "")
         words += f" is {step.state}" + (f", {said.words}" if said else "")
         words += f", on {step.nodes}" if step.nodes else ""
         family, worth = (said.family, 0.6 * said.worth) if said else (None, 0.0)
-        if step.state == "OUT_OF_MEMORY":
-            family, worth = "out_of_memory", 0.95
-        if step.state == "CANCELLED":  # with the job
-            family, worth = None, 0.0
+        exact = EXACT_STATES.get(step.state or "")
+        if exact is not None:
+            family = _STEP_STATES[exact][0]
+            worth = 0.95 if decided is exact else 0.6  # else the script went on after it
+        elif step.name == "batch" or (step.state == "CANCELLED" and not _died_by_itself(job, step)):
+            family, worth = None, 0.0  # the script's exit code is the job's own; others ended with the job
         yield Evidence(source="steps", what=words, family=family, worth=worth)
     if len(bad) > 3:
         yield Evidence(source="steps", what=f"{len(bad)} of {len(steps)} steps did not go well")
+
+
+def _died_by_itself(job: Job, step: StepRecord) -> bool:
+    """Whether a step that Slurm calls cancelled was ended by a signal of its own, as a crash is."""
+    return job.outcome == Outcome.FAILED and step.exit_signal not in (None, 0, *_SENT_BY_SLURM)
 
 
 def memory_of_a_node(job: Job) -> float | None:
@@ -172,10 +216,15 @@ def of_use(job: Job) -> Iterator[Evidence]:
             worth=(0.7 if killed else 0.3) if near else 0.0,
         )
     yield from _idle(job)
-    if ran is not None and ran <= _AT_ONCE and job.outcome == Outcome.FAILED and job.start is not None:
+
+
+def at_once(job: Job, steps: Sequence[StepRecord]) -> Iterator[Evidence]:
+    """What a failure right after the start tells, where nothing else tells the cause."""
+    ran, killed = job.run_time, any(step.exit_signal for step in steps)
+    if ran is not None and ran <= _AT_ONCE and job.outcome == Outcome.FAILED and not killed:
         yield Evidence(
             source="use",
-            what=f"it failed within {duration(ran)}: something it needs at its beginning is not there",
+            what=f"it failed within {duration(ran)}: usually something it needs at its beginning is missing",
         )
 
 

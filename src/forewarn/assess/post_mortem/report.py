@@ -62,6 +62,7 @@ class LogFile:
     why_not: str | None = None  # no such file, no permission
     size: int | None = None
     whole: bool = True  # False: only its beginning and its end
+    in_time: bool = True  # False: matching its lines took too long, and some were left out
     guessed: bool = False  # nothing tells where its output is: this is where Slurm writes it by default
 
 

@@ -18,7 +18,13 @@ _EXACTER = {
 }
 
 WEAK = 0.3  # a score below which naming a cause would be guessing
-_OWN_WORDS = ("cancelled", "dependency", "launch")  # of which the record says more than the family
+_OWN_WORDS = (
+    "cancelled",
+    "dependency",
+    "launch",
+    "refused",
+    "own_time_limit",
+)  # of which the record says more than the family
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,7 @@ def _detail(family: str, evidence: Sequence[Evidence], log: Sequence[LogLine]) -
 def _unknown(evidence: Sequence[Evidence], found: dict[str, float]) -> Verdict:
     """What is known all the same: how it ended, and how soon."""
     said = [fact.what for fact in evidence if fact.source == "exit code"]
-    soon = [fact.what for fact in evidence if "failed within" in fact.what]
+    soon = [fact.what for fact in evidence if fact.what.startswith("it failed within")]
     parts = ["What went wrong only its output can tell", *said[:1], *soon]
     family = max(found, key=lambda name: found[name]) if found else None
     return Verdict(family, "; ".join(parts), Confidence.POSSIBLE if found else Confidence.UNKNOWN, _SEARCH)

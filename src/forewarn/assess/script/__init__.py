@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from forewarn.assess.script.diff import script_diff
 from forewarn.assess.script.here import Here
+from forewarn.assess.script.repair import repaired
 from forewarn.assess.script.rules import findings
 from forewarn.assess.script.surroundings import Surroundings
-from forewarn.assess.script.testing import test_only
+from forewarn.assess.script.testing import ask_sbatch
 
-__all__ = ["Here", "Surroundings", "findings", "script_diff", "test_only"]
+__all__ = ["Here", "Surroundings", "ask_sbatch", "findings", "repaired", "script_diff"]

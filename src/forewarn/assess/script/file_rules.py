@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os.path
 import re
+import shlex
 from collections.abc import Iterator
 
 from forewarn.assess.assessment import Finding
 from forewarn.assess.script.subject import Subject
+from forewarn.job.arrays import task_numbers
 from forewarn.job.sbatch.files import FileUse, Use
+from forewarn.job.sbatch.getopt import Given
 
 
 def missing_files(subject: Subject) -> Iterator[Finding]:
@@ -16,7 +19,9 @@ def missing_files(subject: Subject) -> Iterator[Finding]:
     for use, place in _looked_at(subject, Use.READ, Use.RUN, Use.SOURCE, Use.ENTER):
         if subject.around.kind(place) != "nothing" or subject.is_made(use, place):
             continue
-        severity = "error" if use.sure else "warning"
+        severity = "error" if use.sure and subject.is_certain(use, place) else "warning"
+        if subject.script.request.dependency or _is_caught(subject, use):
+            severity = "note"  # as it should be: that job makes it, or the script expects it
         if use.use is Use.RUN:
             finding = ("missing-program", f"{use.path} does not exist")
         elif use.use is Use.ENTER:
@@ -29,14 +34,42 @@ def missing_files(subject: Subject) -> Iterator[Finding]:
         else:
             finding = ("missing-input", f"{use.path} does not exist")
         at = "" if place == use.path else f" (looked for {place})"
-        yield Finding(rule=finding[0], what=finding[1] + at, line=use.line, severity=severity)
+        unless = subject.unless_made(use)
+        yield Finding(rule=finding[0], what=finding[1] + at + unless, line=use.line, severity=severity)
+
+
+_CAUGHT = re.compile(r"\|\|\s*(?!exit\b|return\b|false\b|kill\b|[{(\s])")
+
+
+def _is_caught(subject: Subject, use: FileUse) -> bool:
+    """Whether the line goes on with something else where its command fails: `cat a.txt || echo none`."""
+    lines = subject.script.text.splitlines()
+    return not use.sure and use.line <= len(lines) and _CAUGHT.search(lines[use.line - 1]) is not None
+
+
+_TASK = re.compile(r"\$(?:SLURM_ARRAY_TASK_ID\b|\{SLURM_ARRAY_TASK_ID\})")
+_MOST_TASKS = 1000  # that are looked at
+
+
+def missing_of_tasks(subject: Subject) -> Iterator[Finding]:
+    """What each task of an array reads by its number."""
+    tasks = task_numbers(subject.script.request.array_tasks or "", _MOST_TASKS)
+    named = [use for use in subject.script.body.files if use.use in (Use.READ, Use.SOURCE, Use.RUN)]
+    for use in (use for use in named if tasks and _TASK.search(use.path)):
+        places = [subject.place(_TASK.sub(str(task), use.path)) for task in tasks]
+        gone = [
+            p for p in places if p and subject.around.kind(p) == "nothing" and not subject.is_made(use, p)
+        ]
+        if gone and not subject.script.request.dependency:
+            what = f"{gone[0]} does not exist: {len(gone)} of {len(tasks)} tasks of the array lack their file"
+            yield Finding(rule="missing-input", what=what + subject.unless_made(use), line=use.line)
 
 
 def permissions(subject: Subject) -> Iterator[Finding]:
     """What is there must be allowed."""
     for use, place in _looked_at(subject, Use.READ, Use.RUN, Use.SOURCE, Use.ENTER):
         kind = subject.around.kind(place)
-        severity = "error" if use.sure else "warning"
+        severity = "error" if use.sure and subject.is_shared(place) else "warning"
         if kind == "file" and use.use is Use.RUN and subject.around.may(place, "x") is False:
             what = f"{use.path} may not be executed"
             fix = f"chmod +x {use.path}"
@@ -58,7 +91,7 @@ def unwritable(subject: Subject) -> Iterator[Finding]:
         if use.program in ("cp", "mv", "rsync", "ln", "scp") and subject.around.kind(place) == "folder":
             place = f"{place}/x"
         if (what := _cannot_write(subject, place, use)) is not None:
-            severity = "error" if use.sure else "warning"
+            severity = "error" if use.sure and subject.is_certain(use, place) else "warning"
             yield Finding(rule="unwritable-output", what=what, line=use.line, severity=severity)
 
 
@@ -74,8 +107,12 @@ def _cannot_write(subject: Subject, place: str, use: FileUse) -> str | None:
     return None
 
 
+# Slurm makes the folders of a job's output where they are missing: 24.11 and 26.05 do, 22.05 does not.
+_MAKES, _MAKES_NOT = (24, 11), (22, 5)
+
+
 def job_output(subject: Subject) -> Iterator[Finding]:
-    """The job's own output: where its folder is missing, the job fails without a word."""
+    """The job's own output and input: where they cannot be opened, the job fails without a word."""
     options = subject.script.options
     for option in ("output", "error", "input"):
         given = options.get(option)
@@ -90,14 +127,47 @@ def job_output(subject: Subject) -> Iterator[Finding]:
         place = os.path.normpath(os.path.join(subject.folder, folder))  # noqa: PTH118
         kind = subject.around.kind(place)
         if kind == "nothing":
-            what = (
-                f"{given.spelled} {given.value}: there is no folder {place}: the job fails without any output"
-            )
-            fix = f"mkdir -p {place}"
-            yield Finding(rule="missing-output-folder", what=what, line=given.line, severity="error", fix=fix)
+            yield from _no_folder(subject, given, place, is_input=option == "input")
         elif kind == "folder" and option != "input" and subject.around.may(place, "w") is False:
             what = f"{given.spelled} {given.value}: the folder {place} may not be written to"
-            yield Finding(rule="unwritable-output", what=what, line=given.line, severity="error")
+            yield Finding(
+                rule="unwritable-output", what=what, line=given.line, severity=_severity(subject, place)
+            )
+
+
+def _no_folder(subject: Subject, given: Given, place: str, *, is_input: bool) -> Iterator[Finding]:
+    """Whether that ends the job depends on the version of Slurm."""
+    what, version = f"{given.spelled} {given.value}: there is no folder {place}", subject.around.slurm
+    fix = f"mkdir -p {shlex.quote(place)}"
+    if is_input:
+        what += ": Slurm ends the job at its start"
+        later = subject.script.request.dependency or subject.begins_later
+        severity = "warning" if later else _severity(subject, place)
+    elif (above := _above(subject, place)) is not None and subject.around.may(above, "w") is False:
+        what += f", and none may be made in {above}: Slurm ends the job at its start"
+        severity = _severity(subject, place)
+    elif version is not None and version >= _MAKES:
+        return
+    elif version is not None and version <= _MAKES_NOT:
+        what += ": Slurm ends the job at its start, without any output"
+        severity = _severity(subject, place)
+    else:
+        what += ": Slurm 22.05 ends the job at its start, 24.11 and newer make the folder"
+        severity = "warning"
+    yield Finding(rule="missing-output-folder", what=what, line=given.line, severity=severity, fix=fix)
+
+
+def _severity(subject: Subject, place: str) -> str:
+    return "error" if subject.is_shared(place) else "warning"
+
+
+def _above(subject: Subject, place: str) -> str | None:
+    """The nearest folder above that is there."""
+    while place not in ("", "/"):
+        place = os.path.dirname(place)  # noqa: PTH120
+        if subject.around.kind(place) == "folder":
+            return place
+    return None
 
 
 def work_folder(subject: Subject) -> Iterator[Finding]:
@@ -105,7 +175,7 @@ def work_folder(subject: Subject) -> Iterator[Finding]:
     given = subject.script.options.get("chdir")
     if given is not None and subject.around.kind(subject.folder) == "nothing":
         what = f"{given.spelled} {given.value}: there is no such folder; the job begins in /tmp instead"
-        yield Finding(rule="missing-folder", what=what, line=given.line, severity="error")
+        yield Finding(rule="missing-folder", what=what, line=given.line)
 
 
 def _looked_at(subject: Subject, *kinds: Use) -> Iterator[tuple[FileUse, str]]:
@@ -118,4 +188,5 @@ def _looked_at(subject: Subject, *kinds: Use) -> Iterator[tuple[FileUse, str]]:
         yield use, place
 
 
-RULES = (missing_files, permissions, unwritable, job_output, work_folder)
+RULES = (missing_files, missing_of_tasks, permissions, unwritable)
+AT_START = (job_output, work_folder)

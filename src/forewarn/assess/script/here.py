@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
 import stat
-import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from forewarn.assess.script.elf import is_elf, loader_cache
+from forewarn.assess.script.elf import loader_cache
+from forewarn.assess.script.python_packages import missing_packages
+from forewarn.assess.script.testing import slurm_version
+from forewarn.files import head_of
 
 _FOLDERS = ("/lib", "/usr/lib", "/lib64", "/usr/lib64")
 _RENAMES = (".modulerc", ".modulerc.lua", ".version")
-_ROOTS = ("miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", ".conda", ".local/share/mamba")
-# Asks where packages are, without importing any: only finders run. Isolated (-I), so neither the folder it
-# runs in nor PYTHONSTARTUP matter; what the job would find besides is put in by hand.
-_ASKS = """
-import importlib.util, json, os, site, sys
-sys.path += [p for p in sys.argv[1].split(os.pathsep) if p]
-if sys.prefix == sys.base_prefix: sys.path.append(site.getusersitepackages())
-def lacks(name):
-    try: return importlib.util.find_spec(name) is None
-    except Exception: return False
-print(json.dumps([name for name in sys.argv[2:] if lacks(name)]))
-"""
+CONDA_ROOTS = (
+    "miniconda3",
+    "anaconda3",
+    "miniforge3",
+    "mambaforge",
+    "micromamba",
+    ".conda",
+    ".local/share/mamba",
+)
 
 
 class Here:
     """The real one."""
 
-    def __init__(self, environment: Mapping[str, str] | None = None, *, patience: float = 3.0) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment = dict(os.environ if environment is None else environment)
-        self._patience = patience  # seconds that another Python may take
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -46,6 +43,16 @@ class Here:
     def architecture(self) -> str | None:
         """Of this machine."""
         return platform.machine() or None
+
+    @cached_property
+    def slurm(self) -> tuple[int, int] | None:
+        """As its sbatch says."""
+        return slurm_version(self._environment)
+
+    def same_disk(self, path: str, other: str) -> bool | None:
+        """By the number of the device."""
+        devices = [_device(Path(place)) for place in (path, other)]
+        return None if None in devices else devices[0] == devices[1]
 
     def kind(self, path: str) -> str | None:
         """By a look at it; a folder that may not be entered hides what is in it."""
@@ -66,13 +73,7 @@ class Here:
 
     def head(self, path: str, length: int) -> bytes | None:
         """Of plain files only: a pipe would wait."""
-        try:
-            if not stat.S_ISREG(Path(path).stat().st_mode):
-                return None
-            with Path(path).open("rb") as file:
-                return file.read(length)
-        except (OSError, ValueError):
-            return None
+        return head_of(Path(path), length)
 
     def which(self, program: str) -> str | None:
         """On PATH."""
@@ -104,7 +105,7 @@ class Here:
     def environments(self, name: str) -> str | None:
         """In the places where conda and its kin keep them."""
         home, said = self._environment.get("HOME", ""), self._environment
-        roots = [f"{home}/{root}" for root in _ROOTS]
+        roots = [f"{home}/{root}" for root in CONDA_ROOTS]
         roots += [said[v] for v in ("MAMBA_ROOT_PREFIX", "CONDA_PREFIX", "CONDA_ROOT") if said.get(v)]
         if said.get("CONDA_EXE"):
             roots.insert(0, str(Path(said["CONDA_EXE"]).parent.parent))
@@ -117,23 +118,8 @@ class Here:
         return there or (f"{own}/envs/{name}" if own else None)
 
     def lacks(self, python: str, names: Sequence[str]) -> Collection[str] | None:
-        """By asking it, if it is a program and no script that somebody wrote."""
-        if not is_elf(self.head(python, 4)):
-            return None
-        command = [python, "-I", "-c", _ASKS, self._environment.get("PYTHONPATH", ""), *names]
-        try:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=self._patience,
-                env={"HOME": self._environment.get("HOME", "/"), "PATH": os.defpath},
-                cwd="/",
-                check=True,
-            )
-            return set(json.loads(done.stdout))
-        except (OSError, subprocess.SubprocessError, ValueError):
-            return None
+        """By reading its folders: it is not started, and nothing that lies there is run."""
+        return missing_packages(python, names, self._environment)
 
     def has_library(self, name: str, folders: Sequence[str]) -> bool | None:
         """Where the loader looks: the folders given, its cache, the folders that it knows."""
@@ -147,6 +133,17 @@ class Here:
             return loader_cache(Path("/etc/ld.so.cache").read_bytes())
         except OSError:
             return None
+
+
+def _device(path: Path) -> int | None:
+    for place in (path, *path.parents):
+        try:
+            return place.stat().st_dev
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError):
+            return None
+    return None
 
 
 def _names(folder: Path) -> list[str]:

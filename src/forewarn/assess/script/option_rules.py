@@ -88,7 +88,7 @@ def own_size(subject: Subject) -> Iterator[Finding]:
             f"{format_memory(asked)} on a node"
         )
         fix = f"ask for more than {format_memory(floor.bytes)}: the program needs some beside that"
-        yield Finding(rule="memory-below-own-size", what=what, line=floor.line, severity="error", fix=fix)
+        yield Finding(rule="memory-below-own-size", what=what, line=floor.line, fix=fix)
 
 
 def array_output(subject: Subject) -> Iterator[Finding]:

@@ -32,6 +32,15 @@ def imported_surely(tree: ast.Module) -> dict[str, int]:
     return found
 
 
+def changes_path(tree: ast.Module) -> bool:
+    """Whether the script may look for packages in places of its own (`sys.path`, `site`)."""
+    return any(
+        isinstance(node, ast.Attribute) and node.attr in ("path", "meta_path", "addsitedir", "path_hooks")
+        and isinstance(node.value, ast.Name) and node.value.id in ("sys", "site")
+        for node in ast.walk(tree)
+    )  # fmt: skip
+
+
 def _names(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name.partition(".")[0] for alias in node.names]

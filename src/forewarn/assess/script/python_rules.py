@@ -6,18 +6,39 @@ import os.path
 from collections.abc import Iterator
 
 from forewarn.assess.assessment import Finding
-from forewarn.assess.script.python_code import imported_surely, parsed
+from forewarn.assess.script.here import CONDA_ROOTS
+from forewarn.assess.script.python_code import changes_path, imported_surely, parsed
 from forewarn.assess.script.subject import Subject
 from forewarn.job.sbatch.body import Environment, language_of
 from forewarn.job.sbatch.calls import Call
 from forewarn.job.sbatch.files import script_of
 
 _READ = 1 << 20
+_INSTALLERS = frozenset(
+    {
+        "pip",
+        "pip3",
+        "uv",
+        "install",
+        "venv",
+        "virtualenv",
+        "create",
+        "sync",
+        "spack",
+        "eval",
+        "poetry",
+        "pixi",
+    }
+)
 
 
 def missing_environment(subject: Subject) -> Iterator[Finding]:
     """An environment that is activated and not there."""
     for environment in subject.script.body.environments:
+        if environment.kind == "conda" and not _may_have_conda(subject, environment.name):
+            what = f"it activates {environment.name}, and there is no conda here"
+            yield Finding(rule="missing-environment", what=what, line=environment.line)
+            continue
         folder = _folder(subject, environment)
         # A module may bring another conda, with environments of its own.
         by_name = environment.kind == "conda" and "/" not in environment.name
@@ -26,6 +47,18 @@ def missing_environment(subject: Subject) -> Iterator[Finding]:
         if subject.around.kind(folder) == "nothing":
             what = f"there is no environment in {folder}"
             yield Finding(rule="missing-environment", what=what, line=environment.line, severity="error")
+
+
+def _may_have_conda(subject: Subject, name: str) -> bool:
+    """Whether there is one, or something in the script may bring it."""
+    if subject.script.body.modules or subject.runs_other_scripts:
+        return True
+    around, home = subject.around, subject.around.environment.get("HOME", "")
+    return (
+        around.environments(name) is not None
+        or any(around.which(program) for program in ("conda", "mamba", "micromamba"))
+        or any(around.kind(f"{home}/{root}") != "nothing" for root in CONDA_ROOTS)
+    )
 
 
 def broken_python(subject: Subject) -> Iterator[Finding]:
@@ -42,7 +75,7 @@ def missing_imports(subject: Subject) -> Iterator[Finding]:
     for call, place in _scripts(subject):
         tree = parsed(subject.around.head(place, _READ))
         python = _python(subject, call)
-        if tree is None or python is None:
+        if tree is None or python is None or changes_path(tree) or _brings_packages(subject, call.line):
             continue
         folder = os.path.dirname(place)  # noqa: PTH120 - text, not a look at a file
         names = {
@@ -57,6 +90,24 @@ def missing_imports(subject: Subject) -> Iterator[Finding]:
             yield Finding(rule="missing-import", what=what, line=call.line, severity="error", fix=fix)
 
 
+def missing_run(subject: Subject) -> Iterator[Finding]:
+    """`python3 -m tool` of a package that its Python does not find."""
+    for call in subject.script.body.calls:
+        words = call.arguments
+        name = words[words.index("-m") + 1].partition(".")[0] if "-m" in words[:-1] else ""
+        if language_of(call.program) != "python" or call.image is not None or not name.isidentifier():
+            continue
+        python, here = _python(subject, call), subject.place(_inside(subject, call, name))
+        if python is None or here is None or _brings_packages(subject, call.line):
+            continue
+        around = subject.around
+        if any(around.kind(place) != "nothing" for place in (here, f"{here}.py")):
+            continue
+        if around.lacks(python, [name]):
+            what = f"{call.name} -m {name}: {python} finds no {name}"
+            yield Finding(rule="missing-import", what=what, line=call.line, severity="error")
+
+
 def itself(subject: Subject) -> Iterator[Finding]:
     """A batch script that is Python itself."""
     body = subject.script.body
@@ -67,7 +118,7 @@ def itself(subject: Subject) -> Iterator[Finding]:
         yield Finding(rule="python-syntax", what="this is not Python as this Python reads it", line=1)
         return
     python = body.interpreter if "/" in body.interpreter else subject.around.which(body.interpreter)
-    names = imported_surely(tree)
+    names = {} if changes_path(tree) else imported_surely(tree)
     for name in sorted(subject.around.lacks(python, sorted(names)) or () if python and names else ()):
         what = f"{name} is imported, which {python} does not find"
         yield Finding(rule="missing-import", what=what, line=names[name], severity="error")
@@ -89,6 +140,21 @@ def _inside(subject: Subject, call: Call, script: str) -> str:
     return uses[0] if uses else script
 
 
+def _brings_packages(subject: Subject, line: int) -> bool:
+    """Whether a module, a variable or an installation before this line may bring what is not there now."""
+    body = subject.script.body
+    return (
+        bool(body.modules)
+        or any(
+            name.startswith("PYTHON")
+            for command in body.commands
+            if command.line <= line
+            for name, _ in command.variables
+        )
+        or any(_INSTALLERS & {call.name, *call.arguments} for call in body.calls if call.line < line)
+    )
+
+
 def _folder(subject: Subject, environment: Environment) -> str | None:
     """Where an environment is; None where that cannot be told."""
     if environment.kind == "conda" and "/" not in environment.name:
@@ -107,4 +173,4 @@ def _python(subject: Subject, call: Call) -> str | None:
     return None if subject.changes_programs else subject.around.which(call.program)
 
 
-RULES = (missing_environment, broken_python, missing_imports, itself)
+RULES = (missing_environment, broken_python, missing_imports, missing_run, itself)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 
 from forewarn.assess.assessment import Finding
 from forewarn.assess.script import (
@@ -15,20 +18,27 @@ from forewarn.assess.script import (
     task_rules,
     text_rules,
 )
+from forewarn.assess.script.certainty import as_sure
 from forewarn.assess.script.subject import Subject
 from forewarn.assess.script.surroundings import Surroundings
 from forewarn.job.sbatch.script import Script
 
 Rule = Callable[[Subject], Iterator[Finding]]
-RULES: tuple[Rule, ...] = (
-    *text_rules.RULES,
-    *option_rules.RULES,
-    *task_rules.RULES,
-    *file_rules.RULES,
-    *program_rules.RULES,
-    *python_rules.RULES,
-    *binary_rules.RULES,
+# By who decides: sbatch at once, Slurm when the job starts, or the shell while it runs.
+RULES: Mapping[str, tuple[Rule, ...]] = MappingProxyType(
+    {
+        "submission": (*text_rules.RULES, *option_rules.RULES),
+        "start": (*file_rules.AT_START, *program_rules.AT_START),
+        "run": (
+            *task_rules.RULES,
+            *file_rules.RULES,
+            *program_rules.RULES,
+            *python_rules.RULES,
+            *binary_rules.RULES,
+        ),
+    }
 )
+MOST_OF_A_RULE = 20  # nobody reads more, and a script of 10,000 such lines must not take minutes
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
@@ -40,5 +50,10 @@ def findings(
     `path` is where the script is; `work_dir` is where sbatch will be called, if that is not its folder.
     """
     subject = Subject(script, path, surroundings, path.parent if work_dir is None else work_dir)
-    found = dict.fromkeys(finding for rule in RULES for finding in rule(subject))
+    found = dict.fromkeys(
+        as_sure(replace(finding, about=about), subject)
+        for about, rules in RULES.items()
+        for rule in rules
+        for finding in islice(rule(subject), MOST_OF_A_RULE)
+    )
     return tuple(sorted(found, key=lambda finding: (_ORDER[finding.severity], finding.line or 0)))

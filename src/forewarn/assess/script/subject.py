@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from forewarn.assess.script.surroundings import Surroundings
+from forewarn.job.sbatch.calls import Call
 from forewarn.job.sbatch.files import FileUse, Use
 from forewarn.job.sbatch.script import Script
 from forewarn.job.sbatch.shell import is_plain
@@ -17,6 +18,18 @@ from forewarn.job.sbatch.shell import is_plain
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 # Known only inside the job, whatever they hold here.
 _OF_THE_JOB = re.compile(r"SLURM_(?!SUBMIT_DIR$)|TMPDIR$|SCRATCH_LOCAL|LOCAL_SCRATCH|PWD$|OLDPWD$|HOSTNAME$")
+# Each machine has its own of these.
+_OF_THE_MACHINE = (
+    *("/usr/", "/bin/", "/sbin/", "/lib", "/opt/", "/etc/", "/var/", "/run/", "/tmp/", "/local", "/boot/"),
+    "/root/",
+)
+# Programs that leave no file behind that the script would use.
+_MAKE_NOTHING_WORDS = """
+    module ml cd echo printf export set unset ulimit umask date hostname pwd env printenv sleep true false
+    test [ id whoami uname nproc free df ls cat head tail grep wc which type conda mamba micromamba activate
+    deactivate nvidia-smi scontrol squeue sinfo mkdir rm
+"""
+_MAKE_NOTHING = frozenset(_MAKE_NOTHING_WORDS.split())
 
 
 @dataclass(frozen=True)
@@ -56,24 +69,76 @@ class Subject:
 
     def is_made(self, use: FileUse, place: str) -> bool:
         """Whether the script itself may have made a file, or its folder, by then."""
-        for other in self.script.body.files:
+        for other, made in zip(self.script.body.files, self._places, strict=True):
             if other is use:
                 break
-            if other.use in (Use.WRITE, Use.MAKE) and (made := self.place(other.path)) is not None:
-                if place == made or place.startswith(made + "/"):
-                    return True
-            elif other.use in (Use.WRITE, Use.MAKE):
-                return True  # somewhere that cannot be told: it may be this
+            # Written to a place that cannot be known: it may be this one.
+            if other.use in (Use.WRITE, Use.MAKE) and (
+                made is None or place == made or place.startswith(made + "/")
+            ):
+                return True
         return False
+
+    @cached_property
+    def _places(self) -> tuple[str | None, ...]:
+        """The place of each file that the script uses: computed once, since every file asks for all."""
+        return tuple(self.place(use.path) for use in self.script.body.files)
+
+    def is_certain(self, use: FileUse, place: str) -> bool:
+        """Whether what is not there now will not be there for the job.
+
+        It may be made by a job that this one waits for, before the job may begin, by a program that runs
+        before, or be there only on the nodes.
+        """
+        if self.script.request.dependency or self.begins_later or not self.is_shared(place):
+            return False
+        return self._maker_before(use) is None
+
+    def unless_made(self, use: FileUse) -> str:
+        """Who may have made it by then, in words."""
+        if self.script.request.dependency:
+            return ", unless a job that this one waits for makes it"
+        if self.begins_later:
+            return ", unless it is there when the job begins"
+        maker = self._maker_before(use)
+        return f", unless {maker} makes it" if maker else ""
+
+    @property
+    def begins_later(self) -> bool:
+        """Whether --begin keeps the job from starting before a time that may be far off."""
+        return self.script.options.value("begin") not in (None, "", "now")
+
+    def _maker_before(self, use: FileUse) -> str | None:
+        first = self._first_maker
+        return first.name if first is not None and first.line < use.line else None
+
+    @cached_property
+    def _first_maker(self) -> Call | None:
+        """The first program that may leave a file behind; calls are in the order of their lines."""
+        return next((call for call in self.script.body.calls if call.name not in _MAKE_NOTHING), None)
+
+    def is_shared(self, place: str) -> bool:
+        """Whether jobs see the same there: where the user works and lives, not the machine's own folders."""
+        homes = [os.path.abspath(self.work_dir), self.folder, self.around.environment.get("HOME") or ""]  # noqa: PTH100
+        if any(place == home or place.startswith(f"{home}/") for home in homes if home not in ("", "/")):
+            return True
+        return not place.startswith(_OF_THE_MACHINE) and self.around.same_disk(place, homes[0]) is True
+
+    @property
+    def runs_other_scripts(self) -> bool:
+        """Whether a login shell or a file that it reads may set up what is not here now."""
+        first = self.script.text.partition("\n")[0].split()
+        return bool({"-l", "--login"} & set(first[1:])) or any(
+            call.program in ("source", ".", "eval") for call in self.script.body.calls
+        )
 
     @property
     def changes_programs(self) -> bool:
         """Whether modules, environments, a login shell or a PATH of its own bring what is not here now."""
         body = self.script.body
-        if {"-l", "--login"} & set(self.script.text.partition("\n")[0].split()[1:]):
+        if self.runs_other_scripts:
             return True
         names = {name for command in body.commands for name, _ in command.variables}
         return bool(body.modules or body.environments or names & {"PATH", "LD_LIBRARY_PATH"}) or any(
-            call.program in ("source", ".", "eval", "spack", "conda", "mamba", "module", "ml", "pip", "pip3")
-            for call in body.calls
+            call.program in ("spack", "conda", "mamba", "module", "ml", "pip", "pip3") for call in body.calls
         )

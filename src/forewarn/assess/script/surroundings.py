@@ -17,6 +17,13 @@ class Surroundings(Protocol):
     def architecture(self) -> str | None:
         """What processors there are, as ELF's number of it has a name: x86_64, aarch64."""
 
+    @property
+    def slurm(self) -> tuple[int, int] | None:
+        """The version of Slurm: (24, 11)."""
+
+    def same_disk(self, path: str, other: str) -> bool | None:
+        """Whether two places, or what there is above them, lie on one file system."""
+
     def kind(self, path: str) -> str | None:
         """``file``, ``folder``, ``nothing``; None where it cannot be looked at."""
 

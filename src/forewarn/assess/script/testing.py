@@ -6,61 +6,132 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from forewarn.assess.assessment import Finding
 
-_STARTS = re.compile(r"Job \d+ to start at (\S+) using (\d+) processors on nodes (\S+) in partition (\S+)")
+# 26.05 writes " a" behind the time; of a heterogeneous job no partition is told.
+_STARTS = re.compile(
+    r"Job \d+ to start at (\S+)(?: a)? using (\d+) processors on (?:nodes )?(\S+)(?: in partition (\S+))?"
+)
 _AWAY = re.compile(
     r"Unable to contact slurm controller|[Cc]onnection refused|Zero Bytes|_SLURM_CONF|fetch_config"
+    r"|timed out|[Mm]unge|authentication"
+)
+_OF_SBATCH = re.compile(r"^(sbatch:|allocation failure:)", re.MULTILINE)
+# What may keep it from starting now only, and what that means. With all nodes drained, 22.05 to 26.05 say of
+# any job that its node configuration is not available, and take it all the same when it is submitted.
+_FOR_NOW = (
+    (
+        re.compile(r"node configuration is not available|down, drained or reserved"),
+        "no node that is in service now can take it",
+    ),
+    (re.compile(r"nodes are busy"), "other jobs use these nodes now"),
+    (
+        re.compile(r"accounting/QOS|QOS policy"),
+        "a limit of the account or QOS, which may depend on the jobs that are there now",
+    ),
 )
 
 
-def test_only(
-    path: Path,
-    options: Sequence[str] = (),  # noqa: PT028 - no test of pytest's, whatever its name
-    *,
-    environment: Mapping[str, str] | None = None,  # noqa: PT028
-    timeout: float = 10.0,  # noqa: PT028
-) -> Finding | None:
-    """Ask sbatch; None where there is none, it does not answer in time, or Slurm is away.
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What sbatch says: whether it would take the script (None: it may), and that in words.
 
-    `options` are those of the command line. A note says when the job would start; an error is what sbatch
-    refuses it for.
+    `beside` is what else it writes where it accepts, such as a notice of the site.
     """
-    said = dict(os.environ if environment is None else environment) | {"LC_ALL": "C.UTF-8"}
-    program = shutil.which("sbatch", path=said.get("PATH"))
+
+    accepts: bool | None
+    finding: Finding
+    beside: Finding | None = None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All that it writes."""
+        return (self.finding,) if self.beside is None else (self.finding, self.beside)
+
+
+def slurm_version(environment: Mapping[str, str]) -> tuple[int, int] | None:
+    """The version of the sbatch that is on PATH: (24, 11); None where PATH has no sbatch."""
+    program = shutil.which("sbatch", path=environment.get("PATH"))
     if program is None:
         return None
     try:
         done = subprocess.run(
-            [program, "--test-only", *options, path.name],
-            stdin=subprocess.DEVNULL,
+            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=3.0, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = re.search(r"(\d+)\.(\d+)", done.stdout.decode("utf-8", "replace"))
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def ask_sbatch(
+    script: bytes,
+    options: Sequence[str] = (),
+    *,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    timeout: float = 10.0,
+) -> Answer | None:
+    """Ask sbatch; None where there is none, it does not answer in time, or Slurm is away.
+
+    The script goes by standard input, as sbatch sends its text alone anyway: where it lies and who may read
+    that folder do not matter. `options` are those of the command line, `folder` is where it is submitted.
+    """
+    variables = dict(os.environ if environment is None else environment) | {"LC_ALL": "C.UTF-8"}
+    program = shutil.which("sbatch", path=variables.get("PATH"))
+    if program is None:
+        return None
+    try:
+        done = subprocess.run(
+            [program, "--test-only", *options],
+            input=script,
             capture_output=True,
             timeout=timeout,
-            env=said,
-            cwd=path.parent,
+            env=variables,
+            cwd=folder,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    lines = done.stderr.decode("utf-8", "replace").splitlines()
-    return _told(done.returncode, [line.removeprefix("sbatch: ").removeprefix("error: ") for line in lines])
+    return read_answer(done.returncode, done.stderr.decode("utf-8", "replace"))
 
 
-def _told(code: int, lines: list[str]) -> Finding | None:
-    whole = "\n".join(lines)
-    if _AWAY.search(whole):
+def read_answer(code: int, text: str) -> Answer | None:
+    """What sbatch's exit code and its words mean.
+
+    >>> read_answer(1, "sbatch: error: Batch script is empty!\\n").finding.what
+    'sbatch --test-only refuses it: Batch script is empty!'
+    """
+    if _AWAY.search(text):
         return None
-    if (match := _STARTS.search(whole)) is not None:
-        what = f"sbatch --test-only: would start {match[1]} on {match[3]} ({match[4]}), {match[2]} processors"
-        return Finding(rule="test-only", what=what, severity="note")
-    if code == 0:
-        return None
-    words = [line for line in lines if line and not line.startswith('Try "sbatch')]
-    what = f"sbatch --test-only refuses it: {words[-1] if words else f'exit code {code}'}"
-    return Finding(rule="test-only", what=what, severity="error")
+    if (match := _STARTS.search(text)) is not None:
+        where = f" ({match[4]})" if match[4] else ""
+        what = f"sbatch --test-only: would start {match[1]} on {match[3]}{where}, {match[2]} processors"
+        rest = _words(line for line in text.splitlines() if not _STARTS.search(line))
+        beside = _finding(f"sbatch --test-only also writes: {rest}", "note") if rest else None
+        return Answer(True, _finding(what, "note"), beside)
+    if code == 0 or not _OF_SBATCH.search(text):
+        return None  # no answer, or not sbatch's own: a wrapper of the site, say
+    words = _words(line for line in text.splitlines() if not line.startswith('Try "sbatch'))
+    for pattern, reason in _FOR_NOW:
+        if pattern.search(words):
+            return Answer(None, _finding(f"sbatch --test-only: {words}: {reason}", "warning"))
+    return Answer(False, _finding(f"sbatch --test-only refuses it: {words or f'exit code {code}'}", "error"))
 
 
-test_only.__test__ = False  # type: ignore[attr-defined]  # no test of pytest's, whatever its name
+def _finding(what: str, severity: str) -> Finding:
+    return Finding(rule="test-only", what=what, severity=severity, about="submission")
+
+
+def _words(lines: Iterable[str]) -> str:
+    return " ".join(plain for line in lines if (plain := _plain(line)))
+
+
+def _plain(line: str) -> str:
+    for prefix in ("sbatch:", "error:", "fatal:", "allocation failure:"):
+        line = line.strip().removeprefix(prefix)
+    return line.strip()

@@ -81,7 +81,7 @@ def placeholders(subject: Subject) -> Iterator[Finding]:
         match = _PLACEHOLDER.search(given.value or "") if given.option in _NAMING else None
         if match:
             what = f"{given.spelled} is still {given.value!r}: a placeholder"
-            yield Finding(rule="placeholder", what=what, line=given.line, severity="error", fix="fill it in")
+            yield Finding(rule="placeholder", what=what, line=given.line, fix="fill it in")
     for number, line in enumerate(subject.script.text.split("\n"), 1):
         if not line.lstrip().startswith("#") and (match := _IN_BODY.search(line[:2000])):
             what = f"{match[0]!r} looks like a placeholder"

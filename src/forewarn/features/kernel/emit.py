@@ -9,7 +9,7 @@ from forewarn.features.kernel import layout as L
 from forewarn.features.kernel.cluster import faded
 from forewarn.features.kernel.entities import row_of
 from forewarn.features.kernel.numbers import log_ratio, mix, rate, short, task_memory, total_memory
-from forewarn.features.kernel.regression import bias, logit
+from forewarn.features.kernel.regression import bias, decision_weight, logit
 from forewarn.features.kernel.state import Floats, Hashes, Ints, Slots, State
 
 _NEWER = 0.97 ** np.arange(L.RING_JOBS)  # what a job of the ring weighs by its age
@@ -192,7 +192,7 @@ def _emit_similar(st: State, x: Floats, a: Hashes, ring: int, count: int, out: F
 
 @inner
 def emit_start(st: State, t: float, x: Floats, place: int, user: int, nodes: Hashes, out: Floats) -> None:
-    """What only the start tells: the places of `layout.AT_START`."""
+    """What only the start tells, from `layout.AT_START` on; the weight is that of the submit."""
     f = st.flight[place]
     out[0] = t - f[L.FL_SUBMIT]
     out[1], out[2], out[3] = x[L.X_CPUS_GIVEN], x[L.X_NODES_GIVEN], x[L.X_MEMORY_GIVEN]
@@ -216,6 +216,7 @@ def emit_start(st: State, t: float, x: Floats, place: int, user: int, nodes: Has
     if nodes.shape[0] > 0:
         out[9] = seen / nodes.shape[0]
     out[10] = t - last_fail
+    out[11] = f[L.FL_WEIGHT]
 
 
 @inner
@@ -228,4 +229,5 @@ def emit(
     _emit_queue(st, t, rows[L.E_PARTITION], out[L.B_QUEUE : L.B_HISTORY])
     _emit_history(st, t, x, rows, out[L.B_HISTORY : L.B_ENCODED])
     _emit_encoded(st, x, a, keys, rows, slots, out[L.B_ENCODED : L.B_START])
-    out[L.B_START :] = np.nan
+    out[L.B_START : L.B_ASIDE] = np.nan
+    out[L.B_ASIDE] = decision_weight(st, rows)

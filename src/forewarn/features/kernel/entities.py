@@ -38,6 +38,8 @@ def entity_keys(x: Floats, a: Hashes, keys: Hashes) -> None:
     keys[L.E_NAME] = pair(L.E_NAME, name, np.uint64(1))
     keys[L.E_SCRIPT] = pair(L.E_SCRIPT, a[L.A_SCRIPT], np.uint64(1))
     keys[L.E_PARTITION] = pair(L.E_PARTITION, queue, np.uint64(1))
+    keys[L.E_REQUEST] = pair(L.E_REQUEST, request, np.uint64(1))
+    keys[L.E_ARRAY] = pair(L.E_ARRAY, whole(x[L.X_ARRAY_JOB]), np.uint64(1))
 
 
 @entry

@@ -13,11 +13,14 @@ from dataclasses import dataclass
 NUMBERS = (
     *("cpus", "nodes", "tasks", "memory", "memory_per", "time_limit", "gpus", "priority"),
     *("array_task", "depends", "defaulted", "utc_offset", "cpus_given", "nodes_given", "memory_given"),
+    "array_job",
 )
 (
     X_CPUS, X_NODES, X_TASKS, X_MEMORY, X_MEMORY_PER, X_LIMIT, X_GPUS, X_PRIORITY, X_ARRAY_TASK, X_DEPENDS,
-    X_DEFAULTED, X_UTC_OFFSET, X_CPUS_GIVEN, X_NODES_GIVEN, X_MEMORY_GIVEN,
+    X_DEFAULTED, X_UTC_OFFSET, X_CPUS_GIVEN, X_NODES_GIVEN, X_MEMORY_GIVEN, X_ARRAY_JOB,
 ) = range(len(NUMBERS))  # fmt: skip
+
+GIVEN = (X_CPUS_GIVEN, X_NODES_GIVEN, X_MEMORY_GIVEN)  # known only once a job runs
 
 ATOMS = ("user", "group", "account", "name", "dir", "script", "partition", "qos")
 A_USER, A_GROUP, A_ACCOUNT, A_NAME, A_DIR, A_SCRIPT, A_PARTITION, A_QOS = range(len(ATOMS))
@@ -32,10 +35,11 @@ ENTITIES = (
     *("user", "user_request", "user_name"),  # these with every memory
     *("user_dir", "user_name_request", "user_cpus", "user_partition"),
     *("group", "account", "name", "script", "partition"),
+    *("request", "array"),  # of anyone: all that is left where a log has no users
 )
 (
     E_USER, E_USER_REQUEST, E_USER_NAME, E_USER_DIR, E_USER_NAME_REQUEST, E_USER_CPUS, E_USER_PARTITION,
-    E_GROUP, E_ACCOUNT, E_NAME, E_SCRIPT, E_PARTITION,
+    E_GROUP, E_ACCOUNT, E_NAME, E_SCRIPT, E_PARTITION, E_REQUEST, E_ARRAY,
 ) = range(len(ENTITIES))  # fmt: skip
 FULL = ("user", "user_request", "user_name")
 
@@ -69,13 +73,16 @@ CLUSTER = (
     *("ends_10m", "fails_10m", "ends_1h", "fails_1h", "ends_1d", "fails_1d", "submits_10m"),
     *("slow_bias", "slow_bias_squares", "fast_bias", "fast_bias_squares"),
     *("s3", "w3", "s15", "w15", "s100", "w100", "submits"),
+    # what the regression said at submit and what came of it, by how high that was: how far it can be believed
+    *(f"record_{part}_{bin_}" for part in ("jobs", "log_odds", "fails") for bin_ in range(8)),
 )
+RECORD_BINS = 8  # of log odds: below -4, from there one each, from 2 on
 (
     C_AT, C_PENDING, C_RUNNING, C_PENDING_CPUS, C_RUNNING_CPUS, C_WAIT_LOG, C_WAIT_WEIGHT, C_ENDS_10M,
     C_FAILS_10M, C_ENDS_1H, C_FAILS_1H, C_ENDS_1D, C_FAILS_1D, C_SUBMITS_10M, C_SLOW_BIAS,
     C_SLOW_BIAS_SQUARES, C_FAST_BIAS, C_FAST_BIAS_SQUARES, C_S3, C_W3, C_S15, C_W15, C_S100, C_W100,
-    C_SUBMITS,
-) = range(len(CLUSTER))  # fmt: skip
+    C_SUBMITS, C_RECORD,
+) = range(len(CLUSTER) - 3 * RECORD_BINS + 1)  # fmt: skip
 
 # A user's ring of ended jobs, for the similarity features.
 RING_JOBS = 64
@@ -100,20 +107,20 @@ FLIGHT = (
         "dir",
         "partition",
     ),
-    *("online", "user_ended", "user_failed", "number", "risk", "burst_before"),
+    *("online", "user_ended", "user_failed", "number", "risk", "burst_before", "decision_weight"),
     *("queue_wait_before", "partition_wait_before"),  # its start: `not_started`
     *(f"{entity}_before_{place}" for entity in FULL for place in BEFORE),
 )
 (
     FL_SUBMIT, FL_START, FL_CPUS, FL_REQUEST, FL_LOG_CPUS, FL_LOG_LIMIT, FL_LOG_MEMORY, FL_NAME, FL_DIR,
-    FL_PARTITION, FL_ONLINE, FL_USER_ENDED, FL_USER_FAILED, FL_NUMBER, FL_RISK, FL_BURST,
+    FL_PARTITION, FL_ONLINE, FL_USER_ENDED, FL_USER_FAILED, FL_NUMBER, FL_RISK, FL_BURST, FL_WEIGHT,
     FL_QUEUE_WAIT, FL_PARTITION_WAIT, FL_BEFORE,
 ) = range(len(FLIGHT) - len(BEFORE) * len(FULL) + 1)  # fmt: skip
 
 N_BEFORE, N_FULL = len(BEFORE), len(FULL)
 
 # Memories fade by the job, with these half-lives.
-D3, D8, D15, D100 = (0.5 ** (1 / jobs) for jobs in (3, 8, 15, 100))
+D3, D8, D15, D100, D2000 = (0.5 ** (1 / jobs) for jobs in (3, 8, 15, 100, 2000))
 
 # The online regression's keys: entities, then states, then states crossed with whose they are.
 KEYS = (
@@ -124,6 +131,8 @@ KEYS = (
         "name",
         "script",
         "partition",
+        "request",
+        "array",
         "cpus",
         "limit",
         "memory",
@@ -150,6 +159,7 @@ KEYS = (
         "name×last",
     ),
     *("name×outcomes", "partition×hour", "partition×cluster_1h", "group×lasts", "request×newest"),
+    *("anyones_request×last", "anyones_request×outcomes"),
 )
 N_ENTITY_KEYS = KEYS.index("lasts")
 # Keys that tell of submits. At start the job itself would be the newest: these stay as they were at submit.
@@ -190,6 +200,7 @@ class Feature:
     phase: str = "submit"  # the first phase at which it exists
     private: bool = False  # from the identity or history of a user or workload: not in `restricted`
     swf: bool = True  # can be made from what the Standard Workload Format carries
+    aside: bool = False  # tells how much a job counts in learning; no model sees it
 
 
 def _static() -> list[Feature]:
@@ -251,7 +262,7 @@ _INTEGER = frozenset(
         *("newest_stage", "newest_elapsed", "last_hit"),
     }
 )
-_NOT_SWF = frozenset({"user_dir", "account", "script"})
+_NOT_SWF = frozenset({"user_dir", "account", "script", "array"})
 N_BRIEF, N_MORE = len(_BRIEF), len(_MORE)
 HISTORY = [
     Feature(f"{e}_{m}", integer=m in _INTEGER, private=e != "partition", swf=e not in _NOT_SWF)
@@ -277,12 +288,24 @@ AT_START = [
     *(Feature(f"node_{n}", phase="start", swf=False) for n in ("rate_max", "rate_mean", "seen")),
     Feature("node_since_fail", integer=True, phase="start", swf=False),
 ]
-FEATURES: tuple[Feature, ...] = (*STATIC, *QUEUE, *HISTORY, *ENCODED, *AT_START)
+ASIDE = [Feature("decision_weight", aside=True)]
+FEATURES: tuple[Feature, ...] = (*STATIC, *QUEUE, *HISTORY, *ENCODED, *AT_START, *ASIDE)
 B_QUEUE = len(STATIC)
 B_HISTORY = B_QUEUE + len(QUEUE)
 B_ENCODED = B_HISTORY + len(HISTORY)
 B_START = B_ENCODED + len(ENCODED)
+B_ASIDE = B_START + len(AT_START)
 N_FEATURES = len(FEATURES)
+
+# What others' jobs tell, too: not known where only one person's jobs are.
+_SHARED = ("group_", "account_", "name_", "script_", "partition_", "request_")
+OF_OTHERS = tuple(
+    place
+    for place, feature in enumerate(FEATURES)
+    if B_QUEUE <= place < B_HISTORY
+    or (B_HISTORY <= place < B_ENCODED and feature.name.startswith(_SHARED))
+    or feature.name in ("context_lasts", "context_outcomes")
+)
 
 PHASES = ("submit", "start")
 FEATURE_SETS = ("generic", "restricted", "swf")
@@ -297,7 +320,8 @@ def selected(phase: str, feature_set: str) -> list[int]:
     return [
         place
         for place, f in enumerate(FEATURES)
-        if (f.phase == "submit" or phase == "start")
+        if not f.aside
+        and (f.phase == "submit" or phase == "start")
         and not (feature_set == "restricted" and f.private)
         and not (feature_set == "swf" and not f.swf)
     ]

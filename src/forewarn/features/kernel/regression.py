@@ -31,7 +31,7 @@ SLOW_STEP, FAST_STEP, L2, FIRST_SQUARES = 0.008, 0.06, 1e-2, 1.0
 def regression_slots(st: State, t: float, x: Floats, keys: Hashes, rows: Ints, slots: Slots) -> None:
     """Where the job's keys lie in the hashed table: entities, states of now, and their crossings."""
     user, request = st.entity[rows[L.E_USER]], st.entity[rows[L.E_USER_REQUEST]]
-    name = st.entity[rows[L.E_USER_NAME]]
+    name, anyones = st.entity[rows[L.E_USER_NAME]], st.entity[rows[L.E_REQUEST]]
     local = np.int64(t + x[L.X_UTC_OFFSET])
     hour, weekday = local % 86400 // 3600, (local // 86400 + 3) % 7
     lasts = three(user[L.S_LAST]) * 9 + three(request[L.S_LAST]) * 3 + three(name[L.S_LAST])
@@ -95,6 +95,8 @@ def regression_slots(st: State, t: float, x: Floats, keys: Hashes, rows: Ints, s
     slots[n + 5] = _slot(n + 5, queue, np.uint64(wide))
     slots[n + 6] = _slot(n + 6, keys[L.E_GROUP], np.uint64(lasts))
     slots[n + 7] = _slot(n + 7, keys[L.E_USER_REQUEST], np.uint64(newest_request))
+    slots[n + 8] = _slot(n + 8, keys[L.E_REQUEST], np.uint64(three(anyones[L.S_LAST])))
+    slots[n + 9] = _slot(n + 9, keys[L.E_REQUEST], np.uint64(int(anyones[L.S_OUTCOMES])))
 
 
 @inner
@@ -127,27 +129,55 @@ def logit(st: State, slots: Slots, first: int, last: int) -> float:
 
 
 @inner
-def learn(st: State, slots: Slots, fails: float) -> None:
-    """One AdaGrad step of each learner, and the failure counts beside their weights."""
-    _learn(st, slots, fails, SLOW_STEP, L.C_SLOW_BIAS, L.W_SLOW)
-    _learn(st, slots, fails, FAST_STEP, L.C_FAST_BIAS, L.W_FAST)
-    for k in range(L.N_KEYS):
-        w = st.weight[slots[k]]
-        w[L.W_FAILS], w[L.W_COUNT] = w[L.W_FAILS] * L.D100 + fails, w[L.W_COUNT] * L.D100 + 1.0
+def decision_weight(st: State, rows: Ints) -> float:
+    """How much a job counts in learning: the less, the more equal jobs its user has in flight.
+
+    A thousand equal jobs sent at once are one decision. Counted a thousand times, one user's bad day would
+    outweigh a month of everybody else; with the inverse root, n of them count as about 2√n jobs. Where the
+    user is not known, equal jobs of anyone are counted.
+    """
+    equal = rows[L.E_USER_REQUEST] if rows[L.E_USER] > 0 else rows[L.E_REQUEST]
+    return 1.0 / np.sqrt(1.0 + st.entity[equal, L.S_IN_FLIGHT])
 
 
 @inner
-def _learn(st: State, slots: Slots, fails: float, step: float, bias: int, weight: int) -> None:
-    """One step of one learner. Its sums of squares lie behind its bias and its weights."""
+def learn(st: State, slots: Slots, fails: float, weight: float) -> None:
+    """One AdaGrad step of each learner, and the failure counts beside their weights."""
+    _learn(st, slots, fails, weight, SLOW_STEP, L.C_SLOW_BIAS, L.W_SLOW)
+    _learn(st, slots, fails, weight, FAST_STEP, L.C_FAST_BIAS, L.W_FAST)
+    kept = L.D100**weight
+    for k in range(L.N_KEYS):
+        w = st.weight[slots[k]]
+        w[L.W_FAILS], w[L.W_COUNT] = w[L.W_FAILS] * kept + weight * fails, w[L.W_COUNT] * kept + weight
+
+
+@inner
+def recorded(st: State, log_odds: float, fails: float, weight: float) -> None:
+    """Note what was said of a job at its submit beside what came of it."""
+    c, kept = st.cluster, L.D2000**weight
+    for place in range(L.C_RECORD, L.C_RECORD + 3 * L.RECORD_BINS):
+        c[place] *= kept
+    place = L.C_RECORD + int(min(max(np.floor(log_odds) + 5.0, 0.0), L.RECORD_BINS - 1.0))
+    c[place] += weight
+    c[place + L.RECORD_BINS] += weight * log_odds
+    c[place + 2 * L.RECORD_BINS] += weight * fails
+
+
+@inner
+def _learn(st: State, slots: Slots, fails: float, counts: float, step: float, bias: int, weight: int) -> None:
+    """One step of one learner, for a job that counts so much.
+
+    Its sums of squares lie behind its bias and its weights.
+    """
     c = st.cluster
     total = c[bias]
     for k in range(L.N_KEYS):
         total += st.weight[slots[k], weight]
-    error = 1.0 / (1.0 + np.exp(-total)) - fails
+    error = counts * (1.0 / (1.0 + np.exp(-total)) - fails)
     c[bias + 1] += error * error
     c[bias] -= step * error / np.sqrt(FIRST_SQUARES + c[bias + 1])
     for k in range(L.N_KEYS):
         w = st.weight[slots[k]]
-        gradient = error + L2 * w[weight]
+        gradient = error + counts * L2 * w[weight]
         w[weight + 1] += gradient * gradient
         w[weight] -= step * gradient / np.sqrt(FIRST_SQUARES + w[weight + 1])

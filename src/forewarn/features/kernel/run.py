@@ -11,7 +11,7 @@ from forewarn.features.kernel.cluster import advance
 from forewarn.features.kernel.emit import emit, emit_start
 from forewarn.features.kernel.entities import entity_keys, rows_of
 from forewarn.features.kernel.regression import regression_slots
-from forewarn.features.kernel.state import START, SUBMIT, Floats, Hashes, Ints, State
+from forewarn.features.kernel.state import START, SUBMIT, WAITING, Floats, Hashes, Ints, State
 from forewarn.features.kernel.update import ended, started, submitted
 
 
@@ -65,6 +65,18 @@ def run(
                 written += 1
             advance(st, t)
             started(st, t, places[j])
+        elif kinds[i] == WAITING:
+            x, a = numbers[j].copy(), atoms[j]
+            for given in L.GIVEN:
+                x[given] = np.nan
+            entity_keys(x, a, keys)
+            rows_of(st, keys, rows)
+            regression_slots(st, t, x, keys, rows, slots)
+            for k in L.SUBMIT_KEYS:
+                slots[k] = st.flight_slot[places[j], k]
+            emit(st, t, x, a, keys, rows, slots, out[written])
+            emit_start(st, t, x, places[j], rows[L.E_USER], nodes[:0], out[written, L.B_START :])
+            written += 1
         else:
             advance(st, t)
             ended(st, t, places[j], results[j], nodes)

@@ -17,6 +17,7 @@ Slots = NDArray[np.int32]
 T = TypeVar("T", bound=np.generic)
 
 SUBMIT, START, KNOWN = 0, 1, 2
+WAITING = 3  # no event: a look at a job that waits, as if it started then
 NEVER = 9  # no event is of this kind: nothing is emitted
 USED_ROWS, USED_RINGS, FREE_FLIGHTS = 0, 1, 2
 

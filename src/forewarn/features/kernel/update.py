@@ -8,8 +8,10 @@ from forewarn.compiled import entry, inner
 from forewarn.features.kernel import layout as L
 from forewarn.features.kernel.entities import row_of, rows_of
 from forewarn.features.kernel.numbers import mix, rate, short, total_memory
-from forewarn.features.kernel.regression import bias, learn, logit
+from forewarn.features.kernel.regression import bias, decision_weight, learn, logit, recorded
 from forewarn.features.kernel.state import FREE_FLIGHTS, USED_RINGS, Floats, Hashes, Ints, Slots, State
+
+FORGOTTEN = 1e-100  # weight of a mean below which it is dropped, long before rounding makes it nonsense
 
 
 @inner
@@ -38,17 +40,41 @@ def _to_ended(s: Floats, t: float, fails: float, limit: float, memory_kill: floa
 
 
 @inner
+def _run_log(result: Floats) -> float:
+    return np.log2(result[L.R_RUN_TIME] + 1.0) if result[L.R_RUN_TIME] >= 0.0 else np.nan
+
+
+@inner
+def _mem_log(result: Floats) -> float:
+    """Slurm samples memory now and then: a short job shows 0, which is no measurement."""
+    return np.log2(result[L.R_MAX_MEMORY]) if result[L.R_MAX_MEMORY] > 0.0 else np.nan
+
+
+@inner
 def _to_used(s: Floats, f: Floats, result: Floats, run_log: float, mem_log: float) -> None:
     """An entity learns what one of its jobs asked for and used."""
     s[L.S_LAST_RUN_LOG], s[L.S_LAST_HIT] = run_log, result[L.R_LIMIT]
     s[L.S_LAST_LIMIT_LOG], s[L.S_LAST_CPUS_LOG] = f[L.FL_LOG_LIMIT], f[L.FL_LOG_CPUS]
-    if not np.isnan(run_log):
-        s[L.S_RUN_LOG], s[L.S_RUN_WEIGHT] = s[L.S_RUN_LOG] * L.D8 + run_log, s[L.S_RUN_WEIGHT] * L.D8 + 1.0
-        if result[L.R_FAILS] > 0.0:
-            s[L.S_FAIL_RUN_LOG] = s[L.S_FAIL_RUN_LOG] * L.D8 + run_log
-            s[L.S_FAIL_RUN_WEIGHT] = s[L.S_FAIL_RUN_WEIGHT] * L.D8 + 1.0
-    if not np.isnan(mem_log):
-        s[L.S_MEM_LOG], s[L.S_MEM_WEIGHT] = s[L.S_MEM_LOG] * L.D8 + mem_log, s[L.S_MEM_WEIGHT] * L.D8 + 1.0
+    _to_mean(s, L.S_RUN_LOG, run_log)
+    if result[L.R_FAILS] > 0.0:
+        _to_mean(s, L.S_FAIL_RUN_LOG, run_log)
+    _to_mean(s, L.S_MEM_LOG, mem_log)
+
+
+@inner
+def _to_mean(s: Floats, log: int, value: float) -> None:
+    """A mean that fades with every job that ended, measured or not; its weight lies behind it.
+
+    So a value that becomes known later has its place by how many jobs ended since: `corrected`.
+    """
+    weight = log + 1
+    s[log] *= L.D8
+    s[weight] *= L.D8
+    if s[weight] < FORGOTTEN:
+        s[log] = s[weight] = 0.0
+    if not np.isnan(value):
+        s[log] += value
+        s[weight] += 1.0
 
 
 @inner
@@ -73,6 +99,7 @@ def submitted(st: State, t: float, x: Floats, a: Hashes, keys: Hashes, rows: Int
     f[L.FL_PARTITION] = short(mix(a[L.A_PARTITION], a[L.A_QOS]))
     f[L.FL_ONLINE] = bias(st) + logit(st, slots, 0, L.N_KEYS)
     f[L.FL_RISK] = 1.0 / (1.0 + np.exp(-f[L.FL_ONLINE]))
+    f[L.FL_WEIGHT] = decision_weight(st, rows)
     st.cluster[L.C_SUBMITS] += 1.0
     f[L.FL_NUMBER] = st.cluster[L.C_SUBMITS]
     f[L.FL_USER_ENDED] = f[L.FL_USER_FAILED] = f[L.FL_BURST] = np.nan
@@ -209,9 +236,7 @@ def ended(st: State, t: float, place: int, result: Floats, nodes: Hashes) -> Non
     f, rows = st.flight[place], st.flight_row[place]
     ran, cpus = not np.isnan(f[L.FL_START]), f[L.FL_CPUS]
     counts = not np.isnan(result[L.R_FAILS])
-    run_log = np.log2(result[L.R_RUN_TIME] + 1.0) if result[L.R_RUN_TIME] >= 0.0 else np.nan
-    # Slurm samples memory now and then: a short job shows 0, which is no measurement.
-    mem_log = np.log2(result[L.R_MAX_MEMORY]) if result[L.R_MAX_MEMORY] > 0.0 else np.nan
+    run_log, mem_log = _run_log(result), _mem_log(result)
     stage = L.NONE
     if counts:
         stage = L.FAILED if result[L.R_FAILS] > 0.0 else L.WENT_WELL
@@ -254,7 +279,8 @@ def ended(st: State, t: float, place: int, result: Floats, nodes: Hashes) -> Non
             st.entity[row, L.S_DIRTY] = 1.0
         if rows[L.E_USER] > 0:
             _remember(st, f, st.entity[rows[L.E_USER]], fails, run_log, mem_log)
-        learn(st, st.flight_slot[place], fails)
+        recorded(st, f[L.FL_ONLINE], fails, f[L.FL_WEIGHT])
+        learn(st, st.flight_slot[place], fails, f[L.FL_WEIGHT])
     st.flight_free[st.used[FREE_FLIGHTS]] = place
     st.used[FREE_FLIGHTS] += 1
 
@@ -270,3 +296,50 @@ def _remember(st: State, f: Floats, user: Floats, fails: float, run_log: float, 
     r[L.N_NAME], r[L.N_DIR], r[L.N_PARTITION] = f[L.FL_NAME], f[L.FL_DIR], f[L.FL_PARTITION]
     r[L.N_FAILS], r[L.N_RUN_LOG], r[L.N_MEM_LOG] = fails, run_log, mem_log
     user[L.S_RING_COUNT] += 1.0
+
+
+@entry
+def corrected(
+    st: State, keys: Hashes, since: Ints, failed_since: Ints, before: Floats, result: Floats
+) -> None:
+    """More became known of a job that has ended: what it used, what killed it. Whether it failed stays.
+
+    Of each of its entities so many jobs ended, and failed, `since`: what fades counts as if it had been known
+    at the end. Nodes are left as they are: no feature reads their memory.
+    """
+    limit, memory_kill = (
+        result[L.R_LIMIT] - before[L.R_LIMIT],
+        result[L.R_MEMORY_KILL] - before[L.R_MEMORY_KILL],
+    )
+    rows = np.zeros(L.N_ENTITIES, np.int64)
+    rows_of(st, keys, rows)
+    for e in range(L.N_ENTITIES):
+        if rows[e] == 0:
+            continue
+        s = st.entity[rows[e]]
+        s[L.S_DIRTY] = 1.0
+        s[L.S_LIMIT15] += limit * L.D15 ** since[e]
+        s[L.S_MEMORY15] += memory_kill * L.D15 ** since[e]
+        _correct_mean(s, L.S_RUN_LOG, _run_log(before), _run_log(result), since[e])
+        _correct_mean(s, L.S_MEM_LOG, _mem_log(before), _mem_log(result), since[e])
+        if result[L.R_FAILS] > 0.0:
+            _correct_mean(s, L.S_FAIL_RUN_LOG, _run_log(before), _run_log(result), failed_since[e])
+        if since[e] == 0:
+            s[L.S_LAST_RUN_LOG], s[L.S_LAST_HIT] = _run_log(result), result[L.R_LIMIT]
+    user = st.entity[rows[L.E_USER]]
+    if rows[L.E_USER] > 0 and since[L.E_USER] < L.RING_JOBS:
+        newest = int(user[L.S_RING_COUNT]) - 1
+        r = st.ring[int(user[L.S_RING]) - 1, (newest - since[L.E_USER]) % L.RING_JOBS]
+        r[L.N_RUN_LOG], r[L.N_MEM_LOG] = _run_log(result), _mem_log(result)
+
+
+@inner
+def _correct_mean(s: Floats, log: int, before: float, value: float, since: int) -> None:
+    """Put a value into a mean in the place of another one, or of none, before so many jobs ended."""
+    share, weight = L.D8**since, log + 1
+    if not np.isnan(before):
+        s[log] -= before * share
+        s[weight] -= share
+    if not np.isnan(value):
+        s[log] += value * share
+        s[weight] += share

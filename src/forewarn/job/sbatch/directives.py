@@ -12,9 +12,9 @@ from forewarn.job.sbatch.words import SPACE, Word, WordError, split_words
 MAGIC = "#SBATCH"
 OLD_MAGIC = "#SLURM"  # read as well, with a complaint
 _DIVIDER = re.compile("hetjob|packjob", re.IGNORECASE)
-# What a person took for a line of options.
+# What a person took for a line of options. Bounded: a line of blanks only would take its length squared.
 _LOOKALIKE = re.compile(
-    r"\s*(?:#{2,}\s*|#\s+|\s+#)SBATCH\b|#(?:sbatch|Sbatch|SBACTH|SBTACH|SABTCH|SBATH|SBACH)\b"
+    r"\s{0,80}(?:#{2,80}\s{0,80}|#\s{1,80}|(?<=\s)#)SBATCH\b|#(?:sbatch|Sbatch|SBACTH|SBTACH|SABTCH|SBATH|SBACH)\b"
 )
 
 

@@ -39,7 +39,8 @@ class Command:
     words: tuple[str, ...]
     redirects: tuple[Redirect, ...] = ()
     depth: int = 0  # how many ifs and loops it stands in
-    tested: bool = False  # behind `if`, `||` or `&&`: it may fail, or not run, and the script goes on
+    # Behind `if`, `!`, `||` or `&&`, or before `&`: it may fail, or not run, and the script goes on.
+    tested: bool = False
     variables: tuple[tuple[str, str], ...] = ()  # set for this command only, or, without words, for all
 
 
@@ -67,7 +68,7 @@ def commands(script: str) -> Iterator[Command]:
             tokens, opened, closed, asks = _blocks(tokens)
             depth = max(0, depth - closed)
             if tokens:
-                yield from _command(line, tokens, depth, tested or asks or divider == "||", known)
+                yield from _command(line, tokens, depth, tested or asks or divider in ("||", "&"), known)
             depth += opened
             tested = divider in ("&&", "||")
 
@@ -124,7 +125,7 @@ def _blocks(tokens: list[tuple[str, bool]]) -> tuple[list[tuple[str, bool]], int
                 return [], opened, closed, asks
         elif word in _CLOSES:
             closed += 1
-        elif word == "elif":
+        elif word in ("elif", "!"):
             asks = True
         elif word == "function":
             tokens = tokens[1:]

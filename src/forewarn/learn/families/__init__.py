@@ -9,7 +9,7 @@ from forewarn.learn.families.base import Family
 from forewarn.learn.lean import lean_import
 
 FAMILIES = ("xgboost", "lightgbm", "catboost", "forest")  # what a search chooses from
-_ALL = (*FAMILIES, "online")
+_ALL = (*FAMILIES, "online", "rule")
 _NEEDS = {"catboost": ("pandas", "pyarrow")}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from forewarn.errors import MissingExtraError
-from forewarn.files import whole_file, writing
+from forewarn.files import write_file, writing
 from forewarn.learn.report.words import verdict, warnings
 
 FORMAT = 1
@@ -34,8 +34,7 @@ def write_report(report: Mapping[str, Any], folder: Path) -> None:
         (JSON_NAME, json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False) + "\n"),
         (HTML_NAME, render(told)),
     ):
-        with whole_file(folder / name) as path:
-            path.write_text(text, encoding="utf-8")
+        write_file(folder / name, text)
 
 
 def _plain(value: Any) -> Any:

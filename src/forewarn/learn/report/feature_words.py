@@ -15,8 +15,10 @@ _WHOSE = {
     "group": "the group's jobs",
     "account": "the account's jobs",
     "name": "anyone's jobs of this name",
-    "script": "anyone's jobs with this script",
+    "script": "anyone's jobs with this script or program",
     "partition": "the partition's jobs",
+    "request": "anyone's jobs with this request",
+    "array": "the array's tasks",
 }
 _HISTORY = {
     "last": "how the last of {} ended",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -23,6 +23,9 @@ RULES: Mapping[str, str] = MappingProxyType(
         "last_user_request": "as the user's last job with this request",
         "last_user_name_else_user": "as the user's last job of this name, else of any",
         "last_user_request_else_user": "as the user's last job with this request, else with any",
+        "last_request": "as anyone's last job with this request",
+        "last_array": "as the last task of this array",
+        "last_array_else_request": "as the last task of this array, else anyone's last job with this request",
     }
 )
 
@@ -108,8 +111,26 @@ def verdict(report: Json) -> str | None:
         return "There was no failure to warn of."
     return (
         f"Warns of {share(at['recall'])} of the failures; {share(at['precision'])} of its warnings come "
-        f"true, where {share(base)} of all jobs fail{_as_asked(report)}; {_against_rules(evaluation)}."
+        f"true, where {share(base)} of all jobs fail{_as_asked(report)}; "
+        f"{_instead(report['model']) if serves_rule(report) else _against_rules(evaluation)}."
     )
+
+
+def serves_rule(report: Json) -> str | None:
+    """The simple rule that stands in the model's place, as it is labelled."""
+    rule: str | None = (report.get("model") or {}).get("rule")
+    return rule
+
+
+def _instead(model: Json) -> str:
+    lost = model.get("instead_of")
+    why = (
+        f"the model that was trained did not beat it (F1 {signed(lost['over_baseline'])} "
+        f"{interval(lost['interval'], plus=True)})".replace(" )", ")")
+        if lost
+        else "it was clearly better than the model that was trained on the jobs before these"
+    )
+    return f"this is a simple rule ({model['rule']}): {why}"
 
 
 def _as_asked(report: Json) -> str:
@@ -149,10 +170,14 @@ def ranks(evaluation: Json) -> bool:
     return bounds is None or bounds[0] > 0.5
 
 
+def _is_below(bounds: Sequence[float] | None, value: float) -> bool:
+    return bounds is not None and bounds[1] < value
+
+
 def standing(evaluation: Json) -> int:
     """1 for clearly better than the best baseline, -1 for clearly worse or mere chance, 0 for in between."""
     bounds = evaluation["intervals"]["f1_over_baseline"]
-    if not ranks(evaluation) or (bounds is not None and bounds[1] < 0):
+    if not ranks(evaluation) or _is_below(bounds, 0):
         return -1
     return 1 if bounds is not None and bounds[0] > 0 else 0
 
@@ -164,7 +189,7 @@ def fit_to_serve(report: Json) -> bool:
 
 def warnings(report: Json) -> list[dict[str, str]]:
     """What to beware of, the gravest first, as `level` and `text`."""
-    found = [*_of_phase(report), *_of_evaluation(report.get("evaluation")), *_of_data(report)]
+    found = [*_of_phase(report), *_of_evaluation(report), *_of_data(report)]
     found += [(BEWARE, message) for message in report.get("absence") or ()]
     order = (BAD, BEWARE, NOTE)
     return [{"level": level, "text": text} for level, text in sorted(found, key=lambda f: order.index(f[0]))]
@@ -182,23 +207,41 @@ def _of_phase(report: Json) -> Said:
         )
 
 
-def _of_evaluation(evaluation: Json | None) -> Said:
+def _of_evaluation(report: Json) -> Said:
+    evaluation: Json | None = report.get("evaluation")
     if not evaluation:
         return
     rule = rule_in_words(evaluation["over_baseline"]["baseline"])
-    stands = standing(evaluation)
-    if not ranks(evaluation):
+    # A rule that stands in is what a model has to beat: too few jobs to prove it are no reason that it does
+    # not serve, since what would speak instead is proven less.
+    is_rule = serves_rule(report) is not None
+    intervals = evaluation["intervals"]
+    if _is_below(intervals.get("roc_auc"), 0.5) if is_rule else not ranks(evaluation):
         yield (
             BAD,
             f"Ranks no better than chance (ROC-AUC {_with_bounds(evaluation, 'roc_auc')}): it has learnt "
             "nothing that holds. Do not serve this model.",
         )
-    elif stands < 0:
+    elif _is_below(intervals["f1_over_baseline"], 0):
         yield (
             BAD,
             f"Worse than a simple rule. To predict “{rule}” has the higher F1: do not serve this model.",
         )
-    if stands == 0:
+    elif is_rule:
+        yield BEWARE, f"A simple rule serves, until a model beats it: {_instead(report['model'])}."
+        if not ranks(evaluation):
+            yield (
+                BEWARE,
+                "The test jobs do not prove that the rule ranks better than chance (ROC-AUC "
+                f"{_with_bounds(evaluation, 'roc_auc')}): more history may tell.",
+            )
+    elif evaluation["over_baseline"]["f1"] <= 0:
+        yield (
+            BAD,
+            f"Does not beat a simple rule. To predict “{rule}” has the same F1 or a higher one "
+            f"({signed(evaluation['over_baseline']['f1'])}): do not serve this model.",
+        )
+    elif standing(evaluation) == 0:
         yield (
             BEWARE,
             f"Not clearly better than a simple rule. The interval of the lead in F1 over “{rule}” is not "
@@ -226,6 +269,14 @@ def _of_data(report: Json) -> Said:
             NOTE,
             f"The failure rate moved from {share(before)} in the train block to {share(after)} in the test "
             "block: what was calibrated on the past need not hold.",
+        )
+    few = {name: block for name, block in blocks.items() if block.get("few")}
+    if few:
+        worth = ", ".join(f"{name} {block['effective']:,.0f}" for name, block in few.items())
+        yield (
+            BEWARE,
+            f"Few decisions: equal jobs sent at once are one, and of effective decisions there are few "
+            f"({worth}). Figures of such a block, and what was chosen by them, may be those of one bulk.",
         )
     trials = (report.get("search") or {}).get("trials") or []
     if failed := sum(trial.get("status") == "failed" for trial in trials):

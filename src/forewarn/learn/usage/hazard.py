@@ -139,9 +139,10 @@ class Hazard:
         }
 
     @classmethod
-    def load(cls, folder: Path, facts: Mapping[str, Any], columns: int) -> Self:
+    def load(cls, path: Path, facts: Mapping[str, Any], columns: int) -> Self:
         """What was saved there. Only a whole file reaches the library's reader, which may crash on others."""
-        path = folder / facts["file"]
+        if facts["file"] != path.name:  # a bundle says what is in it, not where else to look
+            raise BundleError(f"{path.parent}: names the file {facts['file']!r} for {path.name}; train again")
         if digest(path) != facts["blake2b"]:
             raise BundleError(f"{path} was changed or cut short: restore the bundle, or train again")
         try:

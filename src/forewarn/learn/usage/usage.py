@@ -110,8 +110,8 @@ class Usage:
         """What is foreseen of some jobs of a table (all, if none are named), as of their moment.
 
         Most of what is needed is in their own rows. What CPU efficiency and I/O rate lean on, the same
-        user's earlier jobs, is taken from the other rows; without those, as where only the jobs themselves
-        are at hand, they are told less sharply.
+        user's earlier jobs, is taken from the other rows (`with_earlier` adds them to jobs of now); of a user
+        without any they are told less sharply.
         """
         which = np.arange(len(table.values)) if rows is None else np.asarray(rows)
         part = table.rows(which)
@@ -138,6 +138,11 @@ class Usage:
             rests_on={name: p.jobs for name, p in self.parts.items()},
         )
 
+    @property
+    def remembers(self) -> bool:
+        """Whether any of it leans on what the user's earlier jobs used, beside the features."""
+        return any(part.remembers for part in self.parts.values())
+
     def save(self, folder: Path) -> None:
         """Write JSON and the boosters' native files into a folder that exists."""
         facts = {
@@ -161,7 +166,8 @@ class Usage:
             parts = {}
             for name, value in facts.items():
                 columns, own = tuple(value["columns"]), tuple(value["anchors"])
-                hazard = _hazard(lean=True).Hazard.load(folder, value["hazard"], len(columns) + 1 + len(own))
+                file = folder / f"{QUANTITIES[name].name}.ubj"
+                hazard = _hazard(lean=True).Hazard.load(file, value["hazard"], len(columns) + 1 + len(own))
                 levels = Levels.from_json(value["levels"])
                 parts[name] = Part(
                     QUANTITIES[name], columns, own, hazard, levels, int(value["jobs"]), bool(value["limited"])

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
+from pathlib import Path
 
 from forewarn.config import Config
 from forewarn.errors import StoreError
 from forewarn.operate.doctor.findings import Finding, Level
+from forewarn.sharing import is_shared
 from forewarn.store.embedded import FILE, open_store
 from forewarn.store.filesystem import MOUNTS, refuse_network
 
@@ -25,4 +28,15 @@ def writable(config: Config) -> Finding:
         there = there.parent
     if not os.access(there, os.W_OK | os.X_OK):
         return Finding("store", Level.PROBLEM, f"{there}: no permission to write there; set FOREWARN_HOME")
+    if (mode := _open_to_others(home)) is not None:
+        said = f"{home}: others can look into it (mode {mode:o}): chmod 700, or `forewarn config share GROUP`"
+        return Finding("store", Level.WARNING, said)
     return Finding("store", Level.FINE, f"{home}: can be written")
+
+
+def _open_to_others(home: Path) -> int | None:
+    """The mode of a home that is neither private nor shared on purpose."""
+    if not home.exists() or is_shared(home):
+        return None
+    mode = stat.S_IMODE(home.stat().st_mode)
+    return mode if mode & 0o077 else None

@@ -29,9 +29,9 @@ def command(job_ids: tuple[str, ...], home: Path | None, as_json: bool) -> None:
     """
     from forewarn.serve.cli.assessing import show
 
-    said = said_of(home, job_ids, whole=True)
-    if as_json:
-        print_json([assessment.to_json() for assessment in said])
-        return
-    for assessment in said:
-        show(assessment, f"job {assessment.job_id}")
+    with said_of(home, job_ids, whole=True) as said:
+        if as_json:
+            print_json([assessment.to_json() for assessment in said])
+            return
+        for assessment in said:
+            show(assessment, f"job {assessment.job_id}")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from rich.console import Console
 from rich.text import Text
 
-from forewarn.assess.assessment import Advice, Assessment, Finding, Quantiles, Reason, Verdict
+from forewarn.assess.assessment import Advice, Assessment, Finding, Quantiles, Reason, Saving, Verdict
 from forewarn.assess.oddness.words import bytes_in_words, time_in_words
-from forewarn.assess.verdict import capital
+from forewarn.assess.verdict import NAMES, ONLINE, capital
+from forewarn.serve.cli.console import Terminal
+from forewarn.serve.cli.terminal import one_line
 
 STYLE_OF = {
     Verdict.FINE: "bold green",
@@ -22,9 +23,19 @@ _SEVERITY = {"error": "red", "warning": "yellow", "note": "bright_black"}
 SIMILAR_SHOWN = 3
 
 
-def show(made: Assessment, title: str, *, diff: bool = False) -> None:
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A script that was written with advice followed, and what a check of it says."""
+
+    path: str
+    verdict: str
+    summary: str
+    risk: float | None
+
+
+def show(made: Assessment, title: str, *, diff: bool = False, fixed: Fixed | None = None) -> None:
     """Print it on stdout."""
-    console = Console(file=sys.stdout, highlight=False, markup=False)
+    console = Terminal()
     head = Text(f"{title}: ").append(str(made.verdict), style=STYLE_OF[made.verdict])
     console.print(harmless(head), soft_wrap=True)
     console.print(harmless(Text(f"  {capital(made.summary)}.")), soft_wrap=True)
@@ -34,6 +45,8 @@ def show(made: Assessment, title: str, *, diff: bool = False) -> None:
         _reasons(made),
         _similar(made),
         _advice(made, diff),
+        _savings(made),
+        _fixed(fixed),
         _notes(made),
     )
     for block in blocks:
@@ -45,15 +58,13 @@ def show(made: Assessment, title: str, *, diff: bool = False) -> None:
 
 
 def harmless(text: Text) -> Text:
-    """Without what would steer the terminal: names and scripts are anybody's.
+    r"""Keep a line one line: names and scripts are anybody's.
 
-    >>> harmless(Text("a\\x1b[2J")).plain
-    'a\\\\x1b[2J'
+    >>> harmless(Text("a\nb")).plain
+    'a\\nb'
     """
-    if text.plain.isprintable():
-        return text
-    shown = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text.plain)
-    return Text(shown, style=text.style)
+    shown = one_line(text.plain)
+    return text if shown == text.plain else Text(shown, style=text.style)
 
 
 def _numbers(made: Assessment) -> Iterator[Text | str]:
@@ -66,28 +77,27 @@ def _numbers(made: Assessment) -> Iterator[Text | str]:
 def _facts(made: Assessment) -> Iterator[tuple[str, str]]:
     if (run := made.run_time) is not None:
         said = f"{_spread(run.seconds, time_in_words)}"
-        if run.limit is not None and run.over_limit is not None:
-            said += f"; the limit is {time_in_words(run.limit)}, {_chance(run.over_limit)} need longer"
+        if run.limit is not None:
+            said += f"; the limit is {time_in_words(run.limit)}"
         yield "run time", said
     if (use := made.resources) is not None:
         if use.memory is not None:
             said = f"{_spread(use.memory, bytes_in_words)} a node"
-            if use.memory_asked is not None and use.over_memory is not None:
-                said += f"; asked {bytes_in_words(use.memory_asked)}, {_chance(use.over_memory)} need more"
+            if use.memory_asked is not None:
+                said += f"; {bytes_in_words(use.memory_asked)} requested"
             yield "memory", said
         if use.cpu_efficiency is not None:
-            yield "CPUs", f"{use.cpu_efficiency.median:.0%} of their time used, as a rule"
+            yield "CPUs", f"typically {use.cpu_efficiency.median:.0%} of their time used"
     if (odd := made.oddness) is not None:
         for oddity in odd.oddities:
             yield "cannot run" if oddity.impossible else "odd", oddity.what
         if odd.because:
             yield "unusual", "; ".join(odd.because)
-    if made.failure and made.failure.causes:
+    if made.failure and made.failure.causes and made.failure.causes_learnt:
         shares: dict[str, float] = {}
         for cause in made.failure.causes:
             shares[cause.outcome] = shares.get(cause.outcome, 0.0) + cause.probability
-        likely = [f"{outcome} {p:.0%}" for outcome, p in shares.items() if p >= 0.01]
-        yield "failure", ", ".join(likely[:4]) or "unlikely"
+        yield "risk", f"{made.failure.probability:.0%}: {_parts(shares, made.failure.probability)}"
     if made.nodes is not None:
         said = f"{made.nodes.fit:,} can take it, {made.nodes.needed:,} needed"
         if made.nodes.sick:
@@ -97,8 +107,13 @@ def _facts(made: Assessment) -> Iterator[tuple[str, str]]:
         yield "kind", made.profile
     if made.route.model is not None:
         version = f" version {made.route.version}" if made.route.version is not None else ""
-        rests = f", learnt from {made.failure.rests_on:,} jobs" if made.failure else ""
-        yield "model", f"{made.route.model}{version}{rests}"
+        rests = ""
+        if made.failure and made.route.model == ONLINE:
+            rests = f": a running estimate from {made.failure.rests_on:,} outcomes, not a trained model"
+        elif made.failure:
+            rests = f", trained on {made.failure.rests_on:,} jobs"
+        rule = f"; {made.route.rule}" if made.route.rule else ""
+        yield "model", f"{made.route.model}{version}{rests}{rule}"
 
 
 def _spread(told: Quantiles, words: object) -> str:
@@ -106,8 +121,21 @@ def _spread(told: Quantiles, words: object) -> str:
     return f"about {words(told.median)}, one in ten beyond {words(told.high)}"
 
 
-def _chance(p: float) -> str:
-    return "<1 %" if p < 0.01 else f"{p:.0%}"
+def _parts(shares: Mapping[str, float], whole: float) -> str:
+    """The causes in whole percent, which add up to the percent of the whole.
+
+    >>> _parts({"timeout": 0.304, "failed": 0.204, "other": 0.002}, 0.51)
+    'at its time limit 30%, by an error of its own 20%, else 1%'
+    """
+    shown, left = [], round(100 * whole)
+    for outcome, p in sorted(shares.items(), key=lambda pair: -pair[1])[:4]:
+        percent = min(round(100 * p), left)
+        if percent >= 1:
+            shown.append(f"{NAMES.get(outcome, outcome)} {percent}%")
+            left -= percent
+    if left >= 1 and shown:
+        shown.append(f"else {left}%")
+    return ", ".join(shown) or "no cause stands out"
 
 
 def _findings(made: Assessment) -> Iterator[Text | str]:
@@ -164,17 +192,52 @@ def _advice(made: Assessment, diff: bool) -> Iterator[Text | str]:
 
 
 def _one(number: int, advice: Advice, diff: bool) -> Iterator[Text | str]:
-    risk = f"risk {advice.risk_before:.0%} → {advice.risk_after:.0%}"
-    yield Text(f"  {number}. ").append(capital(advice.what), style="bold").append(f": {risk}")
+    text = Text(f"  {number}. ").append(capital(advice.what), style="bold")
+    if advice.risk_before is not None and advice.risk_after is not None:
+        text.append(f": risk {advice.risk_before:.0%} → {advice.risk_after:.0%}")
+    yield text
     yield f"     {capital(advice.why)}."
     if advice.node_hours_before is not None and advice.node_hours_after is not None:
-        cost = f"     a run takes about {advice.node_hours_after:.1f} node hours"
+        cost = f"     A run takes about {advice.node_hours_after:.1f} node hours"
         if advice.wait_after is not None:
             cost += f", after a wait of about {time_in_words(advice.wait_after)}"
-        yield cost
+        yield f"{cost}."
+    yield from _to_type(advice, diff)
+
+
+def _to_type(advice: Advice | Saving, diff: bool) -> Iterator[Text | str]:
     if diff and advice.diff:
         for line in advice.diff.splitlines():
             style = {"+": "green", "-": "red"}.get(line[:1], "bright_black")
             yield Text(f"     {line}", style=style)
     elif advice.command:
         yield Text(f"     {advice.command}", style="cyan")
+
+
+def _savings(made: Assessment) -> Iterator[Text | str]:
+    if made.savings:
+        yield Text("Could ask for less", style="bold")
+    for number, saving in enumerate(made.savings, 1):
+        yield Text(f"  {number}. ").append(capital(saving.what), style="bold")
+        yield f"     {capital(saving.why)}; sufficient for {_share(saving.chance)} of such jobs."
+        if saving.node_hours is not None:
+            gain = f"     {saving.node_hours:,.1f} node hours less are reserved"
+            if saving.wait_before is not None and saving.wait_after is not None:
+                before, after = map(time_in_words, (saving.wait_before, saving.wait_after))
+                gain += f"; median wait recently {before} with the longer limit, {after} with the shorter one"
+            yield f"{gain}."
+        if round(saving.risk_after, 2) != round(saving.risk_before, 2):
+            risks = f"{saving.risk_before:.0%} → {saving.risk_after:.0%}"
+            yield f"     The changed request is a new one, of which less is known: risk {risks}."
+        yield from _to_type(saving, diff=False)
+
+
+def _share(chance: float) -> str:
+    return ">99%" if chance >= 0.995 else f"{chance:.0%}"
+
+
+def _fixed(fixed: Fixed | None) -> Iterator[Text | str]:
+    if fixed is not None:
+        yield Text("Fixed", style="bold")
+        yield f"  {fixed.path}, checked as it was written: {fixed.verdict}"
+        yield f"  {capital(fixed.summary)}."

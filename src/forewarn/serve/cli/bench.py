@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from forewarn.serve.cli.common import configured, home_option, json_option
+from forewarn.serve.cli.figures import print_figures
 from forewarn.serve.cli.learning import (
+    RULES,
     bench_features_option,
     bench_policy_option,
     chosen_families,
@@ -17,8 +19,9 @@ from forewarn.serve.cli.learning import (
     search_options,
     status_option,
 )
-from forewarn.serve.cli.output import note, print_facts, print_json
+from forewarn.serve.cli.output import note, print_facts, print_json, print_table
 from forewarn.serve.cli.progress import progress
+from forewarn.serve.cli.terminal import echo
 
 if TYPE_CHECKING:
     from forewarn.learn.table import Table
@@ -144,7 +147,11 @@ def _print_phase(log: str, phase: str, entry: dict[str, Any]) -> None:
             "Brier, ECE": f"{entry['brier']:.4f}, {entry['ece']:.4f}",
             "F1 above the best simple rule": f"{ahead['f1']:+.3f}"
             + (f"  [{interval[0]:+.3f}, {interval[1]:+.3f}]" if interval else ""),
-            "made of": ", ".join(f"{weight:.0%} {family}" for family, weight in entry["members"].items()),
+            "not enough evidence": f"for {entry['abstention']['share']:.0%} of these jobs"
+            if entry["abstention"]["share"]
+            else None,
+            "made of": entry["rule"]
+            or ", ".join(f"{weight:.0%} {family}" for family, weight in entry["members"].items()),
             "retrained": f"{entry['retrained']} time{'s' * (entry['retrained'] > 1)}"
             if entry["retrained"]
             else None,
@@ -160,3 +167,29 @@ def _print_phase(log: str, phase: str, entry: dict[str, Any]) -> None:
         "model, threshold 0.50": entry["at_0_5"],
     }
     print_alarms(own, entry["baselines"], entry["base_rate"])
+    print_figures(entry, RULES)
+    if published := entry.get("published"):
+        _print_published(published, log, entry["at_0_5"])
+
+
+def _print_published(published: list[dict[str, Any]], log: str, ours: dict[str, Any]) -> None:
+    """The papers' own figures beside ours at their threshold, 0.5; the log of each row is named."""
+    measures = ("accuracy", "precision", "recall", "f1")
+    echo()
+    print_table(
+        ["posthoc, threshold 0.5", *measures],
+        [
+            [f"this model on {log}", *(f"{ours[name]:.1%}" for name in measures)],
+            *(
+                [
+                    f"published: {row['log']}" + ("" if row["run_here"] else ", not run here"),
+                    *(f"{row[name]:.1%}" for name in measures),
+                ]
+                for row in published
+            ),
+        ],
+        right=measures,
+    )
+    for row in published:
+        if row["note"]:
+            note(f"{row['log']}: {row['note']}")

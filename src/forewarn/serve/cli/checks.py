@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from forewarn.errors import ForewarnError
+from forewarn.serve.cli.terminal import echo
 
 UNKNOWN = 3
 
@@ -42,7 +43,7 @@ def _or_unknown() -> Iterator[None]:
         setattr(error, "exit_code", UNKNOWN)  # noqa: B010 - an OSError has none of its own
         raise
     except Exception as error:
-        traceback.print_exc()  # Python's own end of it would be 1, a mere warning
+        echo(traceback.format_exc(), err=True, end="")  # Python's own end of it would be 1, a mere warning
         bug = ForewarnError(f"a bug in Forewarn, please report it: {type(error).__name__}: {error}")
         setattr(bug, "exit_code", UNKNOWN)  # noqa: B010
         raise bug from error

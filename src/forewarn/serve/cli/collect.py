@@ -19,7 +19,7 @@ from forewarn.serve.cli.output import note, print_json, say
 
 if TYPE_CHECKING:
     from forewarn.learn.serving import Serving
-    from forewarn.operate.collect import Round
+    from forewarn.operate.collect import Round, Said
     from forewarn.operate.watch import Watch
     from forewarn.store.base import Store
 
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 @click.option(
     "--assess/--no-assess",
     default=None,
-    help="Assess live jobs as they come, start, and when a job like them ends.  [default: if a model serves]",
+    help="Assess live jobs as they come, start, and when a job like them ends.  "
+    "[default: from when on a model serves]",
 )
 @json_option
 def command(
@@ -56,8 +57,8 @@ def command(
     It goes on where it stopped, loses nothing when it is killed, and waits while slurmrestd, slurmctld,
     slurmdbd or its database is away. Ctrl-C and SIGTERM end it.
 
-    Where a model serves, each live job is assessed when it is first seen, at its start, and again whenever a
-    job of the same user with the same request ends meanwhile; what is said is kept in the store.
+    As soon as a model serves, each live job is assessed when it is first seen, at its start, and again
+    whenever a job of the same user with the same request ends meanwhile; what is said is kept in the store.
 
     \b
     Examples:
@@ -73,7 +74,10 @@ def command(
     with ended_by_signals(quietly=not once), store_of(config) as store, closing(connect(config)) as scheduler:
         zone = config.of_cluster(config.cluster).timezone
         begin = None if since is None else parse_moment(since, zone or "UTC", datetime.now(UTC))
-        watch = _watch(store, Serving(config.home / "models"), scheduler.cluster, assess)
+        serving = Serving(config.home / "models")
+        watch = (
+            None if assess is False else Assessing(store, serving, scheduler.cluster, at_once=bool(assess))
+        )
         collector = Collector(store, scheduler, since=begin, timezone=zone, watch=watch)
         rounds: Iterator[Round] = collector.once() if once else collector.forever(interval)
         troubles: dict[str, str] = {}
@@ -84,17 +88,29 @@ def command(
             else:
                 _tell(done)
             if not once:  # there, it is the error that ends it
-                _tell_troubles(troubles, done.troubles)
+                _tell_troubles(troubles, done)
             troubles = done.troubles
 
 
-def _watch(store: Store, serving: Serving, cluster: str, assess: bool | None) -> Watch | None:
-    """Who assesses live jobs; nobody where that is not wanted, or where no model would speak."""
-    if assess is False or (assess is None and cluster not in {name.cluster for name in serving.names()}):
-        return None
-    from forewarn.operate.watch import Watch
+class Assessing:
+    """Assesses live jobs: at once, or from the round on in which a model of their cluster serves."""
 
-    return Watch(store, serving, cluster)
+    def __init__(self, store: Store, serving: Serving, cluster: str, *, at_once: bool = False) -> None:
+        self._store, self._serving, self._cluster, self._at_once = store, serving, cluster, at_once
+        self._watch: Watch | None = None
+
+    def after(self, at: int) -> Said:
+        """See `operate.collect.Watch`."""
+        from forewarn.operate.collect import Said
+
+        if self._watch is None:
+            served = {name.cluster for name in self._serving.names()}
+            if not self._at_once and self._cluster not in served:
+                return Said()
+            from forewarn.operate.watch import Watch  # only now: it needs the learners
+
+            self._watch = Watch(self._store, self._serving, self._cluster)
+        return self._watch.after(at)
 
 
 @contextmanager
@@ -121,23 +137,27 @@ def ended_by_signals(*, quietly: bool) -> Iterator[None]:
 def _tell(done: Round) -> None:
     """A line, where something happened."""
     for message in done.notes:
-        note(message)
+        note(f"{_when(done)}  {message}")
     if done.new_jobs or done.changed_jobs or done.nodes_and_partitions:
-        when = datetime.fromtimestamp(done.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         left = f", {done.lag:,} s of history behind" if done.behind else ""
         said = f", {done.assessed:,} assessed, {done.warned:,} warned of" if done.assessed else ""
+        unknown = f", {done.unknown_ends:,} ended unseen" if done.unknown_ends else ""
         say(
-            f"{when}  {done.new_jobs:,} new jobs, {done.changed_jobs:,} changes{said}, "
+            f"{_when(done)}  {done.new_jobs:,} new jobs, {done.changed_jobs:,} changes{unknown}{said}, "
             f"{done.nodes_and_partitions:,} of nodes and partitions; {done.requests} requests, "
             f"{done.received / 1e6:.1f} MB, {done.seconds:.1f} s{left}"
         )
 
 
-def _tell_troubles(before: dict[str, str], now: dict[str, str]) -> None:
+def _tell_troubles(before: dict[str, str], done: Round) -> None:
     """What began and what is over, each once: the words of a trouble that lasts may vary."""
-    began = {part: why for part, why in now.items() if part not in before}
+    began = {part: why for part, why in done.troubles.items() if part not in before}
     for why in dict.fromkeys(began.values()):
         parts = ", ".join(part for part in began if began[part] == why)
-        note(f"cannot read {parts}, and will try again: {why}")
-    if over := [part for part in before if part not in now]:
-        note(f"can read again: {', '.join(over)}")
+        note(f"{_when(done)}  cannot read {parts}, and will try again: {why}")
+    if over := [part for part in before if part not in done.troubles]:
+        note(f"{_when(done)}  can read again: {', '.join(over)}")
+
+
+def _when(done: Round) -> str:
+    return datetime.fromtimestamp(done.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

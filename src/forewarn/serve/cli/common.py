@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from forewarn.config import Config, resolve
+from forewarn.sharing import work_in
 
 if TYPE_CHECKING:  # the store's imports are heavy, and not every command opens it
     from forewarn.store.base import Store
@@ -26,7 +27,9 @@ json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="F
 
 def configured(**flags: Any) -> Config:
     """The configuration with the flags of this call over it."""
-    return resolve(flags).config
+    config = resolve(flags).config
+    work_in(config.home)
+    return config
 
 
 def store_of(config: Config, *, read_only: bool = False) -> Store:

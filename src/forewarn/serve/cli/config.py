@@ -11,6 +11,7 @@ from forewarn.config import resolve, template, unknown_variables
 from forewarn.errors import UsageError
 from forewarn.serve.cli.common import home_option, json_option
 from forewarn.serve.cli.output import note, print_json, print_table, say
+from forewarn.serve.cli.terminal import echo
 
 
 @click.group("config")
@@ -60,16 +61,48 @@ def show(home: Path | None, as_json: bool) -> None:
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 def init(home: Path | None, force: bool) -> None:
     """Write a config file in which every setting stands as a comment."""
+    from forewarn.files import write_file
+
     file = resolve({"home": home}).file
     if file.exists() and not force:
         raise UsageError(f"{file}: is there already (--force writes over it)")
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(template(), encoding="utf-8")
+    write_file(file, template(), private=True)  # a token may be put into it
     say(f"wrote {file}")
+
+
+@command.command("share")
+@click.argument("group", required=False)
+@click.option("--off", is_flag=True, help="Take it back: the home is its owner's alone again.")
+@home_option
+def share_home(group: str | None, off: bool, home: Path | None) -> None:
+    """Let a group read the home, now and from now on: `jobs`, `check`, `explain`, `health` work for it.
+
+    Its members read all that is in the store, other people's jobs included. Nobody but you writes there.
+    """
+    from forewarn.sharing import share, unshare
+    from forewarn.store.database import leave_readable
+    from forewarn.store.embedded import FILE
+
+    if (group is None) != off:
+        raise UsageError("name the group that may read, or --off")
+    config = resolve({"home": home}).config
+    if group is None:
+        unshare(config.home)
+        say(f"{config.home}: only you can read it")
+        return
+    if config.slurm_token is not None:
+        raise UsageError(
+            "slurm_token holds a secret in a file that the group would read: put it into a file of its own "
+            "(mode 600), and name that by slurm_token_file"
+        )
+    share(config.home, group, but=config.slurm_token_file)
+    leave_readable(config.home / FILE)
+    say(f"{config.home}: {group} can read it")
 
 
 @command.command()
 @home_option
 def path(home: Path | None) -> None:
     """Print where the config file is, or would be."""
-    click.echo(resolve({"home": home}).file)
+    echo(resolve({"home": home}).file)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.text import Text
 
 from forewarn.operate.doctor import Finding, Level, examine, verdict
 from forewarn.serve.cli.common import configured, home_option, json_option
+from forewarn.serve.cli.console import Terminal
 from forewarn.serve.cli.output import print_json
 
 _STYLE = {Level.FINE: "green", Level.WARNING: "yellow", Level.PROBLEM: "red", Level.UNKNOWN: "bright_black"}
@@ -34,7 +33,7 @@ def command(ctx: click.Context, home: Path | None, as_json: bool) -> None:
       FOREWARN_SLURMRESTD=unix:/run/slurmrestd.sock forewarn doctor --json
     """
     findings: list[Finding] = []
-    console = Console(file=sys.stdout, highlight=False)
+    console = Terminal()
     for finding in examine(configured(home=home)):
         findings.append(finding)
         if not as_json:

@@ -103,10 +103,8 @@ def command(
     before = np.flatnonzero(table.labelled & (table.submit < begin))
     if not len(before):  # the store may hold only what came after
         before = rows
-    p = {
-        version: bundle.probability(bundle.assembly.matrix(table, rows))
-        for version, bundle in bundles.items()
-    }
+    matrices = {version: bundle.assembly.matrix(table, rows) for version, bundle in bundles.items()}
+    p = {version: bundle.probability(matrices[version]) for version, bundle in bundles.items()}
     judged = {
         version: evaluate(
             table,
@@ -115,6 +113,8 @@ def command(
             bundle.chosen.value,
             train_rows=before,
             for_f1=threshold_for_f1(bundle.thresholds),
+            outcomes=bundle.causes.outcomes(p[version], matrices[version]) if bundle.causes else None,
+            hours_lost=bundle.hours_lost(matrices[version], table.about[rows]),
             seed=seed,
         )
         for version, bundle in bundles.items()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from forewarn.config import Config
-from forewarn.errors import ForewarnError, StoreError
+from forewarn.errors import ForewarnError, SchedulerError, StoreError, UsageError
 from forewarn.serve.cli.common import configured, home_option, json_option, store_of
 from forewarn.serve.cli.output import note, print_json
 
@@ -55,8 +55,9 @@ def command(job_id: str, home: Path | None, cluster: str | None, log: Path | Non
     from forewarn.serve.cli.explain_output import print_report
 
     config = configured(home=home)
-    with _store(config) as store, _scheduler(config) as scheduler:
-        found = find_job(job_id, store, scheduler, cluster=cluster or config.cluster)
+    with _store(config) as store, _scheduler(config) as (scheduler, unreachable):
+        cluster = cluster or config.cluster
+        found = find_job(job_id, store, scheduler, cluster=cluster, unreachable=unreachable)
         whose = "your" if found.job.user in (None, getpass.getuser()) else f"{found.job.user}'s"
         risk = _risk(config, found.job) if store is not None and found.job.outcome is None else None
         report = explain(found.job, store, details=found.details, log=log, risk=risk, whose=whose)
@@ -97,13 +98,18 @@ def _store(config: Config) -> Iterator[Store | None]:
 
 
 @contextmanager
-def _scheduler(config: Config) -> Iterator[Scheduler | None]:
-    """The scheduler, where one is configured or its commands are here."""
+def _scheduler(config: Config) -> Iterator[tuple[Scheduler | None, ForewarnError | None]]:
+    """The scheduler, where one is configured or its commands are here; else why it cannot be asked."""
     if config.slurmrestd is None and config.scheduler == "auto" and shutil.which("sacct") is None:
-        yield None
+        yield None, None
         return
     from forewarn.sources.connect import connect
     from forewarn.sources.patience import Patience
 
-    with closing(connect(config, patience=Patience(tries=_TRIES))) as scheduler:
-        yield scheduler
+    try:
+        connected = connect(config, patience=Patience(tries=_TRIES))
+    except (SchedulerError, UsageError) as error:  # no token, a wrong address: the store may know the job
+        yield None, error
+        return
+    with closing(connected) as scheduler:
+        yield scheduler, None

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-import click
-from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -15,7 +12,9 @@ from rich.text import Text
 from forewarn.assess.explanation.amounts import duration, memory
 from forewarn.assess.post_mortem.report import Confidence, LogLine, PostMortem
 from forewarn.job.record import Job
+from forewarn.serve.cli.console import Terminal
 from forewarn.serve.cli.output import STYLE_OF
+from forewarn.serve.cli.terminal import echo, one_line
 
 _SURE = {
     Confidence.CERTAIN: "certain",
@@ -29,7 +28,7 @@ _SIMILAR = 5  # jobs that are listed
 
 def print_report(report: PostMortem, job: Job, zone: str) -> None:
     """The whole of it on stdout: what and why first, then the evidence, then what to do."""
-    console = Console(file=sys.stdout, highlight=False)
+    console = Terminal()
     if console.is_terminal:
         _print(console, report, job, zone)
         return
@@ -37,10 +36,10 @@ def print_report(report: PostMortem, job: Job, zone: str) -> None:
     with console.capture() as captured:
         _print(console, report, job, zone)
     # A table fills its lines with spaces, which a file need not have.
-    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    echo("\n".join(line.rstrip() for line in captured.get().split("\n")).rstrip("\n"))
 
 
-def _print(console: Console, report: PostMortem, job: Job, zone: str) -> None:
+def _print(console: Terminal, report: PostMortem, job: Job, zone: str) -> None:
     console.print(_heading(report, job))
     console.print(Text(f"  {_facts(job, zone)}", style="bright_black"))
     console.print()
@@ -53,7 +52,7 @@ def _print(console: Console, report: PostMortem, job: Job, zone: str) -> None:
         table.add_column(no_wrap=True, style="bright_black")
         table.add_column()
         for fact in report.evidence:
-            table.add_row(fact.source, Text(fact.what))
+            table.add_row(fact.source, Text(one_line(fact.what)))
         _section(console, "Evidence", table)
     if report.what_to_do:
         table = Table(box=None, show_header=False, pad_edge=False)
@@ -65,7 +64,7 @@ def _print(console: Console, report: PostMortem, job: Job, zone: str) -> None:
     _print_similar(console, report)
 
 
-def _section(console: Console, title: str, content: Table) -> None:
+def _section(console: Terminal, title: str, content: Table) -> None:
     console.print()
     console.print(Text(title, style="bold"))
     console.print(Padding(content, (0, 0, 0, 2)))
@@ -75,12 +74,12 @@ def _heading(report: PostMortem, job: Job) -> Text:
     word = report.outcome or (report.state or "").lower()
     heading = Text(f"Job {report.job_id}", style="bold")
     if report.name:
-        heading.append(f" ({report.name})")
+        heading.append(f" ({one_line(report.name)})")
     if report.user:
-        heading.append(f" of {report.user}")
+        heading.append(f" of {one_line(report.user)}")
     heading.append(" on ").append(report.cluster).append(": ")
     heading.append(word.replace("_", " "), style=STYLE_OF.get(word, ""))
-    if job.exit_code or job.exit_signal:
+    if job.start is not None and (job.exit_code or job.exit_signal):  # else it is Slurm's, not the job's
         heading.append(f", exit code {job.exit_code or 0}:{job.exit_signal or 0}")
     return heading
 
@@ -103,7 +102,7 @@ def _facts(job: Job, zone: str) -> str:
     return ", ".join(parts)
 
 
-def _print_log(console: Console, report: PostMortem) -> None:
+def _print_log(console: Terminal, report: PostMortem) -> None:
     if report.log:
         for path in dict.fromkeys(line.path for line in report.log):
             table = Table(box=None, show_header=False, pad_edge=False)
@@ -116,8 +115,13 @@ def _print_log(console: Console, report: PostMortem) -> None:
     quiet = [
         file for file in report.logs if file.read and not any(one.path == file.path for one in report.log)
     ]
-    if unread or quiet:
+    slow = [file for file in report.logs if not file.in_time]
+    if unread or quiet or slow:
         console.print()
+    for file in slow:
+        console.print(
+            Text(f"In {file.path} some lines were left out: matching took too long.", style="yellow")
+        )
     for file in quiet:
         part = "" if file.whole else " (its beginning and its end)"
         console.print(Text(f"In {file.path}{part} no line matches a known error.", style="bright_black"))
@@ -134,7 +138,7 @@ def _where(line: LogLine) -> str:
     return f"line {line.line}" if line.line > 0 else f"line {-line.line} from the end"
 
 
-def _print_similar(console: Console, report: PostMortem) -> None:
+def _print_similar(console: Terminal, report: PostMortem) -> None:
     if report.tally is None:
         return
     table = Table(box=None, show_header=False, pad_edge=False)

@@ -16,6 +16,7 @@ from forewarn.serve.cli.checks import Check
 from forewarn.serve.cli.common import configured, home_option, json_option
 from forewarn.serve.cli.learning import cluster_option
 from forewarn.serve.cli.output import note, print_json, print_table, say
+from forewarn.serve.cli.terminal import echo
 
 if TYPE_CHECKING:
     from forewarn.assess.node_health import NodeHealth
@@ -67,7 +68,7 @@ def command(
         code = _checked(nodes, home, cluster, partition, at, (everything, exclude, nagios, as_json))
     except Exception as error:
         if nagios:  # a monitor shows what stands on stdout
-            click.echo(f"FOREWARN UNKNOWN - {str(error).splitlines()[0]}")
+            echo(f"FOREWARN UNKNOWN - {str(error).splitlines()[0]}")
         raise
     ctx.exit(code)
 
@@ -95,9 +96,9 @@ def _checked(
     code = max(node.health.exit_code for node in judged)
     sick = [node.node for node in judged if node.health.exit_code == 2]
     if exclude:
-        click.echo(exclude_line(sick) or "")
+        echo(exclude_line(sick) or "")
     elif nagios:
-        click.echo(_one_line(judged, code))
+        echo(_one_line(judged, code))
     elif as_json:
         told = [node.to_json() for node in judged if everything or node.health.exit_code]
         print_json({"cluster": name, "at": now, "nodes": len(judged), "exit_code": code, "judged": told})

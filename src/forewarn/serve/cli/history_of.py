@@ -6,16 +6,16 @@ import dataclasses
 import json
 import warnings
 from collections.abc import Collection, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from forewarn.config import Config
-from forewarn.errors import BadRow, NoGoodRowError, UsageError
+from forewarn.errors import BadRow, NoGoodRowError, StoreError, UsageError
 from forewarn.job.outcomes import UnknownStateWarning
 from forewarn.operate.collect import BEGINNING, read_history
-from forewarn.operate.ingest import ingest, review, source_of
+from forewarn.operate.ingest import ingest, is_read_otherwise, read_as_slurm, review, source_of
 from forewarn.serve.cli.common import store_of
 from forewarn.serve.cli.moments import parse_moment
 from forewarn.serve.cli.output import note
@@ -59,6 +59,17 @@ def learning_store(
             yield store, _chosen(clusters, cluster, spec)
         finally:
             store.close()
+
+
+def read_alike(config: Config, cluster: str | None) -> None:
+    """Have a cluster's fields read as those of a live Slurm, where an older version read Slurm's files."""
+    with store_of(config, read_only=True) as store:
+        name = _chosen(store.clusters(), cluster or config.cluster, "the store")
+        if not is_read_otherwise(store, name):
+            return
+    with suppress(StoreError), store_of(config) as writable:
+        read_as_slurm(writable, name)
+        note(f"{name}: its fields are read as those of a live Slurm from now on; train each model again")
 
 
 def _read(store: Store, spec: str, config: Config, given: Options, folder: Path) -> list[str]:

@@ -27,7 +27,9 @@ from forewarn.sources.base import Options, Source
 @click.command("ingest")
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @home_option
-@click.option("-M", "--cluster", metavar="NAME", help="Cluster of records that name none.")
+@click.option(
+    "-M", "--cluster", metavar="NAME", help="Cluster of records that name none, and of all of xalt:"
+)
 @click.option("--timezone", metavar="ZONE", help="Zone of times written without one, and of the cluster.")
 @click.option("--fields", "names", metavar="LIST", help="Column names of sacct text without a header line.")
 @click.option(
@@ -55,13 +57,15 @@ def command(
     """Read job records from files into the store.
 
     A SOURCE is a format and a file, plain or gzipped: swf:FILE, sacct:FILE, slurmrestd:FILE,
-    scontrol:FILE, nrel:FILE or parquet:FILE. Reading the same file again changes nothing. Each file
-    is read whole or not at all: at the first bad row the store is left as it was before that file.
+    scontrol:FILE, nrel:FILE or parquet:FILE; or xalt:FOLDER, records of the programs that jobs ran.
+    Reading the same file again changes nothing. Each file is read whole or not at all: at the first bad
+    row the store is left as it was before that file.
 
     \b
     Examples:
       forewarn ingest sacct:history.txt
       forewarn ingest --cluster blue swf:SDSC-BLUE-2000-4.2-cln.swf.gz
+      forewarn ingest --cluster lab xalt:/var/xalt/records
       forewarn ingest --skip-bad --timezone Europe/Zurich sacct:2023.txt sacct:2024.txt.gz
     """
     if rejects and len(sources) > 1:

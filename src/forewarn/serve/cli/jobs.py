@@ -31,6 +31,7 @@ from forewarn.serve.cli.moments import parse_moment
 from forewarn.serve.cli.output import note, print_facts, print_json, print_table, say, shares
 from forewarn.serve.cli.progress import watched
 from forewarn.serve.cli.query import Query
+from forewarn.serve.cli.terminal import echo, echo_json
 from forewarn.store.base import KNOWN_AT, Store
 
 
@@ -95,7 +96,7 @@ def command(
       forewarn jobs --limit 0 --json | jq .time_limit
     """
     if helpformat:
-        click.echo("\n".join(sorted(FIELDS)))
+        echo("\n".join(sorted(FIELDS)))
         return
     names = chosen(fields) if fields else None
     config = configured(home=home)
@@ -122,7 +123,7 @@ def command(
             until=_moment(endtime, clusters, zones),
         )
         if count:
-            click.echo(query.count(store))
+            echo(query.count(store))
         elif by:
             frames = watched(query.all(store, columns_for(by.lower())), "counting")
             table = broken_down(frames, by.lower(), zones, config.policy)
@@ -173,12 +174,12 @@ def _print_json(frames: Iterator[pl.DataFrame], names: tuple[str, ...] | None) -
     for frame in frames:
         shown = frame.select(raw(name) for name in names) if names else frame
         for part in shown.iter_slices(10_000):
-            click.echo(part.write_ndjson(), nl=False)
+            echo_json(part.write_ndjson(), end="")
 
 
 def _print_parsable(frames: Iterator[pl.DataFrame], names: tuple[str, ...], zones: Mapping[str, str]) -> None:
     """As `sacct --parsable2`: a heading, then lines; a | or line break in a value has a backslash."""
-    click.echo("|".join(names))
+    echo("|".join(names))
     for frame in frames:
         text = frame.select(
             written(name, zones, exact=True)
@@ -188,7 +189,7 @@ def _print_parsable(frames: Iterator[pl.DataFrame], names: tuple[str, ...], zone
             for name in names
         )
         for row in text.iter_rows():
-            click.echo("|".join(row))
+            echo("|".join(row))
 
 
 def _print_jobs(

@@ -9,7 +9,9 @@ from typing import Any
 import click
 
 from forewarn.serve.cli.common import Decorator
+from forewarn.serve.cli.figures import print_figures
 from forewarn.serve.cli.output import print_facts, print_table
+from forewarn.serve.cli.terminal import echo
 
 FAMILIES = ("xgboost", "lightgbm", "catboost", "forest", "online")
 POPULATIONS = ("wasted", "wasted-started", "wasted-2min", "papers", "papers-started", "papers-2min")
@@ -83,7 +85,7 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 metavar="NAME",
                 help="Which models to try: xgboost, lightgbm, catboost, forest (a random forest), online "
                 "(the features' own regression, without any training run), or all: the best of each, "
-                "averaged; what is far behind on the search block is left out. May be given again.",
+                "averaged, online counting a third. May be given again.",
             ),
             click.option(
                 "--trials",
@@ -147,6 +149,9 @@ RULES = {
     "last_user_name_else_user": "last outcome: user, name, else user",
     "last_user_request": "last outcome: user, request",
     "last_user_request_else_user": "last outcome: user, request, else user",
+    "last_request": "last outcome: request, of anyone",
+    "last_array": "last outcome: array",
+    "last_array_else_request": "last outcome: array, else request",
 }
 _RANKING = {"roc_auc": "ROC-AUC", "pr_auc": "PR-AUC", "brier": "Brier", "ece": "ECE"}
 _MEASURES = ("accuracy", "precision", "recall", "f1")
@@ -166,14 +171,18 @@ def print_judged(title: str, judged: Mapping[str, Mapping[str, Any]]) -> None:
     )
     own = {f"{who}, threshold {e['threshold']['value']:.2f}": e["at_threshold"] for who, e in judged.items()}
     print_alarms(own, one["baselines"], base_rate)
+    for who, evaluation in judged.items():
+        if len(judged) > 1:
+            echo(f"\n{who}")
+        print_figures(evaluation, RULES)
 
 
 def print_alarms(
     own: Mapping[str, Mapping[str, float]], rules: Mapping[str, Mapping[str, float]], base_rate: float
 ) -> None:
     """What the alarms of a model are worth, above those of the simple rules."""
-    click.echo()
-    rows = {**own, **{words: rules[name] for name, words in RULES.items()}}
+    echo()
+    rows = {**own, **{words: rules[name] for name, words in RULES.items() if name in rules}}
     print_table(
         ["warns by", *_MEASURES],
         [[what, *_cells(row, base_rate)] for what, row in rows.items()],

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import getpass
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.errors import UsageError
+from forewarn.errors import LearningError, UsageError
 from forewarn.serve.cli.common import Decorator, configured, store_of
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ user_option: Decorator = click.option(
 )
 
 
+@contextmanager
 def said_of(
     home: Path | None,
     job_ids: tuple[str, ...],
@@ -31,21 +33,39 @@ def said_of(
     running: bool = False,
     user: str | None = None,
     whole: bool = False,
-) -> list[Assessment]:
-    """What is said of the jobs asked for, in brief or with reasons and advice."""
+    needs_model: bool = False,
+) -> Iterator[list[Assessment]]:
+    """What is said of the jobs asked for, in brief or with reasons and advice.
+
+    An error of those that Slurm does not know, and with `needs_model` where no model serves and no risk is
+    stated for any job, comes at the end, when the others have been told of.
+    """
     if bool(job_ids) == bool(pending or running or user):
         raise UsageError("say which jobs: ids, or --pending, --running, -u NAME")
     from forewarn.learn.serving import Serving
     from forewarn.operate.advise import advise
-    from forewarn.operate.predict import Wanted, predict
+    from forewarn.operate.predict import Wanted, predict, unknown_job
     from forewarn.sources.connect import connect
 
     config = configured(home=home)
     zone, now = config.of_cluster(config.cluster).timezone, int(time.time())
     serving = Serving(config.home / "models")
+    unknown: list[str] = []
     with store_of(config) as store, closing(connect(config)) as scheduler:
         if whole:
             viewer = getpass.getuser()
-            return advise(store, scheduler, serving, job_ids, at=now, timezone=zone, viewer=viewer)
-        wanted = Wanted(job_ids=job_ids, pending=pending, running=running, user=user)
-        return predict(store, scheduler, serving, wanted, at=now, timezone=zone)
+            said = advise(
+                store, scheduler, serving, job_ids, at=now, timezone=zone, viewer=viewer, unknown=unknown
+            )
+        else:
+            wanted = Wanted(job_ids=job_ids, pending=pending, running=running, user=user)
+            said = predict(store, scheduler, serving, wanted, at=now, timezone=zone, unknown=unknown)
+    if said or not unknown:
+        yield said
+    if unknown:
+        raise unknown_job(*unknown)
+    if said and not any(one.failure or one.route.model for one in said):
+        served = {name.cluster for name in serving.names()}
+        nobody = [one.cluster for one in said if one.phase != "ended" and one.cluster not in served]
+        if nobody and needs_model:
+            raise LearningError(f"no model serves {nobody[0]} yet: `forewarn train` makes one")

@@ -10,15 +10,18 @@ import io
 import os
 import signal
 import sys
+import traceback
 import warnings
 from collections.abc import Mapping
-from types import MappingProxyType
+from types import MappingProxyType, TracebackType
 from typing import Any, NoReturn
 
 import click
 
 from forewarn import __version__
 from forewarn.errors import ForewarnError
+from forewarn.serve.cli.terminal import echo
+from forewarn.sharing import private_files
 
 # Command to what it is for; its module is forewarn.serve.cli.<command>, the function in it `command`.
 COMMANDS: Mapping[str, str] = MappingProxyType(
@@ -32,8 +35,10 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "compare": "Compare the ways to deal with few failures among many jobs.",
         "train": "Make a model from history: searched, calibrated, judged, registered.",
         "evaluate": "Judge registered models on jobs that none of them has learnt from.",
-        "check": "Check a batch script before it is submitted: will it fail, why, and what to change.",
-        "predict": "Say of jobs that wait or run in Slurm how likely they fail, and of what.",
+        "check": "Check batch scripts before they are submitted: will they fail, why, and what to change.",
+        "predict": (
+            "Predict failure of pending and running jobs: how likely, of what, and the node hours at risk."
+        ),
         "runtime": (
             "Say how long jobs that wait or run will take and what they will use, beside what they asked for."
         ),
@@ -109,6 +114,7 @@ def cli() -> None:
 def main() -> NoReturn:
     """Run the command line and exit: 0, or a code of `docs/exit-codes.md`."""
     warnings.showwarning = _show_warning
+    sys.excepthook = _show_bug
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no arrows is no reason to crash
@@ -116,7 +122,8 @@ def main() -> NoReturn:
     # other work too, as a login node has, a fit is ten times as quick.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        code = cli.main(prog_name="forewarn", standalone_mode=False)
+        with private_files():
+            code = cli.main(prog_name="forewarn", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         code = error.exit_code
@@ -142,9 +149,14 @@ def _explained(error: ForewarnError | OSError) -> tuple[str, int]:
 
 
 def _report(message: str, code: int) -> int:
-    click.echo(f"forewarn: error: {message}", err=True)
+    echo(f"forewarn: error: {message}", err=True)
     return code
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    click.echo(f"forewarn: warning: {message}", err=True)
+    echo(f"forewarn: warning: {message}", err=True)
+
+
+def _show_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print a traceback as Python does: its message may hold anybody's text."""
+    echo("".join(traceback.format_exception(kind, error, trace)), err=True, end="")

@@ -49,6 +49,8 @@ def command() -> None:
 @json_option
 def list_(home: Path | None, as_json: bool) -> None:
     """List the models and their versions, the newest first."""
+    from forewarn.learn.baselines import label
+
     registry = _registry(home)
     versions = registry.versions()
     if as_json:
@@ -69,6 +71,9 @@ def list_(home: Path | None, as_json: bool) -> None:
         ]
         drop = ("id", "population", "created")
         print_table(headings, rows, right=("version", *FIGURES.values()), shorten=("model",), drop=drop)
+        for version in versions:
+            if version.rule:
+                say(f"{version.name} version {version.version} is a simple {label(version.rule)}")
     else:
         say("no models yet: `forewarn train` makes one")
     _say_what_is_behind(registry, versions)
@@ -84,6 +89,7 @@ def show(model: str, which: str, home: Path | None, as_json: bool) -> None:
 
     VERSION is a number or an alias, by default `champion`.
     """
+    from forewarn.learn.baselines import label
     from forewarn.learn.manifest import MODEL, Manifest
 
     registry, version = _found(home, model, which)
@@ -101,10 +107,12 @@ def show(model: str, which: str, home: Path | None, as_json: bool) -> None:
         f"{version.name} version {version.version}",
         {
             "alias": " ".join(version.aliases) or None,
+            "promoted because": version.promoted_because,
             "created": f"{_moment(facts.created)} by Forewarn {manifest.forewarn}, seed {facts.seed}",
             "learnt from": f"{inside['jobs']:,} jobs, {inside['base_rate']:.1%} of them failures "
             f"(population {facts.population})",
             "data": facts.data,
+            "rule": version.rule and f"{label(version.rule)} (no model beat it)",
             "members": ", ".join(
                 f"{recipe['family']} {weight:.2f} ({len(recipe['features'])} columns)"
                 for recipe, weight in members
@@ -227,6 +235,8 @@ def _number_or_alias(which: str) -> int | str:
 
 
 def _as_json(version: Version) -> dict[str, Any]:
+    from forewarn.learn.baselines import label
+
     name = version.name
     return {
         "model": str(name),
@@ -238,6 +248,8 @@ def _as_json(version: Version) -> dict[str, Any]:
         "created": version.created,
         "population": version.population,
         "metrics": dict(version.metrics),
+        "rule": version.rule and label(version.rule),
+        "promoted_because": version.promoted_because,
         "id": version.id,
     }
 

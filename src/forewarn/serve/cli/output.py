@@ -7,18 +7,17 @@ Data goes to stdout, everything else to stderr. Colours stay out where there is 
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
-import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from forewarn.job.outcomes import Outcome
+from forewarn.serve.cli.console import Terminal
+from forewarn.serve.cli.terminal import echo, echo_json, one_line
 
 MISSING = "n/a"
 STYLE_OF: Mapping[str, str] = MappingProxyType(
@@ -41,28 +40,29 @@ STYLE_OF: Mapping[str, str] = MappingProxyType(
 
 def say(message: str) -> None:
     """A line for the person, on stderr."""
-    click.echo(message, err=True)
+    echo(message, err=True)
 
 
 def note(message: str) -> None:
     """Something the person should know, on stderr."""
     text = Text("note: ", style="yellow").append(message, style="default")
-    Console(stderr=True, highlight=False).print(text, soft_wrap=True)
+    Terminal(err=True).print(text, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
     """One JSON value on stdout."""
-    click.echo(json.dumps(value, ensure_ascii=False, default=str))
+    echo_json(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def print_facts(title: str, facts: Mapping[str, str | Text | None]) -> None:
     """A few named facts on stdout, those that there are."""
-    console = Console(file=sys.stdout, highlight=False)
+    console = Terminal()
     console.print(Text(title, style="bold"), soft_wrap=True)
     width = max(map(len, facts), default=0)
     for name, fact in facts.items():
         if fact is not None:
-            console.print(Text(f"  {name:{width}}  ").append(fact), soft_wrap=True)
+            shown = one_line(fact) if isinstance(fact, str) else fact
+            console.print(Text(f"  {name:{width}}  ").append(shown), soft_wrap=True)
 
 
 def print_table(
@@ -78,7 +78,7 @@ def print_table(
     To fit a terminal the columns `shorten` give way first, then those of `drop` go, in that order. What
     remains is never cut: a job id of which half is shown is none.
     """
-    console = Console(file=sys.stdout, highlight=False)
+    console = Terminal()
     cells = [[*map(cell, row)] for row in rows]
     widths = {
         heading: max([len(heading), *(row[place].cell_len for row in cells)])
@@ -137,7 +137,7 @@ def cell(value: str | None) -> Text:
     """A value as it stands in a table."""
     if value is None:
         return Text(MISSING, style="bright_black")
-    return Text(value, style=STYLE_OF.get(value, ""))
+    return Text(one_line(value), style=STYLE_OF.get(value, ""))
 
 
 def share(part: int, whole: int) -> str | None:

@@ -15,9 +15,15 @@ if TYPE_CHECKING:
     from forewarn.assess.assessment import Assessment
 
 _HEADINGS = (
-    *("jobid", "user", "partition", "state", "phase", "probability", "threshold", "warns"),
-    *("likeliest cause", "base rate", "learnt from", "why not"),
+    *("jobid", "user", "partition", "state", "phase", "probability", "threshold", "warns", "by"),
+    *("likeliest cause", "hours at risk", "base rate", "learnt from", "why not"),
 )
+# Who states a risk, where it is not a trained model.
+_RULE, _UNTRAINED = "rule", "untrained"
+_MEANINGS = {
+    _RULE: "by rule: a simple rule states the risk, since no model beats it",
+    _UNTRAINED: "by untrained: a rough estimate from recent outcomes, not a trained model",
+}
 
 
 @click.command("predict")
@@ -26,6 +32,11 @@ _HEADINGS = (
 @pending_option
 @running_option
 @user_option
+@click.option(
+    "--sort",
+    type=click.Choice(["hours", "probability", "asked"]),
+    help="By node hours at risk, by probability, or as asked for.  [default: hours; of ids: asked]",
+)
 @json_option
 def command(
     job_ids: tuple[str, ...],
@@ -33,9 +44,10 @@ def command(
     pending: bool,
     running: bool,
     user: str | None,
+    sort: str | None,
     as_json: bool,
 ) -> None:
-    """Say of jobs that wait or run in Slurm how likely they fail, and of what.
+    """Predict failure of pending and running jobs: how likely, of what, and the node hours at risk.
 
     Each is judged as of now, with all that has become known since its submit, by the model for start where
     there is one, else by the one for submit. What is knowable of a job rests on the history in the store:
@@ -45,9 +57,23 @@ def command(
     Examples:
       forewarn predict 123456 123457_3
       forewarn predict --pending -u alice
+      forewarn predict --pending --sort probability
       forewarn predict --running --json | jq '.[] | select(.failure.warns) | .job_id'
     """
-    said = said_of(home, job_ids, pending=pending, running=running, user=user)
+    with said_of(home, job_ids, pending=pending, running=running, user=user, needs_model=True) as said:
+        _print(_sorted(said, sort or ("asked" if job_ids else "hours")), as_json)
+
+
+def _sorted(said: list[Assessment], by: str) -> list[Assessment]:
+    """What matters most first; of what nothing is known comes last, in its order."""
+    if by == "asked":
+        return said
+    if by == "probability":
+        return sorted(said, key=lambda a: -a.failure.probability if a.failure else 1.0)
+    return sorted(said, key=lambda a: 1.0 if a.hours_at_risk is None else -a.hours_at_risk)
+
+
+def _print(said: list[Assessment], as_json: bool) -> None:
     if as_json:
         print_json([assessment.to_json() for assessment in said])
         return
@@ -57,12 +83,26 @@ def command(
     print_table(
         _HEADINGS,
         [_cells(assessment) for assessment in said],
-        right=("probability", "threshold", "base rate", "learnt from"),
+        right=("probability", "threshold", "hours at risk", "base rate", "learnt from"),
         shorten=("why not",),
         drop=("learnt from", "base rate", "threshold", "partition"),
     )
+    stated_by = {_stated_by(assessment) for assessment in said}
+    for message in (text for by, text in _MEANINGS.items() if by in stated_by):
+        note(message)
     for message in dict.fromkeys(message for assessment in said for message in assessment.notes):
         note(message)
+
+
+def _stated_by(assessment: Assessment) -> str | None:
+    """Return who states the risk of a job: a model, a rule in its place or the untrained estimate."""
+    from forewarn.assess.verdict import ONLINE
+
+    if assessment.failure is None:
+        return None
+    if assessment.route.model == ONLINE:
+        return _UNTRAINED
+    return _RULE if assessment.route.rule else "model"
 
 
 def _cells(said: Assessment) -> list[str | None]:
@@ -74,7 +114,9 @@ def _cells(said: Assessment) -> list[str | None]:
         None if failure is None else f"{failure.probability:.0%}",
         None if failure is None else f"{failure.threshold:.0%}",
         None if failure is None else ("yes" if failure.warns else "no"),
+        _stated_by(said),
         None if cause is None else f"{cause.outcome} {cause.probability:.0%}",
+        None if said.hours_at_risk is None else f"{said.hours_at_risk:,.1f}",
         None if failure is None else f"{failure.base_rate:.0%}",
         None if failure is None else f"{failure.rests_on:,} jobs",
         "" if failure else said.summary,

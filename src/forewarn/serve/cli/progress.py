@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from forewarn.serve.cli.console import Terminal
 from forewarn.serve.cli.output import say
 
 if TYPE_CHECKING:
@@ -32,6 +34,21 @@ def progress(what: str) -> Iterator[Report]:
         yield report
 
 
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Say what is done that may take long and cannot tell how far it is: soon, not when it is over."""
+    if sys.stderr.isatty():
+        with _live(what):
+            yield
+        return
+    soon = threading.Timer(PATIENCE, say, [f"{what} …"])
+    soon.start()
+    try:
+        yield
+    finally:
+        soon.cancel()
+
+
 def watched(frames: Iterable[pl.DataFrame], what: str) -> Iterator[pl.DataFrame]:
     """The frames, with progress on the way."""
     done = 0
@@ -44,12 +61,12 @@ def watched(frames: Iterable[pl.DataFrame], what: str) -> Iterator[pl.DataFrame]
 
 @contextmanager
 def _live(what: str) -> Iterator[Report]:
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     bar = BarColumn(bar_width=24)
-    columns = SpinnerColumn(), TextColumn("{task.description}"), bar, TextColumn("{task.fields[far]}")
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as shown:
+    what_column = TextColumn("{task.description}", markup=False)
+    columns = SpinnerColumn(), what_column, bar, TextColumn("{task.fields[far]}", markup=False)
+    with Progress(*columns, TimeElapsedColumn(), console=Terminal(err=True), transient=True) as shown:
         task = shown.add_task(what, total=None, far="")
 
         def report(done: int, total: int | None = None, also: str = "") -> None:

@@ -48,7 +48,11 @@ def command(
       forewarn runtime --pending -u alice
       forewarn runtime --running --json | jq '.[] | select(.run_time.over_limit > 0.5) | .job_id'
     """
-    said = said_of(home, job_ids, pending=pending, running=running, user=user)
+    with said_of(home, job_ids, pending=pending, running=running, user=user) as said:
+        _print(said, as_json)
+
+
+def _print(said: list[Assessment], as_json: bool) -> None:
     if as_json:
         print_json([_brief(assessment) for assessment in said])
         return

@@ -59,7 +59,8 @@ def command(
     by. What came of it is written at every training: one HTML page, and the same as JSON.
 
     The first model of a cluster, phase and feature set becomes its champion, a later one the challenger:
-    `forewarn models promote` lets it serve. A search that was interrupted goes on where it stopped when
+    `forewarn models promote` lets it serve. Where the champion was made before a change in how fields are
+    read, the new one replaces it. A search that was interrupted goes on where it stopped when
     the same command is given again.
 
     SOURCE: what to learn from instead of the store: a file, as in swf:FILE or sacct:FILE, or the accounting
@@ -81,12 +82,14 @@ def command(
     from forewarn.learn.table import read_table
     from forewarn.learn.thresholds import parsed
     from forewarn.learn.train import search_key, train
-    from forewarn.serve.cli.history_of import learning_store
+    from forewarn.serve.cli.history_of import learning_store, read_alike
 
     parsed(how["threshold"])  # what is wrong is said now, not after hours
     greet(how["ray_address"])
     config = configured(home=home)
     settings = Settings(feature_set=feature_set, families=chosen_families(families), **how)
+    if source is None:
+        read_alike(config, cluster)
     with learning_store(source, config, cluster, status=status) as (store, name):
         with progress(f"features at {phase}") as far:
             table = read_table(store, name, phase, POPULATIONS[policy or config.policy], far)
@@ -124,7 +127,10 @@ def command(
                 "metrics": dict(manifest.facts.metrics),
                 "verdict": verdict(trained.report),
                 "warnings": warnings(trained.report),
-                "evaluation": {k: evaluation[k] for k in ("at_threshold", "baselines", "intervals")},
+                "evaluation": {
+                    k: evaluation[k]
+                    for k in ("at_threshold", "baselines", "intervals", "by_decision", "hours", "causes")
+                },
             }
         )
     else:
@@ -150,6 +156,8 @@ def _print(trained: Trained, version: Version | None, folder: Path) -> None:
     for warning in warnings(trained.report):
         if warning["level"] == BAD:
             note(warning["text"])
+    if version and version.promoted_because:
+        note(f"it serves now: {version.promoted_because}")
     if version and not trained.bundle.facts.may_serve and "champion" not in version.aliases:
         note(f"so it does not serve; if it should all the same: forewarn models promote {version.name}")
 

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import IO, cast
+from typing import IO
 
 from forewarn.errors import (
     CommandError,
     ControllerDownError,
     DatabaseDownError,
+    NoAccountingError,
     RefusedError,
     SchedulerError,
     SlowAnswerError,
 )
 from forewarn.sources.patience import Patience
+from forewarn.sources.scratch import fill, scratch_file
 
 _PLAIN = {
     "SLURM_TIME_FORMAT": "%s",  # Unix seconds: no zone, no hour that comes twice
@@ -28,6 +30,7 @@ _PLAIN = {
 }
 # A person's own defaults would change what the commands print.
 _THEIRS = re.compile(r"(?:SACCT|SQUEUE|SCONTROL|SBATCH|SINFO|SCANCEL|SDIAG)_")
+_NO_ACCOUNTING = re.compile(r"accounting storage is disabled")
 _DATABASE = re.compile(r"talking to the database|persistent connection|PersistInit|slurmdbd")
 _CONTROLLER = re.compile(
     r"Unable to contact slurm controller|[Cc]onnection refused|Zero Bytes were transmitted"
@@ -76,35 +79,69 @@ class Runner:
             return stream.read().decode("utf-8", "replace")
 
     def _run(self, command: tuple[str, ...], given: str = "") -> IO[bytes]:
-        stream = cast("IO[bytes]", tempfile.TemporaryFile())  # noqa: SIM115 - whoever asked closes it
+        printed = scratch_file()
         try:
             with self._one:
                 self.runs += 1
-                done = subprocess.run(
-                    command,
-                    input=given.encode(),
-                    stdout=stream,
-                    stderr=subprocess.PIPE,
-                    timeout=self._timeout,
-                    env=self._environ,
-                    check=False,
-                )
-            if done.returncode:
-                raise _failed(command, done.returncode, done.stderr.decode("utf-8", "replace").strip())
+                code, complaint = self._print_into(printed, command, given)
+            if code:
+                raise _failed(command, code, complaint.strip())
+        except BaseException:
+            printed.close()
+            raise
+        return printed
+
+    def _print_into(self, printed: IO[bytes], command: tuple[str, ...], given: str) -> tuple[int, str]:
+        """Run it; its exit code, and what it says on standard error."""
+        pipe = subprocess.PIPE
+        try:
+            process = subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, stderr=pipe, env=self._environ, start_new_session=True
+            )
         except FileNotFoundError:
-            stream.close()
             raise CommandError(
                 f"{command[0]}: no such command on PATH: install Slurm's commands here, or set slurmrestd"
             ) from None
-        except subprocess.TimeoutExpired:
-            stream.close()
-            raise SlowAnswerError(f"{command[0]}: no answer within {self._timeout:.0f} s") from None
-        except BaseException:
-            stream.close()
-            raise
-        self.received += stream.seek(0, os.SEEK_END)
-        stream.seek(0)
-        return stream
+        overdue = threading.Timer(self._timeout, _end, [process])
+        complaint: list[bytes] = []
+        aside = threading.Thread(target=_converse, args=(process, given, complaint))
+        with process:
+            overdue.start()
+            aside.start()
+            try:
+                self.received += fill(printed, _chunks(process.stdout))
+                process.wait()
+            except BaseException:
+                _end(process)
+                raise
+            finally:
+                in_time = overdue.is_alive()
+                overdue.cancel()
+                aside.join()
+        if not in_time:
+            raise SlowAnswerError(f"{command[0]}: no answer within {self._timeout:.0f} s")
+        return process.returncode, b"".join(complaint).decode("utf-8", "replace")
+
+
+def _chunks(stream: IO[bytes] | None) -> Iterator[bytes]:
+    assert stream is not None
+    while chunk := stream.read(1 << 18):
+        yield chunk
+
+
+def _converse(process: subprocess.Popen[bytes], given: str, complaint: list[bytes]) -> None:
+    """Give it its input and take its complaints, while others read what it prints."""
+    assert process.stdin is not None
+    assert process.stderr is not None
+    with suppress(OSError), process.stdin:  # it may have ended without reading
+        process.stdin.write(given.encode())
+    complaint.append(process.stderr.read())
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End it with whatever it has started, which would keep its output open."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _failed(command: tuple[str, ...], code: int, said: str) -> SchedulerError:
@@ -113,6 +150,8 @@ def _failed(command: tuple[str, ...], code: int, said: str) -> SchedulerError:
     number = next((number for pattern, number in _CODES if pattern.search(said)), None)
     if number is not None:
         return RefusedError(f"{name}: Slurm says: {words}", number)
+    if _NO_ACCOUNTING.search(said):
+        return NoAccountingError(f"{name}: this Slurm keeps no accounting ({words})")
     if _DATABASE.search(said):
         return DatabaseDownError(f"{name}: slurmdbd does not answer ({words}): is it running?")
     if _CONTROLLER.search(said):

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from forewarn.errors import CommandError, RefusedError, SchedulerError, UsageError
+import polars as pl
+
+from forewarn.errors import CommandError, NoAccountingError, RefusedError, SchedulerError, UsageError
+from forewarn.job.sbatch.facts import ScriptFacts
+from forewarn.job.sbatch.values import memory
 from forewarn.sources.base import Batch, Options
 from forewarn.sources.clock import Clock
 from forewarn.sources.commands.details import read_details
@@ -17,9 +22,9 @@ from forewarn.sources.commands.sdiag import read_sdiag
 from forewarn.sources.live import Diagnosis, JobDetails, Load, Piece, Submission
 from forewarn.sources.one_job import asked_id, only_job, only_users
 from forewarn.sources.sacct import SacctSource
-from forewarn.sources.sacct.scripts import read_scripts, with_scripts
+from forewarn.sources.sacct.scripts import Scripts, read_facts
 from forewarn.sources.scontrol import ScontrolSource
-from forewarn.sources.windows import TOO_MUCH, Answers, Span, collected
+from forewarn.sources.windows import ENDED_STATES, TOO_MUCH, Answers, Span, collected
 
 # Free text last, each beside fields of fixed form: see docs/sources.md. Not every version has all of them.
 FIELDS = (
@@ -50,6 +55,7 @@ FIELDS = (
     *("TRESUsageOutTot", "ConsumedEnergyRaw", "JobName", "WorkDir", "SubmitLine"),
 )
 _UNKNOWN_JOB = 2017
+_MOST_IDS = 200  # jobs that one command names
 # sacct prints as it reads: it takes more at a time than slurmrestd, and longer to start.
 _SPAN = {"seconds": 6 * 3600, "longest": 24 * 3600, "rows": 20_000}
 
@@ -66,7 +72,9 @@ class CommandScheduler:
         clock: Clock | None = None,
         span: Span | None = None,
         user: str | None = None,  # whose jobs only
+        scripts: bool = True,  # whether those of ended jobs are read, where accounting keeps them
     ) -> None:
+        self._with_scripts, self._scripts = scripts, Scripts(self._read_scripts)
         self._user = user
         self.runner = runner or Runner()
         self._cluster, self._timezone = cluster, timezone
@@ -111,26 +119,35 @@ class CommandScheduler:
         def ask(begin: int, end: int) -> Answers:
             times = ("-S", f"uts{begin}", "-E", f"uts{end}", *(() if steps else ("-X",)))
             notes: list[str] = []
-            overlapping = self._accounts(times, notes)
-            return Answers(overlapping, self._accounts((*times, "-s", "CA"), notes), tuple(notes))
+            # Those that have not ended overlap every window: without them an answer holds what is new.
+            ended = self._accounts((*times, "-s", ",".join(ENDED_STATES)), notes)
+            return Answers(ended, [], tuple(notes))
 
         for piece in collected(ask, since, until, self._span, self._clock):
-            frame = with_scripts(piece.batch.frame, self._scripts)
-            yield replace(piece, batch=replace(piece.batch, frame=frame))
+            yield replace(piece, batch=self._added(piece.batch))
 
-    def _scripts(self, jobs: Sequence[str]) -> Mapping[str, str]:
-        """The scripts of some jobs, where accounting keeps them and shows them to us."""
+    def accounted(self, job_ids: Sequence[str]) -> Iterator[Batch]:
+        """See `Scheduler`."""
+        for at in range(0, len(job_ids), _MOST_IDS):
+            for batch in self._accounts(("-j", ",".join(job_ids[at : at + _MOST_IDS])), []):
+                yield self._added(batch)
+
+    def _added(self, batch: Batch) -> Batch:
+        return replace(batch, frame=self._scripts.added(batch.frame))
+
+    def _read_scripts(self, jobs: Sequence[str]) -> Mapping[str, ScriptFacts]:
+        """What accounting keeps of the scripts of some jobs, and shows us."""
         if not self._keeps_scripts:
             return {}
         try:
-            return read_scripts(self.runner.text("sacct", "-B", "-j", ",".join(jobs)))
+            return read_facts(self.runner.text("sacct", "-B", "-j", ",".join(jobs)))
         except CommandError:  # 20.11 knows no -B; a history without scripts is one, too
             return {}
 
     @cached_property
     def _keeps_scripts(self) -> bool:
         try:
-            return "job_script" in self.setting("AccountingStoreFlags").lower()
+            return self._with_scripts and "job_script" in self.setting("AccountingStoreFlags").lower()
         except SchedulerError:
             return False
 
@@ -155,8 +172,28 @@ class CommandScheduler:
         return self._shown("node")
 
     def partitions(self) -> Iterator[Batch]:
-        """See `Scheduler`."""
-        return self._shown("partition")
+        """See `Scheduler`. What a partition does not say of memory is the whole cluster's."""
+        for batch in self._shown("partition"):
+            frame = batch.frame
+            if (default := self._memory_default) is not None:
+                unsaid = pl.col("memory_default").is_null()
+                frame = frame.with_columns(
+                    memory_default=pl.when(unsaid).then(default[0]).otherwise("memory_default"),
+                    memory_default_per=pl.when(unsaid)
+                    .then(pl.lit(default[1]))
+                    .otherwise("memory_default_per"),
+                )
+            yield replace(batch, frame=frame)
+
+    @cached_property
+    def _memory_default(self) -> tuple[int, str] | None:
+        """Bytes that the configuration gives to jobs that ask for none, and what they are counted by."""
+        for name, per in (("DefMemPerCPU", "cpu"), ("DefMemPerNode", "node")):
+            try:
+                return memory(self.setting(name)), per
+            except (SchedulerError, ValueError):  # not said, or UNLIMITED
+                continue
+        return None
 
     def job(self, job_id: str) -> Iterator[Batch]:
         """See `Scheduler`."""
@@ -166,7 +203,8 @@ class CommandScheduler:
         except RefusedError as error:
             if error.code != _UNKNOWN_JOB:
                 raise
-            yield from only_job(self._accounts(("-j", str(asked.number)), []), asked)
+            with suppress(NoAccountingError):  # then nobody knows it
+                yield from only_job(self._accounts(("-j", str(asked.number)), []), asked)
 
     def details(self, job_id: str) -> JobDetails:
         """See `Scheduler`."""

@@ -8,12 +8,13 @@ from datetime import datetime
 
 import polars as pl
 
+from forewarn.job.step_outcomes import EXACT_STATES, StepEnd, outcome_of_steps
 from forewarn.sources import units
 from forewarn.sources.sacct.fields import FIELDS, JOB_ID, NODES
 
 # Texts that say more than their value: who a cancelling number is, a limit left to the partition, the
-# signal beside the exit code, and clock times in the hour that comes twice.
-_KEPT_TEXTS = ("UID", "Timelimit", "TimelimitRaw", "ExitCode", "Start", "End")
+# signals beside the exit codes, and clock times in the hour that comes twice.
+_KEPT_TEXTS = ("UID", "Timelimit", "TimelimitRaw", "ExitCode", "DerivedExitCode", "Start", "End")
 # What stands where a number should, and means that there is none: no limit, and INFINITE64 as ``16?``.
 _NO_NUMBER = r"(?i)^(?:UNLIMITED|INFINITE|[0-9.]+\?[cn]?)$"
 # What is looked at in a step's row.
@@ -38,7 +39,7 @@ def folded(rows: pl.DataFrame, zone: str) -> tuple[pl.DataFrame, list[Unreadable
 
     A job's steps follow its own row, all of them in this frame. The result has the columns that the
     table of fields names, as far as anything is told in them, the texts of `_KEPT_TEXTS`, and what the
-    steps used.
+    steps used and tell of how it ended.
     """
     rows, strays = _with_ids(rows)
     is_step = rows["_is_step"]
@@ -46,7 +47,8 @@ def folded(rows: pl.DataFrame, zone: str) -> tuple[pl.DataFrame, list[Unreadable
     if not is_step.any():
         return jobs, strays + unread
     steps, unread_steps = _read(rows.filter(is_step), zone, _OF_STEPS)
-    jobs = jobs.join(_used_by_steps(steps), on="_job", how="left", maintain_order="left")
+    for of_steps in (_used_by_steps(steps), _outcomes_of_steps(rows, zone)):
+        jobs = jobs.join(of_steps, on="_job", how="left", maintain_order="left")
     return jobs, strays + unread + unread_steps
 
 
@@ -153,3 +155,26 @@ def _used_by_steps(steps: pl.DataFrame) -> pl.DataFrame:
         total("_steps_energy", told("energy")),
         *(total(name, amounts) for name, amounts in disk.items()),
     )
+
+
+def _outcomes_of_steps(rows: pl.DataFrame, zone: str) -> pl.DataFrame:
+    """The outcome of each job that failed, where its steps name it: see `outcome_of_steps`. These are few."""
+    found = pl.DataFrame(schema={"_job": rows.schema["_job"], "_steps_outcome": pl.String})
+    if "State" not in rows.columns:
+        return found
+    field = "JobID" if "JobID" in rows.columns else "JobIDRaw"
+    state = pl.col("State").str.strip_chars().str.extract(r"^(\w+)")
+    failed = rows.filter(~pl.col("_is_step") & (state == "FAILED"))
+    exact = rows.filter("_is_step", state.is_in(list(EXACT_STATES))).join(failed, on="_job", how="semi")
+    times = {
+        name.lower(): units.moment(pl.col(name), zone) if name in rows.columns else pl.lit(None, pl.Int64)
+        for name in ("Start", "End")
+    }
+    steps: dict[int, list[StepEnd]] = {}
+    chosen = rows.filter("_is_step").join(exact, on="_job", how="semi", maintain_order="left")
+    for job, *step in chosen.select(
+        "_job", name=pl.col(field).str.extract(r"\.([^.]+)$"), state=state, **times
+    ).iter_rows():
+        steps.setdefault(job, []).append(StepEnd(*step))
+    told = {job: outcome for job, some in steps.items() if (outcome := outcome_of_steps(some)) is not None}
+    return pl.DataFrame({"_job": list(told), "_steps_outcome": map(str, told.values())}, schema=found.schema)

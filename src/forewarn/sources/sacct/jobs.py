@@ -16,8 +16,9 @@ col = pl.col
 # What `fold.folded` tells beside the record's own columns.
 _TOLD: Mapping[str, pl.DataType | type[pl.DataType]] = MappingProxyType(
     {
-        **dict.fromkeys(("_id", "_raw_id", "_state", "_qos_asked"), pl.String),
-        **dict.fromkeys(("UID", "Timelimit", "TimelimitRaw", "ExitCode", "Start", "End"), pl.String),
+        **dict.fromkeys(("_id", "_raw_id", "_state", "_qos_asked", "_steps_outcome"), pl.String),
+        **dict.fromkeys(("UID", "Timelimit", "TimelimitRaw", "Start", "End"), pl.String),
+        **dict.fromkeys(("ExitCode", "DerivedExitCode"), pl.String),
         **dict.fromkeys(("_tres_asked", "_tres_given"), units.TRES),
         "_memory_asked": MEMORY,
         **dict.fromkeys(("_elapsed", "_steps", "_steps_memory"), pl.Int64),
@@ -50,6 +51,14 @@ def job_columns(told: pl.DataFrame, fields: Set[str], *, cluster: str, zone: str
     told = told.with_columns(
         state=col("_state").str.extract(r"^([^\s+]+)"), cancelled_by=_cancelled_by()
     ).with_columns(outcome=units.outcome(col("state")))
+    told = told.with_columns(
+        outcome=units.exact_outcome(
+            col("outcome"),
+            col("_steps_outcome"),
+            units.exit_signal(col("ExitCode")),
+            units.exit_signal(col("DerivedExitCode")),
+        )
+    )
     told = _with_times(_clocks_put_right(told, zone), fields)
     told = told.with_columns(
         cluster=pl.coalesce("cluster", pl.lit(cluster)), **_ids(), **_asked(), **_given()

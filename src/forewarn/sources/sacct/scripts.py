@@ -21,6 +21,7 @@ from forewarn.job.sbatch.facts import ScriptFacts, line_facts, script_facts
 
 _HEAD = re.compile(r"^Batch Script for (\S+)\n-{40,}\n", re.MULTILINE)
 _AT_ONCE = 500  # jobs in one command: its line stays short
+_REMEMBERED = 20_000  # jobs whose scripts are not asked for again
 SCRIPT_FIELDS = ("script_hash", "script_language", "script_modules", "script_launcher", "script_environment")
 
 
@@ -35,23 +36,58 @@ def read_scripts(text: str) -> dict[str, str]:
     return {job: script for job, script in pairs if script.strip() not in ("", "NONE")}
 
 
-def with_scripts(jobs: pl.DataFrame, ask: Callable[[Sequence[str]], Mapping[str, str]]) -> pl.DataFrame:
-    """Jobs with the facts of their scripts; `ask` gives the scripts of jobs by their ids.
+def read_facts(text: str) -> dict[str, ScriptFacts]:
+    """The facts of the scripts by job id."""
+    return {job: script_facts(script) for job, script in read_scripts(text).items()}
 
-    A job that was started by srun has none: its line tells the language and the launcher.
+
+class Scripts:
+    """Facts of the scripts of ended jobs, each asked for once.
+
+    A collector reads the last minutes of history again in every round: their scripts it has.
     """
-    lines = jobs["submit_line"]
-    # All tasks of an array have one script: one of them is asked for.
-    owner = jobs.select(pl.coalesce(pl.col("array_job_id").cast(pl.String), "job_id")).to_series()
-    batch = lines.str.contains(r"^\S*sbatch\s").fill_null(False) & jobs["script_hash"].is_null()
-    asked = dict(zip(owner.filter(batch), jobs["job_id"].filter(batch), strict=True))
-    ids, facts = list(asked.values()), dict[str, ScriptFacts]()
-    for begin in range(0, len(ids), _AT_ONCE):
-        told = ask(ids[begin : begin + _AT_ONCE])
-        facts |= {job: script_facts(script) for job, script in told.items()}
-    made = [_facts(facts.get(asked.get(of, "")), line) for of, line in zip(owner, lines, strict=True)]
-    new = pl.DataFrame(made, schema=dict.fromkeys(SCRIPT_FIELDS, pl.String), orient="row")
-    return jobs.with_columns(pl.coalesce(pl.col(field), new[field]).alias(field) for field in SCRIPT_FIELDS)
+
+    def __init__(
+        self, ask: Callable[[Sequence[str]], Mapping[str, ScriptFacts] | None], *, at_once: int = _AT_ONCE
+    ) -> None:
+        """`ask` gives what accounting keeps of these jobs, by their ids; at most so many at once.
+
+        None is no answer: nothing is remembered of these jobs, and they are asked for again when they are
+        read again.
+        """
+        self._ask, self._at_once = ask, at_once
+        self._known: dict[str, ScriptFacts | None] = {}
+
+    def of(self, ids: Sequence[str]) -> dict[str, ScriptFacts]:
+        """The facts by job id, of those that have any."""
+        new = [job for job in ids if job not in self._known]
+        for begin in range(0, len(new), self._at_once):
+            some = new[begin : begin + self._at_once]
+            answer = self._ask(some)
+            if answer is None:  # the others would wait for nothing, too
+                break
+            self._known |= dict.fromkeys(some) | dict(answer)
+        found = {job: facts for job in ids if (facts := self._known.get(job))}
+        for job in list(self._known)[:-_REMEMBERED]:
+            del self._known[job]
+        return found
+
+    def added(self, jobs: pl.DataFrame) -> pl.DataFrame:
+        """Jobs with the facts of their scripts.
+
+        A job that was started by srun has none: its line tells the language and the launcher.
+        """
+        lines = jobs["submit_line"]
+        # All tasks of an array have one script: one of them is asked for.
+        owner = jobs.select(pl.coalesce(pl.col("array_job_id").cast(pl.String), "job_id")).to_series()
+        batch = lines.str.contains(r"^\S*sbatch(?:\s|$)").fill_null(False) & jobs["script_hash"].is_null()
+        asked = dict(zip(owner.filter(batch), jobs["job_id"].filter(batch), strict=True))
+        facts = self.of(list(asked.values()))
+        made = [_facts(facts.get(asked.get(of, "")), line) for of, line in zip(owner, lines, strict=True)]
+        new = pl.DataFrame(made, schema=dict.fromkeys(SCRIPT_FIELDS, pl.String), orient="row")
+        return jobs.with_columns(
+            pl.coalesce(pl.col(field), new[field]).alias(field) for field in SCRIPT_FIELDS
+        )
 
 
 def _facts(facts: ScriptFacts | None, line: str | None) -> tuple[str | None, ...]:

@@ -33,7 +33,7 @@ def job_fields(zone: str) -> Fields:
         "nodes_asked": values.nodes_asked,
         "tasks_asked": lambda record: number("NumTasks")(record) or None,  # 0: not said
         "cpus_asked": values.cpus_asked,
-        ("memory_asked", "memory_per"): memory_by("MinMemory"),
+        ("memory_asked", "memory_per"): values.memory_asked_for,
         "time_limit": duration("TimeLimit"),
         ("tres_asked", "_nodes", "_cpus", "_memory", "gpus_asked"): values.asked,
         "defaulted": values.left_to_the_site,

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from forewarn.job.units import ABSENT, NO_LIMIT, parse_duration, parse_memory
 from forewarn.sources.slurmrestd.job_values import exit_pair
 from forewarn.sources.slurmrestd.slurm_jobs import as_asked
-from forewarn.sources.slurmrestd.tres import NOTHING, Resources, gpus_in_gres, resources
+from forewarn.sources.slurmrestd.tres import NOTHING, Resources, gpus_in_gres, memory_asked, resources
 from forewarn.sources.slurmrestd.values import Reader, Record, bounded
 
 
@@ -187,6 +187,12 @@ def cpus_asked(record: Record) -> int | None:
     if tasks is None or each is None or not each.isdecimal():
         return None
     return bounded(tasks * int(each))
+
+
+def memory_asked_for(record: Record) -> tuple[int | None, str | None]:
+    """An amount, and what it is counted by. Of `--mem=0` up to 22.05 what was given tells how much."""
+    whole = asked(record)
+    return memory_asked(memory_by("MinMemory")(record), given(record) if whole is NOTHING else whole)
 
 
 def left_to_the_site(record: Record) -> str | None:

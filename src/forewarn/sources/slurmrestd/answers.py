@@ -12,7 +12,7 @@ import polars as pl
 from forewarn.errors import BadRow, SourceError
 from forewarn.job.columns import SCHEMAS, complete
 from forewarn.sources.base import Batch, Source
-from forewarn.sources.slurmrestd.jobs import happened
+from forewarn.sources.slurmrestd.jobs import STEPS_OUTCOME, happened
 from forewarn.sources.slurmrestd.json_stream import JsonReader
 from forewarn.sources.slurmrestd.nodes import NODE
 from forewarn.sources.slurmrestd.partitions import PARTITION
@@ -108,7 +108,7 @@ class _Records:
             if "last_update" not in self._said:
                 self._said |= _foot(self._stream)
             self._seen_at = moment("last_update")(self._said) or self._came
-        table, bad = Table(fields, SCHEMAS[self._kind]), list[BadRow]()
+        table, bad = Table(fields, {**SCHEMAS[self._kind], STEPS_OUTCOME: pl.String()}), list[BadRow]()
         self._add(table, bad, *first)
         most = min(self._source.options.batch_rows, _MOST_ROWS)
         for line, record in elements:

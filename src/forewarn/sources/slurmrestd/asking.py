@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 from forewarn.errors import (
     ControllerDownError,
     DatabaseDownError,
+    MalformedAnswerError,
+    NoAccountingError,
     SchedulerError,
     TokenError,
     VersionGoneError,
@@ -21,9 +23,10 @@ from forewarn.sources.slurmrestd.tokens import Token, Tokens
 from forewarn.sources.slurmrestd.transport import Answer, Transport
 from forewarn.sources.slurmrestd.versions import Served
 
-Query = Mapping[str, str | int]
+Query = Mapping[str, str | int | Sequence[str]]
 _AREAS = ("slurm", "slurmdb")  # what the controller answers, and what the database does
 _DISCOVERY = "/openapi/v3"
+SHOW_SCRIPTS = "show_batch_script"  # a flag of accounting since v0.0.40
 _SMALL = 1 << 16  # bytes: an answer with errors and nothing else is not larger
 
 
@@ -78,9 +81,9 @@ class Asker:
         ) as answer:
             yield answer
 
-    def said(self, area: str, path: str) -> Any:
+    def said(self, area: str, path: str, query: Query | None = None) -> Any:
         """The same of a small answer, as Python's objects; an error listed in it is raised."""
-        with self.get(area, path) as answer:
+        with self.get(area, path, query) as answer:
             return self._checked(answer, path)
 
     def change(
@@ -105,6 +108,12 @@ class Asker:
             if not served.versions:
                 self._served = None  # may be otherwise next time
             version = served.best(str(self.transport.address))
+            if area == "slurmdb" and not served.has_accounting:
+                self._served = None  # may be otherwise next time
+                raise NoAccountingError(
+                    f"{self.transport.address}: serves no accounting: this Slurm has no slurmdbd "
+                    "(AccountingStorageType), or slurmrestd runs without its plugin (`slurmrestd -s list`)"
+                )
             try:
                 return self._asked(method, f"/{area}/{version}/{path}", query, content)
             except VersionGoneError:
@@ -125,6 +134,7 @@ class Asker:
                 said = answer.json() if answer.status >= 400 or answer.size <= _SMALL else None
                 if answer.status >= 400 or only_errors(said):
                     self._raise_refusal(answer, said, path)
+                self._check_is_slurms(answer, said, path)
                 self._let_in |= token is None and path != _DISCOVERY
                 return answer
             except SchedulerError as error:
@@ -134,6 +144,20 @@ class Asker:
                 if not isinstance(error, TokenError) or renewed or not self.tokens or not self.tokens.renew():
                     raise
                 renewed = True
+
+    def _check_is_slurms(self, answer: Answer, said: Any, path: str) -> None:
+        """Refuse what is not one of Slurm's, as far as a glance tells: a large one shows when it is read.
+
+        A proxy before slurmrestd, or a slurmrestd that is restarting, answers with a page, or with nothing.
+        """
+        first = answer.body.read(64).lstrip()[:1]
+        answer.body.seek(0)
+        if first != b"{" or (answer.size <= _SMALL and not isinstance(said, dict)):
+            is_what = "empty" if not answer.size else "cut short" if first == b"{" else "not Slurm's"
+            raise MalformedAnswerError(
+                f"{self.transport.address} {path}: the answer is {is_what} ({answer.size:,} bytes): does "
+                "slurmrestd answer there, or a proxy before it?"
+            )
 
     def _wants_token(self, error: SchedulerError) -> bool:
         """Whether one is to be sent from now on, and can be.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -10,37 +12,56 @@ from forewarn.errors import (
     ControllerDownError,
     DatabaseDownError,
     LostAnswerError,
+    MalformedAnswerError,
+    NoAccountingError,
     RefusedError,
     SchedulerError,
     SlowAnswerError,
+    SourceError,
     UsageError,
 )
+from forewarn.job.sbatch.facts import ScriptFacts
 from forewarn.sources.base import Batch, Options
 from forewarn.sources.live import Diagnosis, JobDetails, Load, Piece, Submission
 from forewarn.sources.one_job import asked_id, only_job
+from forewarn.sources.sacct.scripts import SCRIPT_FIELDS, Scripts
 from forewarn.sources.slurmrestd import SlurmrestdSource
-from forewarn.sources.slurmrestd.asking import Asker, Query
+from forewarn.sources.slurmrestd.asking import SHOW_SCRIPTS, Asker, Query
 from forewarn.sources.slurmrestd.details import read_details
 from forewarn.sources.slurmrestd.diagnosis import any_up, read_diagnosis
 from forewarn.sources.slurmrestd.refusals import UNKNOWN_JOB
+from forewarn.sources.slurmrestd.site_defaults import SiteDefaults
 from forewarn.sources.slurmrestd.submitting import submit_request
 from forewarn.sources.slurmrestd.values import text
 from forewarn.sources.slurmrestd.versions import number_of
-from forewarn.sources.windows import TOO_MUCH, Answers, Span, collected
+from forewarn.sources.windows import ENDED_STATES, TOO_MUCH, Answers, Span, collected
 
 # Where nobody knows whether the controller got it, a job may not be submitted again.
 _UNCERTAIN = (LostAnswerError, SlowAnswerError, ControllerDownError, DatabaseDownError)
 _LIVE = frozenset({"PENDING", "RUNNING", "SUSPENDED"})
+_NO_SCRIPTS = 3600.0  # seconds until a site that told no script is asked for some again
+_MOST_IDS = 100  # jobs that one question names: a URL has a longest length
 _SETTLING = 1.0  # seconds in which a cancelled job shows that it is
 
 
 class SlurmrestdScheduler:
     """One slurmrestd. `cluster` is the name that the site gives it, where it does not say it itself."""
 
-    def __init__(self, asker: Asker, *, cluster: str | None = None, span: Span | None = None) -> None:
+    def __init__(
+        self,
+        asker: Asker,
+        *,
+        cluster: str | None = None,
+        span: Span | None = None,
+        scripts: bool = True,  # whether those of ended jobs are read, where accounting keeps them
+    ) -> None:
         self.asker = asker
+        self._scripts = Scripts(self._read_scripts, at_once=_MOST_IDS) if scripts else None
+        self._shows_scripts = False  # whether any has been seen
+        self._no_scripts_until = 0.0
         self._cluster = cluster
         self._span = span or Span()
+        self._defaults = SiteDefaults()
 
     @cached_property
     def cluster(self) -> str:
@@ -70,13 +91,65 @@ class SlurmrestdScheduler:
 
         def ask(begin: int, end: int) -> Answers:
             # Bare Unix seconds are refused up to v0.0.41; this form of them all versions take.
-            query = {"start_time": f"uts{begin}", "end_time": f"uts{end}"} | self._flags(steps)
+            query: Query = {"start_time": f"uts{begin}", "end_time": f"uts{end}", **self._flags(steps)}
             notes: list[str] = []
+            if self._takes_lists:
+                # Those that have not ended overlap every window: without them an answer holds what is new.
+                ended = self._past("jobs", {**query, "state": ENDED_STATES}, notes)
+                return Answers(ended, [], tuple(notes))
             overlapping = self._past("jobs", query, notes)
-            cancelled = self._past("jobs", query | {"state": self._cancelled}, notes)
+            cancelled = self._past("jobs", {**query, "state": self._cancelled}, notes)
             return Answers(overlapping, cancelled, tuple(notes))
 
-        return collected(ask, since, until, self._span, clock)
+        for piece in collected(ask, since, until, self._span, clock):
+            yield replace(piece, batch=self._added(piece.batch))
+
+    def _added(self, batch: Batch) -> Batch:
+        """With the facts of scripts."""
+        if self._scripts is None or not self.asker.served.has(self.asker.version, SHOW_SCRIPTS):
+            return batch
+        return replace(batch, frame=self._scripts.added(batch.frame))
+
+    def _read_scripts(self, jobs: Sequence[str]) -> Mapping[str, ScriptFacts] | None:
+        """What accounting keeps of the scripts of some jobs, and shows us.
+
+        They are told only of jobs that are named: with a window of time the answer is empty, and the answer
+        about one job (`job/7`) leaves its script out. Whether the site keeps scripts is not told: where none
+        has been seen yet and not one of some jobs has any, it is tried again later.
+        """
+        if self.asker.clock.now() < self._no_scripts_until:
+            return None
+        query: Query = {"step": list(jobs), SHOW_SCRIPTS: "true", **self._flags(steps=False)}
+        try:
+            frames = [batch.frame for batch in self._past("jobs", query, [], once=(SchedulerError,))]
+        except SchedulerError:  # a history without scripts is one, too; the next round asks again
+            return None
+        rows = [row for frame in frames for row in frame.select("job_id", *SCRIPT_FIELDS).iter_rows()]
+        found = {job: ScriptFacts(*facts) for job, *facts in rows if facts[0] is not None}
+        self._shows_scripts |= bool(found)
+        if not self._shows_scripts:
+            self._no_scripts_until = self.asker.clock.now() + _NO_SCRIPTS
+        return found
+
+    def accounted(self, job_ids: Sequence[str]) -> Iterator[Batch]:
+        """See `Scheduler`."""
+        if self._takes_lists:
+            for at in range(0, len(job_ids), _MOST_IDS):
+                query: Query = {"step": job_ids[at : at + _MOST_IDS], **self._flags(True)}
+                yield from map(self._added, self._past("jobs", query, []))
+            return
+        # Up to v0.0.38 one at a time, an array as a whole.
+        for number in dict.fromkeys(asked_id(job_id).number for job_id in job_ids):
+            try:
+                yield from self._past(f"job/{number}", None, [])
+            except RefusedError as error:
+                if error.code != UNKNOWN_JOB:
+                    raise
+
+    @property
+    def _takes_lists(self) -> bool:
+        """Whether accounting can be asked for several states, or jobs, at once: by naming each."""
+        return number_of(self.asker.version) >= 40
 
     def _flags(self, steps: bool) -> dict[str, str]:
         """As far as the version knows them.
@@ -92,9 +165,15 @@ class SlurmrestdScheduler:
         """The state: up to v0.0.37 a name is not understood, and all jobs are the answer."""
         return "4" if number_of(self.asker.version) < 39 else "CANCELLED"
 
-    def _past(self, path: str, query: Query | None, notes: list[str]) -> list[Batch]:
-        with self.asker.get("slurmdb", path, query, once=TOO_MUCH) as answer:
-            source = self._source("slurmdb", path)
+    def _past(
+        self,
+        path: str,
+        query: Query | None,
+        notes: list[str],
+        once: tuple[type[SchedulerError], ...] = TOO_MUCH,
+    ) -> list[Batch]:
+        source = self._source("slurmdb", path)
+        with self.asker.get("slurmdb", path, query, once=once) as answer, _read_whole():
             batches = list(source.read(answer.body))
             notes += source.notes
             return batches
@@ -103,15 +182,18 @@ class SlurmrestdScheduler:
 
     def live_jobs(self) -> Iterator[Batch]:
         """See `Scheduler`."""
-        return self._present("jobs")
+        # Left to itself slurmrestd asks for what each node gives to each job too: half again the cost.
+        for batch in self._present("jobs", {"flags": "ALL"} if self._takes_lists else None):
+            self._defaults.learn(batch.frame)
+            yield batch
 
     def nodes(self) -> Iterator[Batch]:
         """See `Scheduler`."""
         return self._present("nodes")
 
     def partitions(self) -> Iterator[Batch]:
-        """See `Scheduler`."""
-        return self._present("partitions")
+        """See `Scheduler`. What their answer leaves out is known once live jobs have been looked at."""
+        yield from map(self._defaults.fill, self._present("partitions"))
 
     def job(self, job_id: str) -> Iterator[Batch]:
         """See `Scheduler`."""
@@ -124,6 +206,8 @@ class SlurmrestdScheduler:
                 raise
             try:
                 yield from only_job(self._past(path, None, []), asked)
+            except NoAccountingError:
+                pass  # then nobody knows it
             except RefusedError as other:
                 if other.code != UNKNOWN_JOB:
                     raise
@@ -132,9 +216,9 @@ class SlurmrestdScheduler:
         """See `Scheduler`."""
         return read_details(self.asker, asked_id(job_id))
 
-    def _present(self, path: str) -> Iterator[Batch]:
+    def _present(self, path: str, query: Query | None = None) -> Iterator[Batch]:
         source = self._source("slurm", path)
-        with self.asker.get("slurm", path) as answer:
+        with self.asker.get("slurm", path, query) as answer, _read_whole():
             yield from source.read(answer.body, answer.at)
 
     def _source(self, area: str, path: str) -> SlurmrestdSource:
@@ -196,3 +280,12 @@ class SlurmrestdScheduler:
     def close(self) -> None:
         """See `Scheduler`."""
         self.asker.transport.close()
+
+
+@contextmanager
+def _read_whole() -> Iterator[None]:
+    """An answer that turns out to be cut short, or not to be one of Slurm's, may be whole next time."""
+    try:
+        yield
+    except SourceError as error:
+        raise MalformedAnswerError(f"slurmrestd: {error}") from None

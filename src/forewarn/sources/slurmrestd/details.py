@@ -7,7 +7,7 @@ from typing import Any
 from forewarn.errors import RefusedError, SchedulerError
 from forewarn.job.units import JobId
 from forewarn.sources.live import JobDetails, StepRecord
-from forewarn.sources.slurmrestd.asking import Asker
+from forewarn.sources.slurmrestd.asking import SHOW_SCRIPTS, Asker, Query
 from forewarn.sources.slurmrestd.job_values import exit_status, state
 from forewarn.sources.slurmrestd.refusals import UNKNOWN_JOB
 from forewarn.sources.slurmrestd.values import Record, as_number
@@ -20,6 +20,9 @@ def read_details(asker: Asker, asked: JobId) -> JobDetails:
     notes: list[str] = []
     live = _one(asker, "slurm", asked, notes)
     past = _one(asker, "slurmdb", asked, notes)
+    if past and not past.get("script") and asker.served.has(asker.version, SHOW_SCRIPTS):
+        # `job/7` leaves the script out; among the jobs, named by its number, it has it.
+        past = _one(asker, "slurmdb", asked, notes, {"step": str(asked), SHOW_SCRIPTS: "true"}) or past
     estimate = as_number(live.get("start_time")) if _live_state(live) == "PENDING" else None
     script = past.get("script")
     return JobDetails(
@@ -31,10 +34,10 @@ def read_details(asker: Asker, asked: JobId) -> JobDetails:
     )
 
 
-def _one(asker: Asker, area: str, asked: JobId, notes: list[str]) -> Record:
+def _one(asker: Asker, area: str, asked: JobId, notes: list[str], query: Query | None = None) -> Record:
     """The job's newest record, of an array its task; nothing where nobody knows it."""
     try:
-        jobs = asker.said(area, f"job/{asked.number}").get("jobs") or []
+        jobs = asker.said(area, "jobs" if query else f"job/{asked.number}", query).get("jobs") or []
     except SchedulerError as error:
         if not (isinstance(error, RefusedError) and error.code == UNKNOWN_JOB):
             whom = "the controller" if area == "slurm" else "accounting"

@@ -95,17 +95,6 @@ def exit_status(path: str) -> Reader:
     return read
 
 
-def derived_exit_code(path: str) -> Reader:
-    """The highest exit code of any step."""
-    status = exit_status(path)
-
-    def read(record: Record) -> int | None:
-        code: int | None = status(record)[0]
-        return code
-
-    return read
-
-
 def memory(per_node: str, per_cpu: str) -> Reader:
     """What was asked, and what it is counted by."""
     node, cpu = number(per_node, scale=MB), number(per_cpu, scale=MB)

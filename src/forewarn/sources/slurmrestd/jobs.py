@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from forewarn.job.outcomes import outcome_of_state
+from forewarn.sources import units
+
+STEPS_OUTCOME = "_steps_outcome"  # what the steps of a job tell of how it ended; of accounting's jobs only
 
 
 def happened(frame: pl.DataFrame, seen_at: int | None) -> pl.DataFrame:
@@ -12,11 +14,10 @@ def happened(frame: pl.DataFrame, seen_at: int | None) -> pl.DataFrame:
 
     `seen_at` is the time of the answer, where it says it.
     """
-    states = frame["state"].drop_nulls().unique().to_list()
-    outcomes = {name: str(found) for name in states if (found := outcome_of_state(name)) is not None}
-    frame = frame.with_columns(
-        outcome=pl.col("state").replace_strict(outcomes, default=None, return_dtype=pl.String)
-    )
+    by_steps = pl.col(STEPS_OUTCOME) if STEPS_OUTCOME in frame.columns else pl.lit(None, pl.String)
+    signals = pl.col("exit_signal"), pl.col("_derived_signal")
+    frame = frame.with_columns(outcome=units.outcome(pl.col("state")))
+    frame = frame.with_columns(outcome=units.exact_outcome(pl.col("outcome"), by_steps, *signals))
     ended = pl.col("outcome").is_not_null()
     # A job cancelled while it waited has its end as its start, but it never had nodes.
     ran = pl.col("state").ne_missing("PENDING") & ~(ended & pl.col("nodes").is_null())

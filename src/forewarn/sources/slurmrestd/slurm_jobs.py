@@ -8,13 +8,12 @@ from types import MappingProxyType
 from forewarn.job.sbatch.facts import line_facts
 from forewarn.sources.slurmrestd.job_values import (
     ID_FIELDS,
-    derived_exit_code,
     exit_status,
     ids,
     memory,
     state,
 )
-from forewarn.sources.slurmrestd.tres import NOTHING, gpus_in_gres, resources
+from forewarn.sources.slurmrestd.tres import NOTHING, gpus_in_gres, memory_asked, resources
 from forewarn.sources.slurmrestd.values import (
     Fields,
     Record,
@@ -125,9 +124,9 @@ SLURM_JOB: Fields = MappingProxyType(
         "constraint": text("features"),
         "nodes": text("nodes"),
         "tasks_asked": number("tasks", none=0),
-        ("memory_asked", "memory_per"): _memory,
-        "time_limit": minutes("time_limit"),
         ("tres_asked", "nodes_asked", "cpus_asked", "gpus_asked"): _asked,
+        ("memory_asked", "memory_per"): lambda record: memory_asked(_memory(record), _requested(record)),
+        "time_limit": minutes("time_limit"),
         ("tres_given", "nodes_given", "cpus_given", "memory_given", "gpus_given"): _given,
         "defaulted": _defaulted,
         "priority": number("priority"),
@@ -139,6 +138,6 @@ SLURM_JOB: Fields = MappingProxyType(
         "state": state("job_state"),
         "reason": text("state_reason"),
         ("exit_code", "exit_signal"): exit_status("exit_code"),
-        "derived_exit_code": derived_exit_code("derived_exit_code"),
+        ("derived_exit_code", "_derived_signal"): exit_status("derived_exit_code"),
     }
 )

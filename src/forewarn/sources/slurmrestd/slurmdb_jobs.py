@@ -7,14 +7,14 @@ from types import MappingProxyType
 from forewarn.job.sbatch.facts import line_facts, script_facts
 from forewarn.sources.slurmrestd.job_values import (
     ID_FIELDS,
-    derived_exit_code,
     exit_status,
     ids,
     memory,
     state,
 )
-from forewarn.sources.slurmrestd.steps import used_by_steps
-from forewarn.sources.slurmrestd.tres import Resources, resources
+from forewarn.sources.slurmrestd.jobs import STEPS_OUTCOME
+from forewarn.sources.slurmrestd.steps import outcome_by_steps, used_by_steps
+from forewarn.sources.slurmrestd.tres import Resources, memory_asked, resources
 from forewarn.sources.slurmrestd.values import MB, Fields, Record, at, minutes, moment, number, text
 
 _requested = resources("tres.requested")
@@ -34,13 +34,14 @@ def _asked(record: Record) -> tuple[str | int | None, ...]:
 def _memory(record: Record) -> tuple[int | None, str | None]:
     amount = _memory_old(record)
     if amount is None:
-        said: tuple[int | None, str | None] = _memory_new(record)
-        return said
+        return memory_asked(_memory_new(record), _requested(record))
     # Up to v0.0.38 what it is counted by is dropped; the whole that was asked gives it away, unless
     # there are as many nodes as CPUs.
     whole = _requested(record)
     counts = (("node", whole.nodes), ("cpu", whole.cpus))
     per = [name for name, count in counts if count and amount * count == whole.memory]
+    if amount == 0:
+        return memory_asked((amount, "node"), whole)
     return amount, per[0] if len(per) == 1 else None
 
 
@@ -105,9 +106,9 @@ SLURMDB_JOB: Fields = MappingProxyType(
         "reservation": text("reservation.name"),  # up to v0.0.38 an integer that means nothing
         "constraint": text("constraints"),
         "nodes": text("nodes"),
+        ("tres_asked", "nodes_asked", "cpus_asked", "gpus_asked"): _asked,
         ("memory_asked", "memory_per"): _memory,
         "time_limit": minutes("time.limit"),
-        ("tres_asked", "nodes_asked", "cpus_asked", "gpus_asked"): _asked,
         ("tres_given", "nodes_given", "cpus_given", "memory_given", "gpus_given"): resources(
             "tres.allocated"
         ),
@@ -120,7 +121,8 @@ SLURMDB_JOB: Fields = MappingProxyType(
         "state": _state,
         "reason": text("state.reason", "state.previous"),  # `previous` is v0.0.36's name for it
         ("exit_code", "exit_signal"): exit_status("exit_code"),
-        "derived_exit_code": derived_exit_code("derived_exit_code"),
+        ("derived_exit_code", "_derived_signal"): exit_status("derived_exit_code"),
+        STEPS_OUTCOME: outcome_by_steps,
         "cancelled_by": text("kill_request_user"),
         ("cpu_time", "max_memory", "io_read", "io_written", "energy"): used_by_steps,
     }

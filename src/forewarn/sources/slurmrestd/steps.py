@@ -1,10 +1,15 @@
-"""What the steps of a slurmdb job used, folded into the job."""
+"""What the steps of a slurmdb job used and tell of how it ended, folded into the job."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from forewarn.sources.slurmrestd.values import Record, as_number, bounded
+from forewarn.job.step_outcomes import EXACT_STATES, StepEnd, outcome_of_steps
+from forewarn.sources.slurmrestd.job_values import state
+from forewarn.sources.slurmrestd.values import Record, as_number, bounded, moment, text
+
+_state, _start, _end = state("state"), moment("time.start"), moment("time.end")
+_id = text("step.id", "step.name")
 
 
 def used_by_steps(record: Record) -> tuple[float | None, ...]:
@@ -36,6 +41,25 @@ def used_by_steps(record: Record) -> tuple[float | None, ...]:
     # No process needs no time, memory or energy: 0 is what stands there when nobody measured.
     amounts = (max_memory or None, read, written, energy or None)
     return max(cpu_time, of_steps) or None, *(None if a is None else bounded(a) for a in amounts)
+
+
+def outcome_by_steps(record: Record) -> str | None:
+    """How a job ended that Slurm calls failed, where its steps tell it.
+
+    >>> step = {"step": {"id": "7.0"}, "state": ["OUT_OF_MEMORY"], "time": {"start": 1, "end": 2}}
+    >>> outcome_by_steps({"steps": [step]}), outcome_by_steps({"steps": []})
+    ('out_of_memory', None)
+    """
+    steps = record.get("steps") or ()
+    if not any(_state(step) in EXACT_STATES for step in steps):
+        return None
+    found = outcome_of_steps(
+        [
+            StepEnd((_id(step) or "").rpartition(".")[2], _state(step), _start(step), _end(step))
+            for step in steps
+        ]
+    )
+    return None if found is None else str(found)
 
 
 def _seconds(record: Record) -> float:

@@ -1,6 +1,7 @@
 """JSON web tokens for Slurm: where they come from, what they say, and a new one in time.
 
-A token is read, never checked: its key belongs to Slurm alone. It is a secret: no message holds it.
+A token's form is checked when it is read, its signature never: the key belongs to Slurm alone. It is a
+secret: no message holds it, nor any part of what was given in its place.
 """
 
 from __future__ import annotations
@@ -8,16 +9,21 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from forewarn.config import is_user_name
 from forewarn.errors import ExpiredTokenError, TokenError
 from forewarn.sources.clock import Clock
 
 VARIABLE = "SLURM_JWT"
 LIFESPAN = 3600  # seconds, of those that we ask for
+_LONGEST = 1 << 16  # characters; real ones have some hundred, those of an identity provider some thousand
+_FOR_EVER = 1 << 53  # seconds
+_FORM = re.compile(r"[A-Za-z0-9_-]+={0,2}(?:\.[A-Za-z0-9_-]+={0,2}){2}")
 _MARGIN = 60  # seconds before its end, or a tenth of its life where that is less, at which one is renewed
 _HOW = "make one: `scontrol token lifespan=86400`, in SLURM_JWT, or in the file that slurm_token_file names"
 
@@ -33,21 +39,28 @@ class Token:
 
     @classmethod
     def read(cls, text: str) -> Token:
-        """Of a token, or of what `scontrol token` prints.
+        """Read a token, or what `scontrol token` prints. Raises a ValueError that shows nothing of it.
 
         >>> claims = base64.urlsafe_b64encode(b'{"exp": 1600, "iat": 1000, "sun": "ann"}').decode()
         >>> Token.read(f"SLURM_JWT=e30.{claims}.c2ln")
         Token(user='ann', issued=1000, expires=1600)
-        >>> Token.read("of some other kind")
-        Token(user=None, issued=None, expires=None)
+        >>> Token.read("garbage")
+        Traceback (most recent call last):
+        ValueError: this is no JSON web token: three parts of letters, digits, - and _, with dots between
         """
         bare = text.strip().removeprefix(VARIABLE + "=").strip()
-        claims = _claims(bare)
-        names = (claims.get(name) for name in ("sun", "username"))
-        user = next((name for name in names if isinstance(name, str)), None)
-        times = (claims.get(name) for name in ("iat", "exp"))
-        issued, expires = (int(t) if isinstance(t, int | float) else None for t in times)
-        return cls(bare, user, issued, expires)
+        if not bare:
+            raise ValueError("the token is empty")
+        if len(lines := bare.splitlines()) > 1:
+            raise ValueError(f"there are {len(lines)} lines, and a token is one")
+        if len(bare) > _LONGEST or _FORM.fullmatch(bare) is None:
+            raise ValueError(
+                "this is no JSON web token: three parts of letters, digits, - and _, with dots between"
+            )
+        header, payload, _ = bare.split(".")
+        _decoded(header, "first")
+        claims = _decoded(payload, "second")
+        return cls(bare, _user(claims), _moment(claims, "iat"), _moment(claims, "exp"))
 
     def is_due(self, now: float) -> bool:
         """Whether it ends so soon that a new one is needed."""
@@ -57,15 +70,31 @@ class Token:
         return now >= self.expires - min(_MARGIN, life / 10)
 
 
-def _claims(token: str) -> Mapping[str, object]:
-    parts = token.split(".")
-    if len(parts) != 3:
-        return {}
+def _decoded(part: str, place: str) -> Mapping[str, object]:
     try:
-        found = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+        found = json.loads(base64.urlsafe_b64decode(part.rstrip("=") + "==="))
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError(f"this is no JSON web token: its {place} part holds no JSON object") from None
+    return found
+
+
+def _user(claims: Mapping[str, object]) -> str | None:
+    """Whose it is. The name goes into a header and into messages."""
+    name = next((claims[key] for key in ("sun", "username") if isinstance(claims.get(key), str)), None)
+    if name is not None and not is_user_name(str(name)):
+        raise ValueError("the user that the token names is no user name")
+    return None if name is None else str(name)
+
+
+def _moment(claims: Mapping[str, object], key: str) -> int | None:
+    value = claims.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _FOR_EVER:
+        raise ValueError(f"the token's {key} is no time in seconds")
+    return int(value)
 
 
 @dataclass(slots=True)
@@ -82,9 +111,10 @@ class Tokens:
         """A token that has not expired, fetched again where the last one is about to."""
         now = self.clock.now()
         if self._current is None or (self.renewable and self._current.is_due(now)):
-            self._current = Token.read(self.fetch())
-        if not self._current.text:
-            raise TokenError(f"{self.origin}: the token is empty; {_HOW}")
+            try:
+                self._current = Token.read(self.fetch())
+            except ValueError as error:
+                raise TokenError(f"{self.origin}: {error}; {_HOW}") from None
         expires = self._current.expires
         if expires is not None and expires <= now:
             raise ExpiredTokenError(f"{self.origin}: the token expired {now - expires:,.0f} s ago; {_HOW}")
@@ -106,7 +136,8 @@ def from_file(path: Path, clock: Clock | None = None) -> Tokens:
 
     def fetch() -> str:
         try:
-            return path.read_text(encoding="ascii", errors="replace")
+            with path.open(encoding="ascii", errors="replace") as file:
+                return file.read(_LONGEST + 1)
         except OSError as error:
             raise TokenError(f"{path}: the token cannot be read: {error.strerror}; {_HOW}") from None
 
@@ -119,7 +150,9 @@ def from_command(user: str | None, clock: Clock | None = None, timeout: float = 
 
     def fetch() -> str:
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+            done = subprocess.run(
+                command, capture_output=True, encoding="utf-8", errors="replace", timeout=timeout, check=False
+            )
         except FileNotFoundError:
             raise TokenError(
                 f"no token is configured, and there is no scontrol to make one; {_HOW}"
@@ -127,7 +160,9 @@ def from_command(user: str | None, clock: Clock | None = None, timeout: float = 
         except subprocess.TimeoutExpired:
             raise TokenError(f"`{' '.join(command)}` did not answer within {timeout:.0f} s") from None
         if done.returncode or VARIABLE not in done.stdout:
-            said = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
+            # Not what it printed: that could be a token all the same.
+            said = done.stderr.strip().partition("\n")[0][:300]
+            said = said if said and VARIABLE not in said else f"exit code {done.returncode}"
             raise TokenError(f"`{' '.join(command)}` gave no token: {said}")
         return done.stdout
 

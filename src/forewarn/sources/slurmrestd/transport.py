@@ -10,13 +10,12 @@ import errno
 import json
 import os
 import ssl
-import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import httpx
 
@@ -31,9 +30,9 @@ from forewarn.errors import (
     UsageError,
 )
 from forewarn.sources.clock import Clock
+from forewarn.sources.scratch import fill, scratch_file
 from forewarn.sources.slurmrestd.address import Address
 
-_IN_MEMORY = 4 << 20  # bytes of an answer before it goes to disk
 _CONNECT = 5.0  # seconds
 
 
@@ -103,12 +102,12 @@ class Transport:
         method: str,
         path: str,
         *,
-        query: Mapping[str, str | int] | None = None,
+        query: Mapping[str, str | int | Sequence[str]] | None = None,
         headers: Mapping[str, str] | None = None,
         content: Any = None,
     ) -> Answer:
         """The answer to one request, whatever its status."""
-        body = cast("IO[bytes]", tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY))  # noqa: SIM115 - the answer's
+        body = scratch_file()
         try:
             with self._in_flight, self._named(path):
                 self._look_at_socket()
@@ -117,14 +116,13 @@ class Transport:
                 with self._client.stream(
                     method, path, params=dict(query or {}), headers=dict(headers or {}), **sent
                 ) as response:
-                    size = self._save(response, body, path)
+                    size = fill(body, self._chunks(response, path))
         except BaseException:
             body.close()
             raise
-        body.seek(0)
         return Answer(response.status_code, body, size, int(self._clock.now()), response.headers.get("Date"))
 
-    def _save(self, response: httpx.Response, body: IO[bytes], path: str) -> int:
+    def _chunks(self, response: httpx.Response, path: str) -> Iterator[bytes]:
         size = 0
         for chunk in response.iter_bytes(1 << 18):
             size += len(chunk)
@@ -133,8 +131,7 @@ class Transport:
                 raise LargeAnswerError(
                     f"{self.address}: the answer to {path} is larger than {self._most_bytes >> 20} MB"
                 )
-            body.write(chunk)
-        return size
+            yield chunk
 
     @contextmanager
     def _named(self, path: str) -> Iterator[None]:

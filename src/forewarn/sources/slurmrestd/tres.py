@@ -68,6 +68,18 @@ def _counted(found: dict[str, int]) -> Resources:
     )
 
 
+def memory_asked(asked: tuple[int | None, str | None], whole: Resources) -> tuple[int | None, str | None]:
+    """What was asked for, of `--mem=0` (null up to v0.0.38) how much that is: sacct tells only this.
+
+    >>> memory_asked((0, "node"), Resources(nodes=2, memory=128_000))
+    (64000, 'node')
+    """
+    amount, per = asked
+    if not amount and per != "cpu" and whole.memory and whole.nodes:
+        return whole.memory // whole.nodes, "node"
+    return asked
+
+
 @lru_cache(maxsize=1 << 12)
 def gpus_in_gres(text: str) -> int | None:
     """How many GPUs a GRES text names.

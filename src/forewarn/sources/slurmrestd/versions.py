@@ -48,6 +48,11 @@ class Served:
         """Whether a version's history knows a parameter."""
         return parameter in self.parameters.get(version, frozenset())
 
+    @property
+    def has_accounting(self) -> bool:
+        """Whether the accounting database can be asked through it, in any version."""
+        return any(self.parameters.values())
+
     def without(self, version: str) -> Served:
         """The same, but for a version that is listed and not there."""
         return Served(tuple(v for v in self.versions if v != version), self.parameters)

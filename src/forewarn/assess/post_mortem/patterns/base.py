@@ -16,7 +16,8 @@ class Pattern:
     """A line that tells something of a failure.
 
     `hints` are texts of which the line has at least one: they are searched for first, since that is a hundred
-    times as fast as the expression. `what` may name groups of the expression; what the line does not say
+    times as fast as the expression. Quantifiers have an upper bound, so that a crafted line takes no longer
+    than its length: a log is anybody's text. `what` may name groups of the expression; what the line does not say
     is left out.
     """
 

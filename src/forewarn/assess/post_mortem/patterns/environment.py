@@ -8,7 +8,7 @@ PATTERNS = (
     Pattern(
         "lmod-unknown-module",
         "missing_module",
-        r"The following module\(s\) are unknown:\s*(?P<what>.*)",
+        r"The following module\(s\) are unknown:\s{0,20}(?P<what>.{0,300})",
         ("module(s) are unknown",),
         "the module {what} is not there",
         SURE,
@@ -16,7 +16,7 @@ PATTERNS = (
     Pattern(
         "lmod-cannot-load",
         "missing_module",
-        r"These module\(s\) (?:or extension\(s\) )?exist but cannot be loaded as requested(?::\s*(?P<what>.*))?",
+        r"These module\(s\) (?:or extension\(s\) )?exist but cannot be loaded as requested(?::\s{0,20}(?P<what>.{0,300}))?",
         ("exist but cannot be loaded",),
         "a module needs another one to be loaded before",
         SURE,
@@ -24,7 +24,7 @@ PATTERNS = (
     Pattern(
         "tcl-module",
         "missing_module",
-        r"Unable to locate a modulefile for '(?P<what>[^']+)'",
+        r"Unable to locate a modulefile for '(?P<what>[^']{1,300})'",
         ("Unable to locate a modulefile",),
         "the module {what} is not there",
         SURE,
@@ -48,7 +48,7 @@ PATTERNS = (
     Pattern(
         "missing-shared-library",
         "missing_library",
-        r"error while loading shared libraries: (?P<what>[^:\s]+): cannot open",
+        r"error while loading shared libraries: (?P<what>[^:\s]{1,300}): cannot open",
         ("error while loading shared",),
         "the shared library {what} is not found",
         SURE,
@@ -56,7 +56,7 @@ PATTERNS = (
     Pattern(
         "bad-shared-library",
         "missing_library",
-        r"error while loading shared libraries: (?P<what>[^:]+): (?!cannot open)\S",
+        r"error while loading shared libraries: (?P<what>[^:]{1,300}): (?!cannot open)\S",
         ("error while loading shared",),
         "the shared library {what} cannot be used",
         SURE,
@@ -64,7 +64,7 @@ PATTERNS = (
     Pattern(
         "glibc-version",
         "missing_library",
-        r"version `(?P<what>(?:GLIBC|GLIBCXX|CXXABI|GCC|GFORTRAN|OPENSSL)\S*?)' not found",
+        r"version `(?P<what>(?:GLIBC|GLIBCXX|CXXABI|GCC|GFORTRAN|OPENSSL)\S{0,300}?)' not found",
         ("' not found (required",),
         "it was built for a newer system: {what} is missing",
         SURE,
@@ -72,7 +72,7 @@ PATTERNS = (
     Pattern(
         "undefined-symbol",
         "missing_library",
-        r"(?:undefined symbol|symbol lookup error)\b(?:.*undefined symbol)?:? *(?P<what>\w+)?",
+        r"(?:undefined symbol|symbol lookup error)\b(?:.{0,300}undefined symbol)?:? {0,20}(?P<what>\w{1,100})?",
         ("undefined symbol", "symbol lookup error"),
         "a library is of another version: {what} is not in it",
         STRONG,
@@ -80,7 +80,7 @@ PATTERNS = (
     Pattern(
         "import-shared-object",
         "missing_library",
-        r"ImportError: (?P<what>\S+\.so[.\d]*): cannot open shared object file",
+        r"ImportError: (?P<what>\S{1,300}\.so[.\d]{0,60}): cannot open shared object file",
         ("cannot open shared object",),
         "a Python package needs the shared library {what}",
         SURE,
@@ -88,7 +88,7 @@ PATTERNS = (
     Pattern(
         "python-no-module",
         "python_package",
-        r"ModuleNotFoundError: No module named ['\"]?(?P<what>[\w.]+)",
+        r"ModuleNotFoundError: No module named ['\"]?(?P<what>[\w.]{1,300})",
         ("ModuleNotFoundError",),
         "Python does not find the package {what}",
         SURE,
@@ -96,7 +96,7 @@ PATTERNS = (
     Pattern(
         "python-no-module-run",
         "python_package",
-        r"python[\d.]*: No module named (?P<what>\S+)",
+        r"python[\d.]{0,60}: No module named (?P<what>\S{1,300})",
         (": No module named",),
         "Python does not find the package {what}",
         SURE,
@@ -104,7 +104,7 @@ PATTERNS = (
     Pattern(
         "python-import-error",
         "python_package",
-        r"^\s*ImportError: (?!.*cannot open shared object)(?P<what>.{1,120})",
+        r"^\s{0,20}ImportError: (?!.{0,300}cannot open shared object)(?P<what>.{1,120})",
         ("ImportError: ",),
         "a Python package cannot be imported: {what}",
         STRONG,
@@ -128,7 +128,7 @@ PATTERNS = (
     Pattern(
         "conda-no-environment",
         "conda",
-        r"EnvironmentNameNotFound: Could not find conda environment: (?P<what>\S+)|EnvironmentLocationNotFound: Not a conda environment: (?P<that>\S+)",
+        r"EnvironmentNameNotFound: Could not find conda environment: (?P<what>\S{1,300})|EnvironmentLocationNotFound: Not a conda environment: (?P<that>\S{1,300})",
         ("EnvironmentNameNotFound", "EnvironmentLocationNotFound"),
         "the conda environment {what} is not there",
         SURE,
@@ -136,7 +136,7 @@ PATTERNS = (
     Pattern(
         "virtualenv-missing",
         "python_package",
-        r"(?P<what>\S*/bin/activate): No such file or directory",
+        r"(?<!\S)(?P<what>\S{0,300}/bin/activate): No such file or directory",
         ("/bin/activate: No such file",),
         "the Python environment {what} is not there",
         SURE,
@@ -144,7 +144,7 @@ PATTERNS = (
     Pattern(
         "r-no-package",
         "python_package",
-        r"there is no package called [‘'\"](?P<what>[^’'\"]+)",
+        r"there is no package called [‘'\"](?P<what>[^’'\"]{1,300})",
         ("there is no package called",),
         "R does not find the package {what}",
         SURE,
@@ -152,7 +152,7 @@ PATTERNS = (
     Pattern(
         "julia-no-package",
         "python_package",
-        r"ArgumentError: Package (?P<what>\S+) (?:not found in current path|\[[0-9a-f-]+\] is required but)",
+        r"ArgumentError: Package (?P<what>\S{1,300}) (?:not found in current path|\[[0-9a-f-]{1,60}\] is required but)",
         ("ArgumentError: Package",),
         "Julia does not find the package {what}",
         SURE,
@@ -160,7 +160,7 @@ PATTERNS = (
     Pattern(
         "perl-no-module",
         "python_package",
-        r"Can't locate (?P<what>\S+\.pm) in @INC",
+        r"Can't locate (?P<what>\S{1,300}\.pm) in @INC",
         ("Can't locate",),
         "Perl does not find {what}",
         SURE,
@@ -168,7 +168,7 @@ PATTERNS = (
     Pattern(
         "command-not-found",
         "command_missing",
-        r"(?:line \d+|bash|sh|zsh|ksh|dash|env|execve\(\))(?:\[\d+\])?: +(?P<what>(?!module\b|ml\b)[^:\r\n]{1,100}): (?:command )?not found",
+        r"(?:line \d{1,20}|bash|sh|zsh|ksh|dash|env|execve\(\))(?:\[\d{1,20}\])?: {1,20}(?P<what>(?!module\b|ml\b)[^:\r\n]{1,100}): (?:command )?not found",
         ("not found",),
         "the command {what} is not found",
         STRONG,
@@ -176,7 +176,7 @@ PATTERNS = (
     Pattern(
         "csh-command-not-found",
         "command_missing",
-        r"^(?P<what>[\w./+-]+): Command not found\.?$",
+        r"^(?P<what>[\w./+-]{1,300}): Command not found\.?$",
         (": Command not found",),
         "the command {what} is not found",
         STRONG,
@@ -184,7 +184,7 @@ PATTERNS = (
     Pattern(
         "env-no-interpreter",
         "command_missing",
-        r"env: [‘']?(?P<what>[^’':\r]+)[’']?: No such file or directory",
+        r"env: [‘']?(?P<what>[^’':\r]{1,300})[’']?: No such file or directory",
         ("env: ",),
         "the interpreter {what} is not found",
         SURE,
@@ -192,7 +192,7 @@ PATTERNS = (
     Pattern(
         "bad-interpreter",
         "command_missing",
-        r"^(?!.*\^M).*?(?P<what>\S+): bad interpreter: (?:No such file|Permission)",
+        r"^(?!.{0,300}\^M).{0,300}?(?P<what>\S{1,300}): bad interpreter: (?:No such file|Permission)",
         ("bad interpreter",),
         "the interpreter that the script {what} names is not there",
         SURE,
@@ -200,7 +200,7 @@ PATTERNS = (
     Pattern(
         "execve-missing",
         "command_missing",
-        r"error: (?:\S+ )?execve\(\): (?P<what>.{1,120}?): No such file or directory",
+        r"error: (?:\S{1,300} )?execve\(\): (?P<what>.{1,120}?): No such file or directory",
         ("execve():",),
         "the program {what} is not found",
         SURE,
@@ -216,7 +216,7 @@ PATTERNS = (
     Pattern(
         "carriage-return",
         "line_ends",
-        r"\$'.*\\r'|\^M: bad interpreter|: \\r: command not found|[’']\\r[’']",
+        r"\$'.{0,300}\\r'|\^M: bad interpreter|: \\r: command not found|[’']\\r[’']",
         ("\\r'", "^M", "\\r:", "\\r’"),
         "lines of the script end with a carriage return, as Windows writes them",
         SURE,
@@ -232,7 +232,7 @@ PATTERNS = (
     Pattern(
         "python-syntax",
         "script_syntax",
-        r"^\s*(?:SyntaxError|IndentationError|TabError): (?P<what>.{1,100})",
+        r"^\s{0,20}(?:SyntaxError|IndentationError|TabError): (?P<what>.{1,100})",
         ("SyntaxError: ", "IndentationError: ", "TabError: "),
         "Python does not understand the program: {what}",
         SURE,
@@ -240,7 +240,7 @@ PATTERNS = (
     Pattern(
         "unbound-variable",
         "script_syntax",
-        r"(?P<what>\w+): unbound variable|(?P<that>\w+): parameter (?:null or )?not set",
+        r"\b(?P<what>\w{1,100}): unbound variable|\b(?P<that>\w{1,100}): parameter (?:null or )?not set",
         ("unbound variable", "parameter not set", "parameter null or not set"),
         "the script uses a variable that is not set: {what}",
         STRONG,
@@ -248,7 +248,7 @@ PATTERNS = (
     Pattern(
         "exec-format",
         "wrong_architecture",
-        r"(?:cannot execute binary file|Exec format error)(?!.*execve)",
+        r"(?:cannot execute binary file|Exec format error)(?!.{0,300}execve)",
         ("cannot execute binary", "Exec format error"),
         "the program is for another kind of computer",
         SURE,

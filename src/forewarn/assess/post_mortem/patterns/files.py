@@ -8,7 +8,7 @@ PATTERNS = (
     Pattern(
         "python-file-not-found",
         "file_missing",
-        r"FileNotFoundError: .*?(?:'(?P<what>[^']+)'|$)",
+        r"FileNotFoundError: .{0,300}?(?:'(?P<what>[^']{1,300})'|$)",
         ("FileNotFoundError",),
         "{what} is not there",
         SURE,
@@ -16,7 +16,7 @@ PATTERNS = (
     Pattern(
         "no-such-file",
         "file_missing",
-        r"(?:^|[\s:'\"‘(])(?P<what>[^\s:'\"‘’]+)['\"’]?:? (?:error: )?No such file or directory",
+        r"(?:^|[\s:'\"‘(])(?P<what>[^\s:'\"‘’]{1,300})['\"’]?:? (?:error: )?No such file or directory",
         ("No such file or directory",),
         "{what} is not there",
         FAIR,
@@ -24,7 +24,7 @@ PATTERNS = (
     Pattern(
         "cannot-open-file",
         "file_missing",
-        r"(?i:(?:cannot|can't|could not|couldn't|unable to|failed to) (?:open|find|read)\b(?! shared object)(?: the)?(?: input| data| config\w*| restart| parameter)? ?(?:file|directory)\b ?(?P<what>\S*))",
+        r"(?i:(?:cannot|can't|could not|couldn't|unable to|failed to) (?:open|find|read)\b(?! shared object)(?: the)?(?: input| data| config\w{0,100}| restart| parameter)? ?(?:file|directory)\b ?(?P<what>\S{0,300}))",
         ("file", "File", "director"),
         "a file cannot be opened: {what}",
         FAIR,
@@ -32,7 +32,7 @@ PATTERNS = (
     Pattern(
         "fortran-file",
         "file_missing",
-        r"Fortran runtime error: (?:Cannot open file|File) '(?P<what>[^']+)'.*|severe \(29\): file not found",
+        r"Fortran runtime error: (?:Cannot open file|File) '(?P<what>[^']{1,300})'.{0,300}|severe \(29\): file not found",
         ("Fortran runtime error: ", "severe (29)"),
         "a Fortran program does not find {what}",
         SURE,
@@ -48,7 +48,7 @@ PATTERNS = (
     Pattern(
         "chdir-failed",
         "file_missing",
-        r"(?:slurmstepd|slurmd): error: couldn't chdir to [`'](?P<what>[^']+)'",
+        r"(?:slurmstepd|slurmd): error: couldn't chdir to [`'](?P<what>[^']{1,300})'",
         ("couldn't chdir to",),
         "its working folder {what} is not on the node",
         STRONG,
@@ -56,7 +56,7 @@ PATTERNS = (
     Pattern(
         "permission-denied",
         "permission",
-        r"(?:(?P<what>[^\s:'\"]+)['\"’]?:? )?(?:Permission denied(?! \((?:publickey|gssapi|password))|permission denied|EACCES)",
+        r"(?:(?<![^\s:'\"])(?P<what>[^\s:'\"]{1,300})['\"’]?:? )?(?:Permission denied(?! \((?:publickey|gssapi|password))|permission denied|EACCES)",
         ("ermission denied", "EACCES"),
         "no permission for {what}",
         STRONG,
@@ -64,7 +64,7 @@ PATTERNS = (
     Pattern(
         "python-permission",
         "permission",
-        r"PermissionError: .*?(?:'(?P<what>[^']+)'|$)",
+        r"PermissionError: .{0,300}?(?:'(?P<what>[^']{1,300})'|$)",
         ("PermissionError",),
         "no permission for {what}",
         SURE,
@@ -112,7 +112,7 @@ PATTERNS = (
     Pattern(
         "nfs-or-lustre",
         "file_system",
-        r"(?i:nfs: server \S+ not responding)|LustreError: |(?i:mmfs\S*.{0,40}unmount)",
+        r"(?i:nfs: server \S{1,300} not responding)|LustreError: |(?i:mmfs.{0,80}unmount)",
         ("not responding", "LustreError", "mmfs"),
         "the file server did not answer",
         STRONG,
@@ -120,7 +120,7 @@ PATTERNS = (
     Pattern(
         "hdf5-lock",
         "file_system",
-        r"unable to lock file, errno = (?P<what>\d+)|HDF5.{0,80}Resource temporarily unavailable",
+        r"unable to lock file, errno = (?P<what>\d{1,20})|HDF5.{0,80}Resource temporarily unavailable",
         ("unable to lock file", "Resource temporarily unavailable"),
         "HDF5 could not lock a file: another process has it, or the file system knows no locks "
         "(HDF5_USE_FILE_LOCKING=FALSE)",

@@ -8,7 +8,7 @@ PATTERNS = (
     Pattern(
         "slurm-oom-kill",
         "out_of_memory",
-        r"(?:slurmstepd|srun): error: .*(?:[Dd]etected \d+ oom[-_]kill|[Oo]ut [Oo]f [Mm]emory)",
+        r"(?:slurmstepd|srun): error: .{0,300}(?:[Dd]etected \d{1,20} oom[-_]kill|[Oo]ut [Oo]f [Mm]emory)",
         ("oom-kill", "oom_kill", "Out Of Memory", "Out of memory", "out of memory"),
         "Slurm's memory control killed a process of it",
         SURE,
@@ -16,7 +16,7 @@ PATTERNS = (
     Pattern(
         "exceeded-memory-limit",
         "out_of_memory",
-        r"(?:[Ee]xceeded (?:job|step) memory limit|exceeded memory limit \(\d+)",
+        r"(?:[Ee]xceeded (?:job|step) memory limit|exceeded memory limit \(\d{1,20})",
         ("xceeded job memory", "xceeded step memory", "exceeded memory limit"),
         "it used more memory than it asked for",
         SURE,
@@ -48,7 +48,7 @@ PATTERNS = (
     Pattern(
         "java-native-memory",
         "out_of_memory",
-        r"insufficient memory for the Java Runtime Environment|Could not reserve enough space for .*heap",
+        r"insufficient memory for the Java Runtime Environment|Could not reserve enough space for .{0,300}heap",
         ("insufficient memory for the Java", "Could not reserve enough space"),
         "Java got not even the memory to begin with",
         SURE,
@@ -56,7 +56,7 @@ PATTERNS = (
     Pattern(
         "python-memory-error",
         "out_of_memory",
-        r"^\s*(?:numpy\.(?:_?core\._exceptions\.)?_?(?:Array)?)?MemoryError\b|_ArrayMemoryError: Unable to allocate (?P<what>\S+ \S+)",
+        r"^\s{0,20}(?:numpy\.(?:_?core\._exceptions\.)?_?(?:Array)?)?MemoryError\b|_ArrayMemoryError: Unable to allocate (?P<what>\S{1,300} \S{1,300})",
         ("MemoryError",),
         "Python got no more memory",
         SURE,
@@ -72,7 +72,7 @@ PATTERNS = (
     Pattern(
         "malloc-failed",
         "out_of_memory",
-        r"(?i:\b(?:malloc|calloc|realloc|memory allocation)\b(?!\) or).{0,40}\b(?:failed|failure|error)\b|failed to allocate (?:memory|\d+))",
+        r"(?i:\b(?:malloc|calloc|realloc|memory allocation)\b(?!\) or).{0,40}\b(?:failed|failure|error)\b|failed to allocate (?:memory|\d{1,20}))",
         ("alloc", "Alloc", "ALLOC"),
         "a program got no more memory",
         STRONG,
@@ -80,7 +80,7 @@ PATTERNS = (
     Pattern(
         "fortran-allocation",
         "out_of_memory",
-        r"(?:Allocation would exceed memory limit|insufficient virtual memory|Error allocating \d+ bytes|Error in allocating)",
+        r"(?:Allocation would exceed memory limit|insufficient virtual memory|Error allocating \d{1,20} bytes|Error in allocating)",
         ("exceed memory limit", "insufficient virtual memory", "Error allocating", "Error in allocating"),
         "a Fortran program got no more memory",
         SURE,
@@ -88,7 +88,7 @@ PATTERNS = (
     Pattern(
         "r-cannot-allocate",
         "out_of_memory",
-        r"cannot allocate vector of (?:size|length) (?P<what>[\d.]+ ?\w*)",
+        r"cannot allocate vector of (?:size|length) (?P<what>[\d.]{1,60} ?\w{0,100})",
         ("cannot allocate vector",),
         "R got no memory for a vector of {what}",
         SURE,
@@ -112,7 +112,7 @@ PATTERNS = (
     Pattern(
         "shell-killed",
         "out_of_memory",
-        r"(?:^|\s)\d+ Killed\s|^Killed$|: line \d+:\s+\d+ Killed",
+        r"(?:^|\s)\d{1,20} Killed\s|^Killed$|: line \d{1,20}:\s{1,20}\d{1,20} Killed",
         ("Killed",),
         "a command was killed: most often for its memory",
         FAIR,
@@ -128,7 +128,7 @@ PATTERNS = (
     Pattern(
         "slurm-time-limit",
         "time_limit",
-        r"CANCELLED AT \S+ DUE TO TIME LIMIT|TIME LIMIT \*\*\*",
+        r"CANCELLED AT \S{1,300} DUE TO TIME LIMIT|TIME LIMIT \*\*\*",
         ("DUE TO TIME LIMIT",),
         "Slurm ended it at its time limit",
         SURE,
@@ -184,7 +184,7 @@ PATTERNS = (
     Pattern(
         "deadline",
         "deadline",
-        r"CANCELLED AT \S+ DUE TO .*DEADLINE",
+        r"CANCELLED AT \S{1,300} DUE TO .{0,300}DEADLINE",
         ("DEADLINE",),
         "its deadline had come",
         SURE,

@@ -8,7 +8,7 @@ PATTERNS = (
     Pattern(
         "mpi-abort",
         "mpi",
-        r"MPI_ABORT was invoked on rank (?P<what>\d+)|application called MPI_Abort\(.{0,60}process (?P<that>\d+)",
+        r"MPI_ABORT was invoked on rank (?P<what>\d{1,20})|application called MPI_Abort\(.{0,60}process (?P<that>\d{1,20})",
         ("MPI_ABORT was invoked", "application called MPI_Abort"),
         "the program itself called MPI_Abort",
         FAIR,
@@ -17,7 +17,7 @@ PATTERNS = (
     Pattern(
         "mpi-fatal",
         "mpi",
-        r"\*\*\* MPI_ERRORS_ARE_FATAL|\*\*\* An error occurred in (?P<what>MPI_\w+)|Fatal error in (?P<that>P?MPI_\w+)",
+        r"\*\*\* MPI_ERRORS_ARE_FATAL|\*\*\* An error occurred in (?P<what>MPI_\w{1,100})|Fatal error in (?P<that>P?MPI_\w{1,100})",
         ("MPI_ERRORS_ARE_FATAL", "An error occurred in MPI_", "Fatal error in MPI_", "Fatal error in PMPI_"),
         "MPI broke off in {what}",
         STRONG,
@@ -42,7 +42,7 @@ PATTERNS = (
     Pattern(
         "pmi-init",
         "mpi",
-        r"(?i:PMI2?_Init (?:failed|returned)|PMIX ERROR|OPAL ERROR: .*pmi|MPIR_pmi_init|PMI.{0,20}was not properly|configured with SLURM.{0,40}PMI)|The application appears to have been direct launched using \"srun\"",
+        r"(?i:PMI2?_Init (?:failed|returned)|PMIX ERROR|OPAL ERROR: .{0,300}pmi|MPIR_pmi_init|PMI.{0,20}was not properly|configured with SLURM.{0,40}PMI)|The application appears to have been direct launched using \"srun\"",
         ("PMI", "OPAL ERROR", "direct launched using"),
         "MPI and srun do not find each other: --mpi=pmix or another MPI is needed",
         STRONG,
@@ -58,7 +58,7 @@ PATTERNS = (
     Pattern(
         "ucx-error",
         "network",
-        r"UCX  ?(?:ERROR|FATAL)\b.{0,200}|ucp_\w+.{0,40}failed|uct_\w+.{0,40}failed",
+        r"UCX  ?(?:ERROR|FATAL)\b.{0,200}|ucp_\w{1,100}.{0,40}failed|uct_\w{1,100}.{0,40}failed",
         ("UCX ", "ucp_", "uct_"),
         "the fast network (UCX) reports an error",
         FAIR,
@@ -66,7 +66,7 @@ PATTERNS = (
     Pattern(
         "hcoll",
         "mpi",
-        r"(?i:hcoll.{0,80}\b(?:error|fail\w*)\b|\berror\b.{0,60}hcoll)",
+        r"(?i:hcoll.{0,80}\b(?:error|fail\w{0,100})\b|\berror\b.{0,60}hcoll)",
         ("hcoll", "HCOLL"),
         "the library for collective operations (hcoll) failed: `-mca coll_hcoll_enable 0` leaves it out",
         FAIR,
@@ -74,7 +74,7 @@ PATTERNS = (
     Pattern(
         "infiniband",
         "network",
-        r"(?i:(?:ibv_\w+|mlx\d\w*|openib|infiniband|psm2|libfabric|ofi)\b.{0,80}\b(?:error|fail\w*|timed out|retry exceeded|unreachable))",
+        r"(?i:(?:ibv_\w{1,100}|mlx\d\w{0,100}|openib|infiniband|psm2|libfabric|ofi)\b.{0,80}\b(?:error|fail\w{0,100}|timed out|retry exceeded|unreachable))",
         ("ibv_", "mlx", "openib", "nfini", "psm2", "PSM2", "fabric", "ofi", "OFI"),
         "the fast network reports an error",
         FAIR,
@@ -106,7 +106,7 @@ PATTERNS = (
     Pattern(
         "cuda-out-of-memory",
         "gpu_memory",
-        r"(?:CUDA|HIP|GPU)\b.{0,40}(?i:out of memory)|cudaErrorMemoryAllocation|(?:CUDA|HIP)_ERROR_OUT_OF_MEMORY|torch(?:\.cuda)?\.OutOfMemoryError|CUBLAS_STATUS_ALLOC_FAILED|ResourceExhaustedError: .*OOM when allocating",
+        r"(?:CUDA|HIP|GPU)\b.{0,40}(?i:out of memory)|cudaErrorMemoryAllocation|(?:CUDA|HIP)_ERROR_OUT_OF_MEMORY|torch(?:\.cuda)?\.OutOfMemoryError|CUBLAS_STATUS_ALLOC_FAILED|ResourceExhaustedError: .{0,300}OOM when allocating",
         (
             "ut of memory",
             "OUT_OF_MEMORY",
@@ -129,7 +129,7 @@ PATTERNS = (
     Pattern(
         "cuda-driver-version",
         "gpu",
-        r"(?i:CUDA driver version is insufficient|forward compatibility was attempted on non supported|driver\S* (?:is )?too old|Driver/library version mismatch|the provided PTX was compiled with an unsupported toolchain)",
+        r"(?i:CUDA driver version is insufficient|forward compatibility was attempted on non supported|driver\S{0,300} (?:is )?too old|Driver/library version mismatch|the provided PTX was compiled with an unsupported toolchain)",
         ("driver", "Driver", "forward compat", "PTX"),
         "CUDA and the driver of the node do not fit each other",
         SURE,
@@ -137,7 +137,7 @@ PATTERNS = (
     Pattern(
         "cuda-architecture",
         "gpu",
-        r"no kernel image is available for execution|sm_\d+ is not compatible with the current",
+        r"no kernel image is available for execution|sm_\d{1,20} is not compatible with the current",
         ("no kernel image", "is not compatible with the current"),
         "the program was built for another kind of GPU",
         SURE,
@@ -159,7 +159,7 @@ PATTERNS = (
     Pattern(
         "cuda-error",
         "gpu",
-        r"(?:CUDA error|cudaError\w*|CUDA runtime error|cuDNN error|CUDNN_STATUS_(?!SUCCESS)\w+|CUBLAS_STATUS_(?!SUCCESS|ALLOC)\w+)(?!.*out of memory)(?!.*illegal memory)(?!MemoryAllocation)",
+        r"(?:CUDA error|cudaError\w{0,100}|CUDA runtime error|cuDNN error|CUDNN_STATUS_(?!SUCCESS)\w{1,100}|CUBLAS_STATUS_(?!SUCCESS|ALLOC)\w{1,100})(?!.{0,300}out of memory)(?!.{0,300}illegal memory)(?!MemoryAllocation)",
         ("CUDA error", "cudaError", "CUDA runtime error", "cuDNN error", "CUDNN_STATUS", "CUBLAS_STATUS"),
         "CUDA reports an error",
         FAIR,
@@ -175,7 +175,7 @@ PATTERNS = (
     Pattern(
         "gpu-xid",
         "gpu_hardware",
-        r"NVRM: Xid \([^)]*\): (?P<what>\d+)|GPU has fallen off the bus|GPU is lost|[Uu]nable to determine the device handle for GPU",
+        r"NVRM: Xid \([^)]{0,300}\): (?P<what>\d{1,20})|GPU has fallen off the bus|GPU is lost|[Uu]nable to determine the device handle for GPU",
         ("NVRM: Xid", "fallen off the bus", "GPU is lost", "device handle for GPU"),
         "a GPU reports a fault of its hardware",
         SURE,
@@ -183,7 +183,7 @@ PATTERNS = (
     Pattern(
         "flexnet",
         "license",
-        r"(?i:license (?:checkout|server|manager).{0,80}(?:fail\w*|error|down|not|denied|unavailable))|(?i:(?:FlexNet|FLEXlm|FlexLM) (?:Licensing )?(?:error|Error).{0,40})|Licensed number of users already reached",
+        r"(?i:license (?:checkout|server|manager).{0,80}(?:fail\w{0,100}|error|down|not|denied|unavailable))|(?i:(?:FlexNet|FLEXlm|FlexLM) (?:Licensing )?(?:error|Error).{0,40})|Licensed number of users already reached",
         ("icense", "ICENSE", "FlexNet", "FLEX", "Flex"),
         "the licence server gave no licence",
         SURE,
@@ -191,7 +191,7 @@ PATTERNS = (
     Pattern(
         "matlab-license",
         "license",
-        r"License Manager Error ?-?\d+|License checkout failed|(?i:no licenses? (?:is |are )?available|unable to (?:obtain|check ?out|acquire) (?:a )?licen[sc]e|could not (?:get|obtain|acquire) (?:a )?licen[sc]e)",
+        r"License Manager Error ?-?\d{1,20}|License checkout failed|(?i:no licenses? (?:is |are )?available|unable to (?:obtain|check ?out|acquire) (?:a )?licen[sc]e|could not (?:get|obtain|acquire) (?:a )?licen[sc]e)",
         ("icense", "icence"),
         "there was no licence",
         SURE,
@@ -199,7 +199,7 @@ PATTERNS = (
     Pattern(
         "container-image",
         "container",
-        r"(?i:FATAL: +(?:while |unable |could not |container |image )?.{0,80}(?:image|container|pull\w*|OCI|mount\w*|overlay|squashfs))|(?i:manifest unknown|failed to pull|error pulling image|pull access denied|toomanyrequests)|slurmstepd: error: pyxis: .{0,120}|(?i:could not open image)",
+        r"(?i:FATAL: {1,20}(?:while |unable |could not |container |image )?.{0,80}(?:image|container|pull\w{0,100}|OCI|mount\w{0,100}|overlay|squashfs))|(?i:manifest unknown|failed to pull|error pulling image|pull access denied|toomanyrequests)|slurmstepd: error: pyxis: .{0,120}|(?i:could not open image)",
         (
             "FATAL",
             "anifest unknown",

@@ -41,7 +41,7 @@ PATTERNS = (
     Pattern(
         "aborted",
         "crash",
-        r"\bAborted(?:\s+\(core dumped\)|$|\s{3,})|(?i:\bSIGABRT\b)",
+        r"\bAborted(?:\s{1,20}\(core dumped\)|$|\s{3,20})|(?i:\bSIGABRT\b)",
         ("Aborted", "SIGABRT"),
         "a program aborted itself",
         FAIR,
@@ -58,7 +58,7 @@ PATTERNS = (
     Pattern(
         "python-assertion",
         "program_error",
-        r"^\s*AssertionError\b:? ?(?P<what>.{0,120})",
+        r"^\s{0,20}AssertionError\b:? ?(?P<what>.{0,120})",
         ("AssertionError",),
         "an assertion of the Python program failed: {what}",
         STRONG,
@@ -66,7 +66,7 @@ PATTERNS = (
     Pattern(
         "cpp-exception",
         "program_error",
-        r"terminate called after throwing an instance of '(?P<what>(?!std::bad_alloc)[^']+)'",
+        r"terminate called after throwing an instance of '(?P<what>(?!std::bad_alloc)[^']{1,300})'",
         ("terminate called after throwing",),
         "a C++ program threw {what} and nobody caught it",
         STRONG,
@@ -121,7 +121,7 @@ PATTERNS = (
     Pattern(
         "python-error",
         "program_error",
-        r"^(?:\S+\.)?(?P<what>(?!Memory|ModuleNotFound|Import|FileNotFound|Permission|Assertion|ZeroDivision|Syntax|Indentation|Tab|OutOfMemory|CommandNotFound|PackageNotFound|StackOverflow)[A-Z]\w*(?:Error|Exception)): ?(?P<that>.{0,120})",
+        r"^(?:\S{1,300}\.)?(?P<what>(?!Memory|ModuleNotFound|Import|FileNotFound|Permission|Assertion|ZeroDivision|Syntax|Indentation|Tab|OutOfMemory|CommandNotFound|PackageNotFound|StackOverflow)[A-Z]\w{0,100}(?:Error|Exception)): ?(?P<that>.{0,120})",
         ("Error: ", "Exception: ", "Error:", "Exception:"),
         "the program ended with {what}: {that}",
         FAIR,
@@ -163,7 +163,7 @@ PATTERNS = (
     Pattern(
         "julia-error",
         "program_error",
-        r"^ERROR: (?:LoadError: )?(?P<what>\w*(?:Error|Exception)\b.{0,100})",
+        r"^ERROR: (?:LoadError: )?(?P<what>\w{0,100}(?:Error|Exception)\b.{0,100})",
         ("ERROR: ",),
         "Julia ended with {what}",
         STRONG,
@@ -171,7 +171,7 @@ PATTERNS = (
     Pattern(
         "java-exception",
         "program_error",
-        r"^Exception in thread \"[^\"]*\" (?P<what>(?!java\.lang\.OutOfMemoryError)[\w.$]+)",
+        r"^Exception in thread \"[^\"]{0,300}\" (?P<what>(?!java\.lang\.OutOfMemoryError)[\w.$]{1,300})",
         ("Exception in thread",),
         "a Java program ended with {what}",
         STRONG,
@@ -179,7 +179,7 @@ PATTERNS = (
     Pattern(
         "fortran-runtime",
         "program_error",
-        r"^(?:Fortran runtime error: (?P<what>(?!End of file|Cannot open file|File ').{1,100})|forrtl: severe \((?!174|29|24|41)\d+\): (?P<that>.{1,100}))",
+        r"^(?:Fortran runtime error: (?P<what>(?!End of file|Cannot open file|File ').{1,100})|forrtl: severe \((?!174|29|24|41)\d{1,20}\): (?P<that>.{1,100}))",
         ("Fortran runtime error: ", "forrtl: severe"),
         "a Fortran program ended with an error: {what}",
         STRONG,
@@ -187,7 +187,7 @@ PATTERNS = (
     Pattern(
         "make-error",
         "program_error",
-        r"^(?:g?make(?:\[\d+\])?|ninja): (?:\*\*\*|build stopped)",
+        r"^(?:g?make(?:\[\d{1,20}\])?|ninja): (?:\*\*\*|build stopped)",
         ("make", "ninja"),
         "a build ended with an error",
         FAIR,
@@ -196,7 +196,7 @@ PATTERNS = (
     Pattern(
         "compiler-error",
         "program_error",
-        r"^\S+?:\d+(?::\d+)?: (?:fatal )?error: (?P<what>.{1,120})",
+        r"^\S{1,300}?:\d{1,20}(?::\d{1,20})?: (?:fatal )?error: (?P<what>.{1,120})",
         (" error: ",),
         "a compiler reports: {what}",
         STRONG,
@@ -204,7 +204,7 @@ PATTERNS = (
     Pattern(
         "linker-error",
         "program_error",
-        r"undefined reference to [`'](?P<what>[^']+)'|ld: cannot find (?P<that>-l\S+)",
+        r"undefined reference to [`'](?P<what>[^']{1,300})'|ld: cannot find (?P<that>-l\S{1,300})",
         ("undefined reference to", "ld: cannot find"),
         "a program could not be linked: {what} is missing",
         STRONG,
@@ -220,7 +220,7 @@ PATTERNS = (
     Pattern(
         "snakemake",
         "program_error",
-        r"^(?:Error in rule (?P<what>\w+)|Error executing process > '(?P<that>[^']+))",
+        r"^(?:Error in rule (?P<what>\w{1,100})|Error executing process > '(?P<that>[^']{1,300}))",
         ("Error in rule", "Error executing process"),
         "a step of the workflow failed: {what}",
         FAIR,

@@ -8,7 +8,7 @@ PATTERNS = (
     Pattern(
         "slurm-node-failure",
         "node_failure",
-        r"CANCELLED AT \S+ DUE TO NODE (?P<what>\S*) ?FAILURE|DUE TO NODE FAILURE|error: Node failure on (?P<that>\S+)",
+        r"CANCELLED AT \S{1,300} DUE TO NODE (?P<what>\S{0,300}) ?FAILURE|DUE TO NODE FAILURE|error: Node failure on (?P<that>\S{1,300})",
         ("NODE FAILURE", "Node failure on", "DUE TO NODE"),
         "Slurm lost a node of it",
         SURE,
@@ -16,7 +16,7 @@ PATTERNS = (
     Pattern(
         "slurm-preempted",
         "preempted",
-        r"CANCELLED AT \S+ DUE TO PREEMPTION",
+        r"CANCELLED AT \S{1,300} DUE TO PREEMPTION",
         ("DUE TO PREEMPTION",),
         "Slurm gave its nodes to another job",
         SURE,
@@ -24,7 +24,7 @@ PATTERNS = (
     Pattern(
         "slurm-requeued",
         "preempted",
-        r"CANCELLED AT \S+ DUE TO JOB REQUEUE",
+        r"CANCELLED AT \S{1,300} DUE TO JOB REQUEUE",
         ("DUE TO JOB REQUEUE",),
         "it was put back into the queue",
         STRONG,
@@ -32,7 +32,7 @@ PATTERNS = (
     Pattern(
         "slurm-cancelled",
         "cancelled",
-        r"(?:JOB|STEP) \S+ ON \S+ CANCELLED AT \S+(?! DUE TO)(?:\s*\*\*\*|\s*$)",
+        r"(?:JOB|STEP) \S{1,300} ON \S{1,300} CANCELLED AT \S{1,300}(?! DUE TO)(?:\s{0,20}\*\*\*|\s{0,20}$)",
         ("CANCELLED AT",),
         "Slurm was told to end it",
         WEAK,
@@ -41,7 +41,7 @@ PATTERNS = (
     Pattern(
         "srun-task-exited",
         "program_error",
-        r"srun: error: \S+: tasks? [\d,\[\]-]+: (?:Exited with exit code (?P<what>\d+)|(?P<that>[A-Z][\w ]+?)(?: \(core dumped\))?$)",
+        r"srun: error: \S{1,300}: tasks? [\d,\[\]-]{1,60}: (?:Exited with exit code (?P<what>\d{1,20})|(?P<that>[A-Z][\w ]{1,300}?)(?: \(core dumped\))?$)",
         ("srun: error: ",),
         "a task ended with an error: {what}",
         WEAK,
@@ -59,7 +59,7 @@ PATTERNS = (
     Pattern(
         "srun-step-resources",
         "step_launch",
-        r"srun: error: Unable to create (?:step|job) .*: (?P<what>(?:More processors requested|Requested node configuration|Memory required by task|Invalid generic resource|Invalid Trackable|Requested nodes are|Job/step already completing|Task count specification).{0,80})",
+        r"srun: error: Unable to create (?:step|job) .{0,300}: (?P<what>(?:More processors requested|Requested node configuration|Memory required by task|Invalid generic resource|Invalid Trackable|Requested nodes are|Job/step already completing|Task count specification).{0,80})",
         ("Unable to create step", "Unable to create job"),
         "srun asks for what the job does not have: {what}",
         SURE,
@@ -67,7 +67,7 @@ PATTERNS = (
     Pattern(
         "srun-launch-failed",
         "launch",
-        r"srun: error: (?:Task launch for \S+ failed on node (?P<what>\S+)|Application launch failed|Unable to confirm allocation|task \d+ launch failed)",
+        r"srun: error: (?:Task launch for \S{1,300} failed on node (?P<what>\S{1,300})|Application launch failed|Unable to confirm allocation|task \d{1,20} launch failed)",
         ("Task launch for", "Application launch failed", "Unable to confirm allocation", "launch failed"),
         "Slurm could not start a task ({what})",
         STRONG,
@@ -83,7 +83,7 @@ PATTERNS = (
     Pattern(
         "prolog-failed",
         "launch",
-        r"(?i:(?:task )?prolog(?:ue)?\b.{0,40}(?:failed|exit(?:ed)?(?: status| code)? \d*[1-9]))",
+        r"(?i:(?:task )?prolog(?:ue)?\b.{0,40}(?:failed|exit(?:ed)?(?: status| code)? \d{0,20}[1-9]))",
         ("rolog",),
         "the site's own preparation of the node (prolog) failed",
         STRONG,
@@ -91,7 +91,7 @@ PATTERNS = (
     Pattern(
         "slurm-communication",
         "node_failure",
-        r"srun: error: (?:Timed out waiting for job step to complete|(?:\S+: )?(?:Communication connection failure|Zero Bytes were transmitted|Node failure))|error: \*\*\* (?:STEP|JOB) .{0,60}NODE_FAIL",
+        r"srun: error: (?:Timed out waiting for job step to complete|(?:\S{1,300}: )?(?:Communication connection failure|Zero Bytes were transmitted|Node failure))|error: \*\*\* (?:STEP|JOB) .{0,60}NODE_FAIL",
         (
             "Timed out waiting for job step",
             "Communication connection failure",

@@ -15,7 +15,7 @@ from typing import IO, ClassVar, Self, cast
 
 import polars as pl
 
-from forewarn.files import check_target, partial_of, writing
+from forewarn.files import Partial, writing
 from forewarn.sources.simulator.scenario import Scenario
 
 _GZIP_LEVEL = 4  # half the time of the usual 6 for a few per cent more bytes
@@ -29,7 +29,6 @@ class Writer(ABC):
     def __init__(self, path: Path, scenario: Scenario) -> None:
         self.path = path
         self.scenario = scenario
-        self.partial = partial_of(path)
 
     @abstractmethod
     def open(self) -> None:
@@ -48,9 +47,14 @@ class Writer(ABC):
         """Let go of what is open, whatever became of it."""
 
     def __enter__(self) -> Self:
-        check_target(self.path)
         with writing(self.path):
-            self.open()
+            self._made = Partial(self.path)
+            self.partial = self._made.path
+            try:
+                self.open()
+            except BaseException:
+                self._made.drop()
+                raise
         return self
 
     def __exit__(
@@ -60,11 +64,10 @@ class Writer(ABC):
             if error is None:
                 with writing(self.path):
                     self.close()
-                    self.partial.replace(self.path)
+                    self._made.put_in_place()
         finally:
             self.drop()
-            with suppress(OSError):
-                self.partial.unlink(missing_ok=True)
+            self._made.drop()
 
 
 class TextWriter(Writer):

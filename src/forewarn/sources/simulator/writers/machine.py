@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from forewarn.files import writing
+from forewarn.files import write_file
 from forewarn.job.units import compress_nodes
 from forewarn.sources.simulator.scenario import NodeGroup, Scenario
 from forewarn.sources.simulator.world import start_of, width
@@ -85,6 +85,5 @@ def _write(scenario: Scenario, path: Path, key: str, records: Iterable[dict[str,
         "errors": [],
         "warnings": [],
     }
-    with writing(path):
-        path.write_text(json.dumps(answer), "utf-8")
+    write_file(path, json.dumps(answer))
     return path

@@ -1,0 +1,169 @@
+"""Whether what would serve is ever below the best last-outcome rule, on every real log.
+
+    python bench/never_below_rule.py ../shared/data [--log pozidriv] [--phases submit] [--families online]
+
+Blocks in order of time; the F1 of the last 20 % at the threshold from the block before, against the best of
+the rules on the same jobs, which is chosen with hindsight. Below is: by more than the noise of a user-week
+bootstrap. Ends with 1 where a log is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import polars as pl
+
+from forewarn.errors import NotEnoughError
+from forewarn.job.columns import complete
+from forewarn.learn import bootstrap
+from forewarn.learn.baselines import baselines, best_baseline, label
+from forewarn.learn.fitting import ALL_FAMILIES, Settings, fit
+from forewarn.learn.metrics import Judged, f1
+from forewarn.learn.population import POPULATIONS
+from forewarn.learn.prequential import static
+from forewarn.learn.table import Table, read_table
+from forewarn.operate.ingest import ingest, review
+from forewarn.sources.base import Options, open_source
+from forewarn.store.base import ClusterFacts, Store
+from forewarn.store.embedded import open_store
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A real log, and how it is read."""
+
+    path: str
+    source: str
+    policy: str
+    features: str = "generic"
+    options: Options | None = None
+
+
+_SWF = ("CTC-SP2-1996-3.1", "SDSC-SP2-1998-4.2", "LANL-CM5-1994-4.1", "LLNL-Thunder-2007-1.1")
+# Of sacct's text without a header.
+_POZIDRIV = (
+    *("JobID", "JobIDRaw", "Cluster", "Partition", "QOS", "Account", "Group", "GID", "User", "UID", "Submit"),
+    *("Eligible", "Start", "End", "Elapsed", "ExitCode", "State", "NNodes", "NCPUS", "ReqCPUS", "ReqMem"),
+    *("ReqTRES", "AllocTRES", "Timelimit", "NodeList", "JobName"),
+)
+LOGS = (
+    *(Log(f"swf/{name}-cln.swf.gz", "swf", "papers", "swf") for name in (*_SWF, "SDSC-BLUE-2000-4.2")),
+    # Its status is an exit code: without saying so its labels would be inverted.
+    Log("swf/Sandia-Ross-2001-1.1-cln.swf.gz", "swf", "papers", "swf", Options(status="exit-code")),
+    Log("modern/graham-2021.sacct.gz", "sacct", "wasted"),
+    Log("modern/supercloud-2021-subset.csv.gz", "slurmdb", "wasted"),
+    Log("sacct/pozidriv.log.gz", "sacct", "papers", options=Options(fields=_POZIDRIV)),
+)
+# Slurm's base states, as slurmdbd stores them.
+STATES = {
+    **{3: "completed", 4: "cancelled", 5: "failed", 6: "timeout", 7: "node_fail", 8: "preempted"},
+    **{9: "boot_fail", 10: "deadline", 11: "out_of_memory"},
+}
+
+
+def filled(store: Store, log: Log, path: Path) -> str:
+    """Put a log into a store; its cluster."""
+    if log.source == "slurmdb":
+        clusters = ("supercloud",)
+        with store.writing() as writer:
+            writer.observe("job", slurmdb(path))
+            writer.describe_cluster(clusters[0], ClusterFacts())
+    else:
+        clusters = tuple(ingest(store, open_source(f"{log.source}:{path}", log.options)).clusters)
+    review(store, clusters)
+    return clusters[0]
+
+
+def slurmdb(path: Path) -> pl.DataFrame:
+    """Rows of slurmdbd's job table as observations; no source reads them. A memory's top bit says per CPU."""
+    rows = pl.read_csv(path, infer_schema_length=None)
+    per_cpu = pl.col("mem_req") >= 2.0**63
+    memory = pl.col("mem_req") - pl.when(per_cpu).then(2.0**63).otherwise(0.0)
+    start, end = (pl.when(pl.col(name) > 0).then(pl.col(name)) for name in ("time_start", "time_end"))
+    frame = rows.select(
+        cluster=pl.lit("supercloud"),
+        job_id=pl.int_range(1, pl.len() + 1).cast(pl.String),  # its own ids are rounded hashes
+        submit=pl.col("time_submit"),
+        user=pl.col("id_user").cast(pl.Int64).cast(pl.String),
+        array_job_id=pl.when(pl.col("id_array_job") > 0).then(pl.col("id_array_job").cast(pl.Int64)),
+        partition=pl.col("partition"),
+        cpus_asked=pl.col("cpus_req"),
+        memory_per=pl.when(per_cpu).then(pl.lit("cpu")).otherwise(pl.lit("node")),
+        memory_asked=memory.cast(pl.Int64) * 2**20,
+        time_limit=pl.when(pl.col("timelimit") < 2**31).then(pl.col("timelimit") * 60),
+        start=start,
+        end=end,
+        outcome=pl.col("state").cast(pl.Int64).replace_strict(STATES, default="unknown"),
+    )
+    return complete(frame.sort("submit")).with_columns(
+        seen_at=pl.coalesce("end", "start", "submit"), source=pl.lit("slurmdb"), reconstructed=pl.lit(True)
+    )
+
+
+def row(table: Table, settings: Settings) -> tuple[bool, tuple[str, ...]]:
+    """Whether it is below the best rule, and the cells of a table that say so."""
+    with TemporaryDirectory() as searches:
+        fitted = fit(table, settings, folder=Path(searches))
+    said = static(table, fitted)
+    fails, alarms = table.fails[said.rows], said.p >= said.thresholds
+    rules = baselines(table, said.rows, fitted.learnt)
+    best = best_baseline(rules, fails)
+    groups = bootstrap.groups(table.about[said.rows])
+    ahead = bootstrap.difference(groups, fails, alarms, rules[best])
+    low, high = ahead["interval"] or (np.nan, np.nan)
+    judged = Judged(fails, said.p)
+    return bool(high < 0), (
+        *(f"{len(fails):,}", f"{judged.roc_auc():.3f}", f"{judged.pr_auc():.3f}", f"{judged.ece():.3f}"),
+        *(f"{f1(fails, alarms):.3f}", f"{f1(fails, rules[best]):.3f}", label(best).removeprefix("rule: ")),
+        f"{ahead['f1']:+.3f} [{low:+.3f}, {high:+.3f}]",
+        label(fitted.rule) if fitted.rule else "model",
+    )
+
+
+def tables(folder: Path, wanted: str, phases: list[str]) -> Iterator[tuple[Log, str, Table]]:
+    """The table of each phase of each log."""
+    for log in LOGS:
+        if wanted.lower() not in log.path.lower():
+            continue
+        with TemporaryDirectory() as home, open_store(Path(home)) as store:
+            cluster = filled(store, log, folder / log.path)
+            for phase in phases:
+                yield log, phase, read_table(store, cluster, phase, POPULATIONS[log.policy])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--log", default="", help="only logs in whose path this is")
+    parser.add_argument("--phases", default="submit,start")
+    parser.add_argument("--families", default=",".join(ALL_FAMILIES))
+    parser.add_argument("--trials", type=int, default=4)
+    given = parser.parse_args()
+    below = []
+    print("| log | phase | jobs | ROC-AUC | PR-AUC | ECE | F1 | best rule | which | F1 ahead | serves | s |")
+    print("|" + "---|" * 12)
+    for log, phase, table in tables(given.folder, given.log, given.phases.split(",")):
+        began = time.perf_counter()
+        families = tuple(given.families.split(","))
+        name = Path(log.path).name.split(".")[0]
+        settings = Settings(feature_set=log.features, families=families, trials=given.trials)
+        try:
+            is_below, cells = row(table, settings)
+        except NotEnoughError as error:
+            print(f"| {name} | {phase} | no model: {error} |" + " |" * 9, flush=True)
+            continue
+        below += [f"{log.path} at {phase}"] * is_below
+        print(f"| {' | '.join((name, phase, *cells))} | {time.perf_counter() - began:.0f} |", flush=True)
+    if below:
+        sys.exit(f"below the best rule by more than noise: {', '.join(below)}")
+
+
+if __name__ == "__main__":
+    main()

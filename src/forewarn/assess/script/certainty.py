@@ -1,0 +1,65 @@
+"""What a script does wrong is certain to end the job only where the shell stops at it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from forewarn.assess.assessment import Finding
+from forewarn.assess.script.subject import Subject
+from forewarn.job.sbatch.shell import Command
+
+
+def as_sure(finding: Finding, subject: Subject) -> Finding:
+    """An error of the run as a warning, where the script goes on after it and may still end well."""
+    if finding.severity != "error" or finding.about != "run" or finding.line is None:
+        return finding
+    if ends_the_job(subject, finding.line):
+        return finding
+    what = f"{finding.what}; the script goes on after that, so that the job may end as completed"
+    return replace(finding, what=what, severity="warning")
+
+
+def ends_the_job(subject: Subject, line: int) -> bool:
+    """Whether a command of this line that fails ends the job as failed.
+
+    It does as the script's last command, and under `set -e`. Of several in one line, such as a pipe, the last
+    one's end counts: then nothing is certain without `pipefail`. What is tested, negated or left in the
+    background ends no shell. An assignment such as `RC=$?` is a command, too: as the last one it succeeds.
+    """
+    body = subject.script.body
+    if not body.is_shell:
+        return True
+    here = [command for command in body.commands if command.words and command.line == line]
+    if not here:
+        return True  # an option, or something that is no command: whoever found it knows
+    if any(command.tested for command in here):
+        return False
+    stops, pipes = _errexit(subject, line)
+    if len(here) > 1 and not (stops and pipes):
+        return False
+    return stops or here[-1] is body.commands[-1]
+
+
+def _errexit(subject: Subject, line: int) -> tuple[bool, bool]:
+    """Whether the shell stops at errors by then, and minds those inside a pipe."""
+    first = subject.script.text.partition("\n")[0].split()
+    stops = first[:1] != [] and any(re.fullmatch(r"-[a-z]*e[a-z]*", word) for word in first[1:])
+    pipes = False
+    for command in subject.script.body.commands:
+        if command.line >= line:
+            break
+        if command.words[:1] == ("set",):
+            stops, pipes = _set(command, stops, pipes)
+    return stops, pipes
+
+
+def _set(command: Command, stops: bool, pipes: bool) -> tuple[bool, bool]:
+    for word in command.words[1:]:
+        if re.fullmatch(r"[-+][a-z]*e[a-z]*", word):
+            stops = word[0] == "-"
+        elif word == "errexit":
+            stops = "-o" in command.words or any(w[:1] == "-" and w.endswith("o") for w in command.words)
+        elif word == "pipefail":
+            pipes = any(w[:1] == "-" and w.endswith("o") for w in command.words)
+    return stops, pipes

@@ -1,0 +1,50 @@
+"""Compile the features' kernel once for all users of an installation.
+
+    python -m forewarn.operate.precompile
+
+Run it as whoever owns the installation, after each install and update. What it compiles lies beside the code;
+a user whose own cache is empty takes it from there, and does not wait for a compiler. Without it all works as
+well: each user compiles once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from forewarn.compiled import SHARED
+
+
+def precompile(shared: Path = SHARED) -> list[Path]:
+    """Walk a small history with an empty cache, and keep what that compiled; its folders."""
+    with TemporaryDirectory(prefix="forewarn-") as folder:
+        os.environ["XDG_CACHE_HOME"] = folder  # before the kernel is imported
+        from forewarn.job.columns import to_frame
+        from forewarn.job.outcomes import Outcome
+        from forewarn.job.record import Job, Observation
+        from forewarn.operate.knowing import refresh
+        from forewarn.store.base import ClusterFacts
+        from forewarn.store.embedded import open_store
+
+        home = Path(folder) / "home"
+        job = Job(
+            cluster="c", job_id="1", submit=1, start=2, end=3, user="u", nodes="n1", outcome=Outcome.COMPLETED
+        )
+        seen = Observation(seen_at=3, source="precompile", reconstructed=True, record=job)
+        with open_store(home) as store, store.writing() as writer:
+            writer.describe_cluster("c", ClusterFacts())
+            writer.observe("job", to_frame([seen]))
+        refresh(home, 0, "c", "wasted")
+        made = Path(folder) / "forewarn"
+        shutil.copytree(made, shared, dirs_exist_ok=True)
+        for path in (shared, *shared.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        return [shared / path.name for path in made.iterdir()]
+
+
+if __name__ == "__main__":
+    for compiled in precompile():
+        print(compiled, file=sys.stderr)

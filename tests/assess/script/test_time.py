@@ -1,0 +1,26 @@
+"""A script takes time in proportion to its length: whoever checks it did not write it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.assess.script.places import check
+
+REPEATED = {
+    "line breaks": "\n", "blanks": " " * 6, "words": "a ", "substitutions": "$(", "quotes": "'",
+    "pipes": "a|", "functions": "a()\n", "hashes": "#", "variables": "${",
+    "continued lines": "\\\n", "names": "x",
+    "folders": "cd a\n", "files": "cat < a > b\n",
+}  # fmt: skip
+LENGTH = 6_000
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_scripts_that_were_made_to_be_slow(tmp_path: Path, name: str) -> None:
+    text = "#!/bin/bash\n" + REPEATED[name] * LENGTH + "\ntrue\n"
+    begun = time.thread_time()
+    check(tmp_path, text)
+    assert time.thread_time() - begun < 2  # squares of it took many seconds

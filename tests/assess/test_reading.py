@@ -1,0 +1,93 @@
+"""A model serves only where fields are read as they were when it learnt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from forewarn.assess.champions import Champions
+from forewarn.assess.routing import ONLINE, Spoken, speak
+from forewarn.features.kernel.layout import FEATURES
+from forewarn.features.told import reading_of, with_slurm_policies
+from forewarn.job.record import Job
+from forewarn.learn.manifest import MANIFEST, Manifest
+from forewarn.learn.registry import Registry
+from forewarn.learn.table import table_of_now
+from forewarn.store.base import ClusterFacts
+from tests.learn.bundles import tiny_bundle
+
+SLURM = with_slurm_policies(ClusterFacts())
+JOB = Job(cluster="alps", job_id="1", submit=0, user="ann")
+
+
+def spoken(folder: Path, learnt: ClusterFacts | None, now: ClusterFacts) -> Spoken:
+    """What a bundle that learnt under some policies says under others."""
+    return answer(Champions("alps", None, (saved(folder, learnt),)), now)
+
+
+def saved(folder: Path, learnt: ClusterFacts | None, created: int = 1_700_000_000) -> Path:
+    bundle = tiny_bundle(created)
+    reading = reading_of(learnt) if learnt else None
+    replace(bundle, facts=replace(bundle.facts, reading=reading)).save(folder)
+    return folder
+
+
+def answer(champions: Champions, now: ClusterFacts) -> Spoken:
+    rows = np.full((1, len(FEATURES)), 5.0)
+    table = table_of_now("alps", "submit", [JOB], rows, 0, now)
+    return speak(table, champions, ended=1000, recent_rate=0.2)[0]
+
+
+@pytest.mark.parametrize(
+    ("learnt", "now", "said"),
+    [
+        (None, SLURM, "made by an older version that did not record how fields were read: `forewarn train`"),
+        (ClusterFacts(), SLURM, "tasks_asked (then as it is, now hidden)"),
+        (SLURM, ClusterFacts(), "memory_asked (then for a node, now as it is)"),
+        (
+            ClusterFacts(),
+            ClusterFacts(fields={"cpus_asked": {"stand_in": "cpus_given"}}),
+            "cpus_asked (then as it is, now cpus_given instead)",
+        ),
+    ],
+)
+def test_it_passes_on_what_it_would_read_otherwise(
+    tmp_path: Path, learnt: ClusterFacts | None, now: ClusterFacts, said: str
+) -> None:
+    made = spoken(tmp_path / "bundle", learnt, now)
+    assert made.route.model == ONLINE
+    assert said in made.route.passed[0]
+    assert "`forewarn train`" in made.route.passed[0]
+
+
+@pytest.mark.parametrize(
+    ("learnt", "now"),
+    [
+        (SLURM, SLURM),
+        (SLURM, replace(SLURM, fields={**SLURM.fields, "name": {"fill": "x"}}, timezone="Europe/Rome")),
+        (None, ClusterFacts()),  # of a version that did not record it: no field is read otherwise
+    ],
+)
+def test_it_serves_where_they_are_read_alike(
+    tmp_path: Path, learnt: ClusterFacts | None, now: ClusterFacts
+) -> None:
+    made = spoken(tmp_path / "bundle", learnt, now)
+    assert made.route.model == "alps.submit.generic"
+    recorded = "reading" in (tmp_path / "bundle" / MANIFEST).read_text()
+    assert recorded == (learnt is not None), "an older bundle keeps its id"
+    assert Manifest.read(tmp_path / "bundle").facts.reading == (reading_of(learnt) if learnt else None)
+
+
+@pytest.mark.parametrize("learnt", [None, ClusterFacts()])
+def test_the_next_model_serves_where_the_champion_passes_on(
+    registry_home: Path, tmp_path: Path, learnt: ClusterFacts | None
+) -> None:
+    registry = Registry(registry_home)
+    champions = Champions("alps", registry.serving)
+    registry.record(saved(tmp_path / "old", learnt, created=1))
+    assert answer(champions, SLURM).route.model == ONLINE
+    registry.record(saved(tmp_path / "new", SLURM, created=2))
+    assert answer(champions, SLURM).route.model == "alps.submit.generic"

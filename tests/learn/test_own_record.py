@@ -1,0 +1,49 @@
+"""The online regression calibrated by its own record, as the kernel keeps it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from forewarn.features.kernel import layout as L  # noqa: N812
+from forewarn.features.kernel import regression
+from forewarn.features.kernel.state import new_state
+from forewarn.learn.families.base import probabilities
+from forewarn.learn.own_record import by_own_record
+
+recorded = getattr(regression.recorded, "py_func")  # noqa: B009 - as it is before Numba, which gives it no wrapper
+
+
+def test_overconfident_log_odds_are_put_right() -> None:
+    """What was said with log odds of m came true with those of m / 2 - 1."""
+    rng, state = np.random.default_rng(3), new_state()
+    said = rng.normal(0.0, 2.0, 4000)
+    truth = probabilities(said / 2 - 1)
+    for log_odds, p in zip(said, truth, strict=True):
+        recorded(state, log_odds, float(rng.random() < p), 1.0)
+    record = state.cluster[L.C_RECORD : L.C_RECORD + 3 * L.RECORD_BINS].reshape(3, L.RECORD_BINS)
+    assert record[0].sum() == pytest.approx((1 - L.D2000**4000) / (1 - L.D2000))
+    at = np.array([-3.0, -1.0, 0.0, 1.0, 3.0])
+    assert by_own_record(record)(at) == pytest.approx(probabilities(at / 2 - 1), abs=0.04)
+
+
+def test_a_bulk_is_one_decision_and_no_record_changes_nothing() -> None:
+    heavy, light = new_state(), new_state()
+    recorded(heavy, 1.0, 0.0, 1.0)
+    for _ in range(100):
+        recorded(light, 1.0, 0.0, 0.01)
+    assert light.cluster[L.C_RECORD :] == pytest.approx(heavy.cluster[L.C_RECORD :], rel=1e-3)
+    plain = by_own_record(np.zeros((3, L.RECORD_BINS)))
+    assert plain(np.array([0.5])) == pytest.approx(probabilities(np.array([0.5])))
+
+
+def test_more_failures_in_the_record_never_lower_the_risk() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(50):
+        jobs = rng.uniform(1, 50, L.RECORD_BINS)
+        log_odds = jobs * (np.arange(L.RECORD_BINS) - 4.5)
+        few = jobs * rng.uniform(0, 0.5, L.RECORD_BINS)
+        at = log_odds / jobs
+        less, more = (by_own_record(np.array([jobs, log_odds, fails]))(at) for fails in (few, few + jobs / 4))
+        assert more.mean() > less.mean()
+        assert (np.diff(less) > 0).all(), "and its order is kept"

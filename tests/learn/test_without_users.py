@@ -1,0 +1,49 @@
+"""A log without users: at submit nothing is knowable and the model says so, at start nearly everything is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from forewarn.learn.benchmark import benchmark
+from forewarn.learn.fitting import Settings
+from forewarn.learn.population import POPULATIONS
+from forewarn.learn.table import Table, read_table
+from forewarn.store.embedded import open_store
+from tests.learn.campaigns import campaigns
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict:
+    folder: Path = tmp_path_factory.mktemp("campaigns")
+    store = open_store(folder / "home")
+    with store.writing() as writer:
+        writer.observe("job", campaigns(12_000))
+
+    def read(phase: str) -> Table:
+        return read_table(store, "c", phase, POPULATIONS["wasted"])
+
+    settings = Settings(families=("lightgbm", "online"), trials=1, threads=2)
+    return benchmark(read, ("submit", "start"), settings, searches=folder / "searches")
+
+
+def test_at_submit_it_says_that_there_is_not_enough_evidence(found: dict) -> None:
+    submit = found["submit"]
+    assert submit["abstention"]["share"] == 1
+    assert submit["calibration"] == "rate"
+    # No probability is surer than the rate, which has moved since: the error is that of the drift.
+    assert submit["ece"] < 0.15
+
+
+def test_at_start_it_follows_the_first_tasks_as_well_as_the_rules_do(found: dict) -> None:
+    start = found["start"]
+    assert start["abstention"]["share"] == 0
+    rules = {name: start["baselines"][name]["f1"] for name in ("last_request", "last_array")}
+    assert min(rules.values()) > 0.8
+    # Not below the best rule by more than the noise.
+    assert start["at_validation"]["f1"] > max(rules.values()) - 0.03
+    assert start["above_best_baseline"]["interval"][1] > 0
+    assert start["above_best_baseline"]["baseline"] in ("last_request", "last_array_else_request")
+    assert np.isfinite(start["above_best_baseline"]["interval"]).all()
