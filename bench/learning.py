@@ -21,7 +21,7 @@ from forewarn.learn.fitting import ALL_FAMILIES, Settings, fit
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.prequential import retrained, static
 from forewarn.learn.table import read_table
-from forewarn.learn.train import fit_causes, search_key
+from forewarn.learn.train import search_key
 from forewarn.operate.ingest import ingest, review
 from forewarn.sources.base import Options, open_source
 from forewarn.store.embedded import open_store
@@ -42,10 +42,9 @@ def measured(
             began = time.perf_counter()
             table = read_table(store, cluster, phase, POPULATIONS["papers"])
             fitted = fit(table, settings, folder=keep / search_key(table, settings))
-            causes = fit_causes(table, fitted, settings)
             for how in retrain:
                 said = static(table, fitted) if how == "none" else retrained(table, fitted, settings)
-                found = figures(table, fitted, said, causes, seed=settings.seed)
+                found = figures(table, fitted, said, seed=settings.seed)
                 seconds = round(time.perf_counter() - began, 1)
                 yield {"log": log.name, "phase": phase, "retrain": how, "seconds": seconds, **found}
 

@@ -104,11 +104,10 @@ def test_what_is_loaded_is_what_was_saved(made: Bundle, saved: Path, table: Tabl
     np.testing.assert_array_equal(loaded.margins(again), made.margins(matrix))
     np.testing.assert_array_equal(loaded.probability(again), made.probability(matrix))
     np.testing.assert_array_equal(loaded.contributions(again), made.contributions(matrix))
-    p = made.probability(matrix)
-    assert made.causes is not None
-    assert loaded.causes is not None
-    for cause, of in made.causes.outcomes(p, matrix).items():
-        np.testing.assert_array_equal(loaded.causes.outcomes(p, again)[cause], of)
+    rows = np.arange(len(table.values))
+    risk, then = made.risk(matrix, made.excess(table, rows)), loaded.risk(again, loaded.excess(table, rows))
+    np.testing.assert_array_equal(then.probability, risk.probability)
+    np.testing.assert_array_equal(then.by_cause, risk.by_cause)
     assert loaded.thresholds == made.thresholds
     assert loaded.chosen.rule == made.chosen.rule == "precision=0.5"
     columns = {name: table.column(name) for name in table.names}

@@ -93,16 +93,18 @@ def test_causes_add_up_to_the_total(causes: Causes, p: list[float], seed: int, w
     values[~np.isfinite(values[:, 3]), 3] = np.nan  # a category is a code or missing
     values[values[:, 3] > 3, 3] = np.nan
     matrix, total = Matrix(values, NAMES, frozenset({"partition"})), np.array(p)
-    for told in (causes.outcomes(total, matrix), causes.kinds(total, matrix)):
+    by_cause = total[:, None] * causes.given_failure(matrix)
+    for told in (causes.outcomes(by_cause), causes.kinds(by_cause)):
         parts = np.array(list(told.values()))
         assert (parts >= 0).all()
         assert parts.sum(axis=0) == pytest.approx(total, rel=1e-12, abs=1e-300)
-    assert set(causes.kinds(total, matrix)) == {"user", "system", "limit"}
+    assert set(causes.kinds(by_cause)) == {"user", "system", "limit"}
 
 
 def test_kinds_and_outcomes_tell_the_same(causes: Causes) -> None:
     matrix, _, fails = made(rows=300, seed=5)
-    outcomes, kinds = causes.outcomes(fails, matrix), causes.kinds(fails, matrix)
+    by_cause = fails[:, None] * causes.given_failure(matrix)
+    outcomes, kinds = causes.outcomes(by_cause), causes.kinds(by_cause)
     limit = outcomes["out_of_memory"] + outcomes["timeout"] + causes.other_kinds["limit"] * outcomes[OTHER]
     assert kinds["limit"] == pytest.approx(limit)
     assert kinds["user"] == pytest.approx(outcomes["failed"])
@@ -111,12 +113,12 @@ def test_kinds_and_outcomes_tell_the_same(causes: Causes) -> None:
 def test_hours_lost_are_those_of_each_end(causes: Causes) -> None:
     """A time-out loses all that was asked for, other failures what such ones used: a quarter here."""
     matrix, about, _ = made(rows=300, seed=5)
-    p = np.full(300, 0.4)
-    outcomes = causes.outcomes(p, matrix)
+    by_cause = 0.4 * causes.given_failure(matrix)
+    outcomes = causes.outcomes(by_cause)
     expected = 10 * outcomes["timeout"] + 2.5 * (0.4 - outcomes["timeout"])
-    assert causes.hours_lost(p, matrix, about) == pytest.approx(expected)
+    assert causes.hours_lost(by_cause, about) == pytest.approx(expected)
     unknown = about.with_columns(asked_cpu_hours=pl.lit(None))
-    assert np.isnan(causes.hours_lost(p, matrix, unknown)).all()
+    assert np.isnan(causes.hours_lost(by_cause, unknown)).all()
 
 
 def test_they_beat_their_shares_on_later_jobs(causes: Causes) -> None:
@@ -156,7 +158,8 @@ def test_one_cause_needs_no_model(tmp_path: Path) -> None:
     about = about.with_columns(outcome=pl.lit("timeout"), kind=pl.lit("limit"))
     causes = fit(matrix, about, fails)
     assert causes.trees is None
-    assert causes.outcomes(fails, matrix)["timeout"] == pytest.approx(fails)
+    by_cause = fails[:, None] * causes.given_failure(matrix)
+    assert causes.outcomes(by_cause)["timeout"] == pytest.approx(fails)
     causes.save(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [FACTS]
     assert Causes.load(tmp_path).causes == causes.causes

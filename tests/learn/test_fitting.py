@@ -14,7 +14,7 @@ from forewarn.learn.fitting import Fitted, Settings, fit
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.prequential import retrained, static
 from forewarn.learn.table import Table, read_table
-from forewarn.learn.train import fit_causes, train
+from forewarn.learn.train import train
 from forewarn.store.base import Store
 
 SETTINGS = Settings(families=("xgboost", "online"), trials=2, deterministic=True, threads=2)
@@ -53,8 +53,7 @@ def test_a_model_is_better_than_chance_on_jobs_to_come(table: Table, fitted: Fit
 
 
 def benchmark_of(table: Table, fitted: Fitted) -> dict:
-    causes = fit_causes(table, fitted, SETTINGS)
-    return figures(table, fitted, static(table, fitted), causes, seed=0)
+    return figures(table, fitted, static(table, fitted), seed=0)
 
 
 def test_a_retrained_model_knows_only_what_was_known_when_it_was_made(table: Table, fitted: Fitted) -> None:

@@ -24,7 +24,7 @@ from forewarn.assess.oddness import Request, oddness
 from forewarn.assess.oddness.usual import usual_of
 from forewarn.assess.routing import Spoken, speak
 from forewarn.assess.similar import similar_jobs
-from forewarn.assess.stated import stated
+from forewarn.assess.stated import with_node_risk
 from forewarn.assess.usage import limit_of, memory_of, resources, run_time
 from forewarn.assess.verdict import judged
 from forewarn.assess.waits import median_waits
@@ -32,6 +32,7 @@ from forewarn.features.present import Phase, Present
 from forewarn.job.record import Job
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.own_record import by_own_record
+from forewarn.learn.pooling import Excess
 from forewarn.learn.table import Table, table_of_now, with_earlier
 from forewarn.learn.usage.foreseen import Foreseen
 from forewarn.store.base import Store
@@ -97,10 +98,10 @@ class Assessor:
         made = replace(made, findings=tuple(findings), nodes=fit)
         made = replace(made, oddness=self._oddness(job, said.table))
         spoken, table = said.spoken[0], said.table
-        if spoken.champion and spoken.matrix and spoken.failure:
+        if spoken.champion and spoken.matrix and spoken.own:
             values = {name: float(table.column(name)[0]) for name in table.names}
             why = reasons(spoken.champion.bundle, spoken.matrix, values, whose=whose)
-            made = replace(made, reasons=with_needs(why, spoken.failure, made))
+            made = replace(made, reasons=with_needs(why, spoken.own, made))
         alike = similar_jobs(self._store, job, as_of=self.at, whose=whose)
         made = replace(made, similar=alike.jobs, similar_in_short=alike.tally)
         possible = not any(oddity.impossible for oddity in made.oddness.oddities) if made.oddness else True
@@ -172,19 +173,12 @@ class Assessor:
         """The one path on which a risk is stated, of jobs as they are and as they could be."""
         jobs = [variant.job for variant in variants]
         table = self.table(phase, jobs)
-        spoken, foreseen = self._speak(table), self._foreseen(table)
-        failures: list[Failure | None] = []
-        for row in range(len(jobs)):
-            failure, own = spoken[row].failure, foreseen.row(row) if foreseen else None
-            if failure is not None:
-                needs, limit, memory = ForeseenNeeds(own), limit_of(table, row), memory_of(table, row)
-                failure = stated(
-                    failure,
-                    over_memory=None if memory is None else needs.over_memory(memory),
-                    over_limit=None if limit is None else needs.over_limit(limit),
-                    node_risk=node_risks[row],
-                )
-            failures.append(failure)
+        foreseen = self._foreseen(table)
+        spoken = self._speak(table, foreseen)
+        failures = [
+            one.failure and with_node_risk(one.failure, risk)
+            for one, risk in zip(spoken, node_risks, strict=True)
+        ]
         return _Stated(table, spoken, foreseen, failures)
 
     def _node_risk(self, job: Job, fit: NodeFitness | None) -> float:
@@ -208,10 +202,18 @@ class Assessor:
             return "start"
         return "submit"
 
-    def _speak(self, table: Table) -> list[Spoken]:
+    def _speak(self, table: Table, foreseen: Foreseen | None) -> list[Spoken]:
+        first = self._bundle(table)
+
+        def excess(bundle: Bundle) -> Excess:
+            if bundle is first and foreseen is not None:
+                return bundle.excess_of(foreseen, table)
+            return bundle.excess(table, np.arange(len(table.values)))
+
         return speak(
             table,
             self._champions,
+            excess=excess,
             ended=self._store.count(cluster=self.cluster),
             recent_rate=self._present.recent_failure_rate,
             untrained=by_own_record(self._present.record),

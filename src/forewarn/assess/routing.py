@@ -6,17 +6,19 @@ regression needs no training: it speaks where no model does, once it has seen en
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.assess.assessment import CauseOfFailure, Failure, Route
 from forewarn.assess.champions import FEATURE_SETS, Champion, Champions
+from forewarn.learn.bundle import Bundle
 from forewarn.learn.calibration import Calibration
 from forewarn.learn.causes import Causes
 from forewarn.learn.matrix import Matrix
+from forewarn.learn.pooling import Excess
 from forewarn.learn.table import Table
 
 ONLINE = "online"
@@ -28,7 +30,8 @@ class Spoken:
     """What a model says of one job, and what it saw: nothing where nobody speaks."""
 
     route: Route
-    failure: Failure | None = None
+    failure: Failure | None = None  # as it is stated
+    own: Failure | None = None  # by the model alone, without forecast needs
     champion: Champion | None = None
     matrix: Matrix | None = None  # of one row
 
@@ -37,12 +40,14 @@ def speak(
     table: Table,
     champions: Champions,
     *,
+    excess: Callable[[Bundle], Excess] = lambda _: {},
     ended: int,
     recent_rate: float | None = None,
     untrained: Calibration | None = None,
 ) -> list[Spoken]:
     """What is said of each job of a table; the cluster has so many `ended` jobs and a recent failure rate.
 
+    `excess` tells how likely the jobs need more than they request, by a model's own forecasts.
     `untrained` makes probabilities of the online regression's log odds.
     """
     count = len(table.values)
@@ -57,7 +62,8 @@ def speak(
             for row in open_ones:
                 passed[row].append(f"{feature_set}: {reason}")
             continue
-        for row, found in zip(open_ones, _of(champion, table, open_ones, passed), strict=True):
+        found_for = _of(champion, table, open_ones, passed, excess(champion.bundle))
+        for row, found in zip(open_ones, found_for, strict=True):
             said[row] = found
     modelled = any(champions.get(table.phase, feature_set) for feature_set in FEATURE_SETS)
     for row in range(count):
@@ -68,32 +74,43 @@ def speak(
 
 
 def _of(
-    champion: Champion, table: Table, rows: Sequence[int], passed: list[list[str]]
+    champion: Champion, table: Table, rows: Sequence[int], passed: list[list[str]], excess: Excess
 ) -> list[Spoken | None]:
     """What one model says of some jobs; None, and why, of those that it passes on."""
-    bundle = champion.bundle
-    part = table.rows(np.array(rows))
+    bundle, which = champion.bundle, np.array(rows)
+    part = table.rows(which)
     matrix = bundle.assembly.matrix(part)
-    p = bundle.probability(matrix)
+    risk = bundle.risk(matrix, {outcome: over[which] for outcome, over in excess.items()})
+    given = bundle.causes.given_failure(matrix) if bundle.causes else np.zeros((len(rows), 0))
     why = bundle.abstention.why({name: part.column(name) for name in part.names})
-    causes = p[:, None] * bundle.causes.given_failure(matrix) if bundle.causes else None
     made: list[Spoken | None] = []
     for place, row in enumerate(rows):
         if (reason := why[place]) is not None:
             passed[row].append(f"{champion.name.feature_set}: {reason}")
             made.append(None)
             continue
+        p, own = float(risk.probability[place]), float(risk.own[place])
         failure = Failure(
-            probability=float(p[place]),
+            probability=p,
             threshold=bundle.chosen.value,
-            warns=bool(p[place] >= bundle.chosen.value),
+            warns=p >= bundle.chosen.value,
             base_rate=bundle.base_rate,
             rests_on=bundle.jobs,
-            causes=by_cause(bundle.causes, causes[place]) if bundle.causes and causes is not None else (),
+            causes=by_cause(bundle.causes, risk.by_cause[place]) if bundle.causes else (),
             causes_learnt=bundle.causes is None or bundle.causes.tells_apart,
+            model_probability=own,
         )
+        alone = by_cause(bundle.causes, own * given[place]) if bundle.causes else ()
         route = _route(table, passed[row], champion)
-        made.append(Spoken(route, failure, champion, matrix.rows(np.array([place]))))
+        made.append(
+            Spoken(
+                route,
+                failure,
+                replace(failure, probability=own, warns=own >= failure.threshold, causes=alone),
+                champion,
+                matrix.rows(np.array([place])),
+            )
+        )
     return made
 
 
@@ -140,9 +157,10 @@ def _online(
         warns=p >= threshold,
         base_rate=recent_rate,
         rests_on=ended,
+        model_probability=p,
     )
     route = Route(model=ONLINE, version=None, phase=table.phase, feature_set=None, passed=tuple(passed))
-    return Spoken(route, failure)
+    return Spoken(route, failure, failure)
 
 
 def _route(table: Table, passed: Sequence[str], champion: Champion | None) -> Route:

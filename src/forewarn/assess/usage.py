@@ -5,25 +5,25 @@ from __future__ import annotations
 import math
 
 from forewarn.assess.assessment import Quantiles, Resources, RunTime
-from forewarn.job.units import UNLIMITED
 from forewarn.learn.table import Table
 from forewarn.learn.usage import Foreseen
 from forewarn.learn.usage.foreseen import Distributions
 from forewarn.learn.usage.judging import ENOUGH
+from forewarn.learn.usage.quantities import memory_a_node, time_limit
 
 LEVELS = (0.1, 0.5, 0.9)
 
 
 def limit_of(part: Table, row: int) -> int | None:
     """Seconds that a job asked for, None for no limit at all or one that is not known."""
-    limit = float(part.column("time_limit")[row])
-    return None if math.isnan(limit) or limit >= UNLIMITED else int(limit)
+    limit = float(time_limit(part)[row])
+    return None if math.isnan(limit) else int(limit)
 
 
 def memory_of(part: Table, row: int) -> int | None:
     """Bytes a node that a job asked for. None where it asked for none, or for all of a node."""
-    total, nodes = (float(part.column(name)[row]) for name in ("memory", "nodes"))
-    return None if not total > 0 else int(total / (nodes if nodes >= 1 else 1.0))
+    asked = float(memory_a_node(part)[row])
+    return None if math.isnan(asked) else int(asked)
 
 
 def run_time(foreseen: Foreseen, row: int, limit: int | None) -> RunTime | None:

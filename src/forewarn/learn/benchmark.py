@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from forewarn.learn import bootstrap
 from forewarn.learn.baselines import baselines, label
 from forewarn.learn.cause_figures import by_cause
-from forewarn.learn.causes import Causes
 from forewarn.learn.decisions import by_decision, decisions_of
 from forewarn.learn.fitting import Fitted, Settings, Watch, fit, unwatched
 from forewarn.learn.hours import by_hours
@@ -22,7 +21,7 @@ from forewarn.learn.prequential import InTime, retrained, static
 from forewarn.learn.published import PUBLISHED
 from forewarn.learn.split import used_rows
 from forewarn.learn.table import Table
-from forewarn.learn.train import fit_causes, search_key
+from forewarn.learn.train import search_key
 
 POSTHOC_PROTOCOL = (
     "the papers' protocol: run time and CPU time are known only when a job has ended. Shown beside their "
@@ -50,9 +49,7 @@ def benchmark(
         said = (
             retrained(table, fitted, settings, watch=watch) if retrain == "weekly" else static(table, fitted)
         )
-        with watch("causes"):
-            causes = fit_causes(table, fitted, settings)
-        entry = figures(table, fitted, said, causes, seed=settings.seed)
+        entry = figures(table, fitted, said, seed=settings.seed)
         searched.append(search)
         ids = _ids(table, said.rows)
         if phase == "submit":
@@ -71,12 +68,11 @@ def benchmark(
     return found
 
 
-def figures(table: Table, fitted: Fitted, said: InTime, causes: Causes, *, seed: int) -> dict[str, Any]:
+def figures(table: Table, fitted: Fitted, said: InTime, *, seed: int) -> dict[str, Any]:
     """What was said of the test part against what came true, and against the simple rules."""
     fails, rows = table.fails[said.rows], said.rows
     about, alarms = table.about[rows], said.p >= said.thresholds
-    matrix = fitted.assembly.matrix(table, rows)
-    by_outcome = causes.outcomes(said.p, matrix)
+    causes = fitted.needs.causes
     rules = baselines(table, rows, fitted.learnt)
     judged = {name: _short(fails, simple) for name, simple in rules.items()}
     best = max(judged, key=lambda name: judged[name]["f1"])
@@ -97,13 +93,14 @@ def figures(table: Table, fitted: Fitted, said: InTime, causes: Causes, *, seed:
                 name: decisions_of(table.about[used]) for name, used in used_rows(table, fitted.parts).items()
             },
         },
-        "hours": by_hours(about, fails, said.p, causes.hours_lost(said.p, matrix, about), rules, seed=seed),
-        "causes": by_cause(about, fails, by_outcome),
+        "hours": by_hours(about, fails, said.p, causes.hours_lost(said.by_cause, about), rules, seed=seed),
+        "causes": by_cause(about, fails, causes.outcomes(said.by_cause)),
         "retrained": said.retrained,
         "abstention": _abstention(fails, said.p, fitted.abstains(table, rows)),
         "rule": fitted.rule and label(fitted.rule),
         "members": {recipe.family: round(weight, 3) for weight, recipe in fitted.recipes if weight > 0},
-        "calibration": fitted.calibration.kind,
+        "calibration": fitted.last_calibration.kind,
+        "forecast_weight": fitted.pooling.weight if fitted.pooling else None,
         "trials": len(fitted.search.trials) if fitted.search else 0,
     }
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from forewarn.errors import BundleError
@@ -35,9 +34,11 @@ from forewarn.learn.families import family
 from forewarn.learn.manifest import MODEL, Facts, FileFacts, Manifest, file_facts, files_in, json_text
 from forewarn.learn.matrix import Matrix
 from forewarn.learn.oddness import Forest
+from forewarn.learn.pooling import Excess, Needs, Pooling, Risk
 from forewarn.learn.profiles import Profiles
+from forewarn.learn.table import Table
 from forewarn.learn.thresholds import Threshold
-from forewarn.learn.usage import Usage
+from forewarn.learn.usage import Foreseen, Usage
 
 PROFILES, CAUSES, USAGE, MEMBERS = "profiles.json", "causes", "usage", "members"
 ODDNESS = "oddness.json"
@@ -52,11 +53,12 @@ class Bundle:
     facts: Facts
     assembly: Assembly
     ensemble: Ensemble
-    calibration: Calibration
-    thresholds: Mapping[str, Threshold]  # by rule; the first is in force
+    calibration: Calibration  # of the members' margins
+    thresholds: Mapping[str, Threshold]  # of the stated risk, by rule; the first is in force
     abstention: Abstention
     base_rate: float  # of failure, among the jobs learnt from
     jobs: int  # learnt from
+    pooling: Pooling | None = None  # how much forecasts of needs count in the stated risk
     causes: Causes | None = None
     profiles: Profiles | None = None
     usage: Usage | None = None
@@ -78,12 +80,27 @@ class Bundle:
         return self.ensemble.margins(matrix)
 
     def probability(self, matrix: Matrix) -> NDArray[np.float64]:
-        """Calibrated probability of failure."""
+        """Calibrated probability of failure, as the members alone see it; `risk` is what is stated."""
         return self.calibration(self.margins(matrix))
 
-    def hours_lost(self, matrix: Matrix, about: pl.DataFrame) -> NDArray[np.float64] | None:
-        """CPU hours that each job is expected to lose (`Causes.hours_lost`); None without causes."""
-        return self.causes.hours_lost(self.probability(matrix), matrix, about) if self.causes else None
+    def excess(self, table: Table, rows: NDArray[np.int64]) -> Excess:
+        """How likely jobs of a table need more than they requested, where that counts in their risk."""
+        if self.pooling is None or self.causes is None:
+            return {}
+        return Needs(self.causes, self.usage).excess(table, rows)
+
+    def excess_of(self, foreseen: Foreseen, table: Table) -> Excess:
+        """The same of all jobs of a table whose needs have been forecast already."""
+        if self.pooling is None or self.causes is None:
+            return {}
+        return Needs(self.causes, self.usage).excess_of(foreseen, table)
+
+    def risk(self, matrix: Matrix, excess: Excess) -> Risk:
+        """State the risk of jobs: the one number that is shown, warned by, and judged."""
+        own = self.probability(matrix)
+        if self.causes is None:
+            return Risk(own, own, np.zeros((len(own), 0)))
+        return Needs(self.causes, self.usage).risk(own, matrix, excess, self.pooling)
 
     def contributions(self, matrix: Matrix) -> NDArray[np.float64]:
         """What each column brought to the log odds, the bias last; a row adds up to its margin."""
@@ -119,6 +136,7 @@ class Bundle:
                 for member in self.ensemble.members
             ],
             "calibration": self.calibration.to_json(),
+            "pooling": self.pooling.to_json() if self.pooling else None,
             # A list: the order says which is in force, and JSON objects have none.
             "thresholds": [threshold.to_json() for threshold in self.thresholds.values()],
             "abstention": self.abstention.to_json(),
@@ -143,6 +161,7 @@ class Bundle:
                 assembly=Assembly.from_json(value["assembly"], profiles),
                 ensemble=Ensemble(tuple(_members(folder, value["members"]))),
                 calibration=Calibration.from_json(value["calibration"]),
+                pooling=Pooling.from_json(value["pooling"]) if value.get("pooling") else None,
                 thresholds={t.rule: t for t in map(Threshold.from_json, value["thresholds"])},
                 abstention=Abstention.from_json(value["abstention"]),
                 base_rate=value["base_rate"],

@@ -109,15 +109,14 @@ class Causes:
             return np.tile(self.prior, (len(matrix.values), 1))
         return _softmax(self.trees.logs(matrix, self.prior) / self.temperature)
 
-    def outcomes(self, p: Floats, matrix: Matrix) -> dict[str, Floats]:
-        """The probability of each outcome; for each job they add up to its `p` of failure."""
-        given = self.given_failure(matrix)
-        made = {cause.outcome: np.zeros(len(p)) for cause in self.causes}
+    def outcomes(self, by_cause: Floats) -> dict[str, Floats]:
+        """Sum probabilities of causes (job × cause) by how the job ends."""
+        made = {cause.outcome: np.zeros(len(by_cause)) for cause in self.causes}
         for place, cause in enumerate(self.causes):
-            made[cause.outcome] += p * given[:, place]
+            made[cause.outcome] += by_cause[:, place]
         return made
 
-    def hours_lost(self, p: Floats, matrix: Matrix, about: pl.DataFrame) -> Floats:
+    def hours_lost(self, by_cause: Floats, about: pl.DataFrame) -> Floats:
         """CPU hours that each job is expected to lose: what to sort jobs by.
 
         The sum over the causes of P(cause) × the hours that a job uses which ends so: all that it asks for
@@ -125,10 +124,8 @@ class Causes:
 
         Parameters
         ----------
-        p
-            Probability of failure of each job.
-        matrix
-            What the model sees of them.
+        by_cause
+            Probability of each cause of failure, job × cause.
         about
             Rows of `Table.about` for the same jobs, with `asked_cpu_hours`.
 
@@ -136,16 +133,15 @@ class Causes:
         """
         asked = about["asked_cpu_hours"].cast(pl.Float64).fill_null(np.nan).to_numpy()
         spent = np.array(self.spent or (1.0,) * len(self.causes))
-        return np.asarray(p * asked * (self.given_failure(matrix) * spent).sum(axis=1))
+        return np.asarray(asked * (by_cause * spent).sum(axis=1))
 
-    def kinds(self, p: Floats, matrix: Matrix) -> dict[str, Floats]:
-        """The probability of a failure of the user's, the system's, a limit's; they add up to `p`."""
-        given = self.given_failure(matrix)
-        made = {str(kind): np.zeros(len(p)) for kind in Kind}
+    def kinds(self, by_cause: Floats) -> dict[str, Floats]:
+        """Sum probabilities of causes by whose failure it is: the user's, the system's, a limit's."""
+        made = {str(kind): np.zeros(len(by_cause)) for kind in Kind}
         for place, cause in enumerate(self.causes):
             parts = {cause.kind: 1.0} if cause.kind else self.other_kinds
             for kind, part in parts.items():
-                made[kind] += p * given[:, place] * part
+                made[kind] += by_cause[:, place] * part
         return made
 
     def evaluate(self, matrix: Matrix, about: pl.DataFrame, fails: Floats) -> dict[str, Any]:

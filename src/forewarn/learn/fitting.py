@@ -2,10 +2,12 @@
 
     train ───────────┐
     search           ├─ search: recipes and their weights, judged on `search`
-    calibrate        ├─ fitted on train + search; calibration, thresholds, abstention from `calibrate`
+    calibrate        ├─ fitted on train + search; calibration, pooling with forecast needs, thresholds,
+                     │  abstention from `calibrate`
     test             └─ fitted again, same recipes, on all three; only this one meets `test`
 
-The calibration is that of the second fit, whose margins on `calibrate` are of jobs it never saw.
+The calibration is that of the second fit, whose margins on `calibrate` are of jobs it never saw. So are the
+causes and forecasts that its risk is pooled with there.
 """
 
 from __future__ import annotations
@@ -26,17 +28,20 @@ from forewarn.learn.abstention import Abstention
 from forewarn.learn.active import active_learning
 from forewarn.learn.assembly import Assembly
 from forewarn.learn.calibration import Calibration, calibrate, flat, straight
+from forewarn.learn.causes import Causes
 from forewarn.learn.ensemble import Ensemble, Recipe, fit_ensemble, shares
 from forewarn.learn.fallback import Recipes, beaten_by, rule_of, rule_recipes, rule_thresholds
 from forewarn.learn.families import FAMILIES, family
 from forewarn.learn.imbalance import balanced
 from forewarn.learn.matrix import Sample
+from forewarn.learn.pooling import Needs, Pooling, Risk, choose_pooling
 from forewarn.learn.profiles import Profiles
 from forewarn.learn.search import SearchProgress, SearchResult, SearchSettings, search
 from forewarn.learn.selection import Rankings, rankings
 from forewarn.learn.split import SHARES, Split, check_settled, settled, split
 from forewarn.learn.table import Table
 from forewarn.learn.thresholds import Threshold, choose
+from forewarn.learn.usage import Usage
 
 ALL_FAMILIES = (*FAMILIES, "online")
 ONLINE = Recipe("online", {}, ("online",), 0)
@@ -89,11 +94,13 @@ class Fitted:
     search: SearchResult | None
     recipes: Recipes
     ensemble: Ensemble
-    calibration: Calibration
-    thresholds: Mapping[str, Threshold]  # the first is in force
+    calibration: Calibration  # of the ensemble's margins
+    needs: Needs  # causes and forecasts
+    pooling: Pooling | None  # how much forecasts count; None: the ensemble alone states the risk
+    thresholds: Mapping[str, Threshold]  # of the stated risk; the first is in force
     abstention: Abstention
-    held_out: NDArray[np.int64]  # rows of `calibrate`, and what the second fit said of them
-    held_out_margins: NDArray[np.float64]
+    held_out: NDArray[np.int64]  # rows of `calibrate`, and the second fit's log odds of them, not calibrated
+    held_out_log_odds: NDArray[np.float64]
     left_out: NDArray[np.int64]  # rows that active learning did without
     active: Mapping[str, Any] | None
 
@@ -111,13 +118,38 @@ class Fitted:
         """The one in force."""
         return next(iter(self.thresholds.values()))
 
-    def margins(self, table: Table, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Log odds of failure of some jobs, not calibrated."""
-        return self.ensemble.margins(self.assembly.matrix(table, rows))
+    @property
+    def last_calibration(self) -> Calibration:
+        """The one that makes stated probabilities of `log_odds`."""
+        return self.pooling.calibration if self.pooling else self.calibration
+
+    def log_odds(
+        self, table: Table, rows: NDArray[np.int64], ensemble: Ensemble | None = None
+    ) -> NDArray[np.float64]:
+        """Log odds of failure before the last calibration, by another ensemble where one is given."""
+        matrix = self.assembly.matrix(table, rows)
+        margins = (ensemble or self.ensemble).margins(matrix)
+        if self.pooling is None:
+            return margins
+        causes = self.needs.causes
+        given, excess = causes.given_failure(matrix), self.needs.excess(table, rows)
+        return self.pooling.log_odds(self.calibration(margins), given, causes.causes, excess)
+
+    def risk(self, table: Table, rows: NDArray[np.int64]) -> Risk:
+        """What is stated of some jobs: the risk that is served, and judged."""
+        matrix = self.assembly.matrix(table, rows)
+        own = self.calibration(self.ensemble.margins(matrix))
+        excess = self.needs.excess(table, rows) if self.pooling else {}
+        return self.needs.risk(own, matrix, excess, self.pooling)
+
+    def cause_shares(self, table: Table, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The share of each cause in the stated risk of some jobs (job × cause)."""
+        stated = self.risk(table, rows)
+        return np.asarray(stated.by_cause / stated.probability[:, None])
 
     def probabilities(self, table: Table, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Calibrated probability of failure of some jobs."""
-        return self.calibration(self.margins(table, rows))
+        """Stated probability of failure of some jobs."""
+        return self.risk(table, rows).probability
 
 
 def fit(table: Table, settings: Settings, *, folder: Path, watch: Watch = unwatched) -> Fitted:
@@ -127,7 +159,7 @@ def fit(table: Table, settings: Settings, *, folder: Path, watch: Watch = unwatc
             f"--imbalance {settings.imbalance}: the family `online` has learnt while the features were made; "
             "there is no train part to balance. Leave it out, or choose another family"
         )
-    table = table.as_learnt()
+    as_started, table = table, table.as_learnt()
     parts = split(table, settings.shares)
     train = _usable(table, "train", parts.train, parts.cuts[0])
     held = _usable(table, "search", parts.search, parts.cuts[1])
@@ -156,9 +188,15 @@ def fit(table: Table, settings: Settings, *, folder: Path, watch: Watch = unwatc
 
     before_test = np.concatenate([parts.train, parts.search, parts.calibrate])
     learnt = np.setdiff1d(settled(table, before_test, parts.cuts[2]), left_out)
+    with watch("causes"):
+        early_causes = _causes(table, assembly, second, settings)
+        causes = _causes(table, assembly, learnt, settings)
+    with watch("run time and resources"):
+        early, usage = _usage(as_started, parts.cuts, assembly.features, settings)
+    early_needs, needs = Needs(early_causes, early), Needs(causes, usage)
     with watch("calibrating"):
-        judged = _judged(table, assembly, recipes, second, left_out, apart, settings)
-        alarms = judged.calibration(judged.margins) >= judged.thresholds["f1"].value
+        judged = _judged(table, assembly, recipes, second, left_out, apart, settings, early_needs)
+        alarms = judged.p >= judged.thresholds["f1"].value
         rule = beaten_by(table, apart, alarms, learnt, assembly.features, seed=settings.seed)
         if rule is not None:
             recipes = rule_recipes(rule)
@@ -169,8 +207,8 @@ def fit(table: Table, settings: Settings, *, folder: Path, watch: Watch = unwatc
     if rule is not None:
         thresholds = rule_thresholds(thresholds, ensemble, judged.calibration)
     return Fitted(
-        parts, learnt, profiles, assembly, ranked, found, recipes, ensemble, judged.calibration,
-        thresholds, judged.abstention, apart, judged.margins, left_out, active,
+        parts, learnt, profiles, assembly, ranked, found, recipes, ensemble, judged.calibration, needs,
+        judged.pooling, thresholds, judged.abstention, apart, judged.log_odds, left_out, active,
     )  # fmt: skip
 
 
@@ -186,18 +224,43 @@ def as_rule(table: Table, fitted: Fitted, rule: str, settings: Settings) -> Fitt
         recipes=recipes,
         ensemble=ensemble,
         calibration=judged.calibration,
+        pooling=None,
         thresholds=rule_thresholds(judged.thresholds, ensemble, judged.calibration),
         abstention=judged.abstention,
-        held_out_margins=judged.margins,
+        held_out_log_odds=judged.log_odds,
     )
+
+
+def _causes(table: Table, assembly: Assembly, rows: NDArray[np.int64], settings: Settings) -> Causes:
+    """The causes of failure, learnt from the same jobs as the model of failure."""
+    return Causes.fit(
+        assembly.matrix(table, rows),
+        table.about[rows],
+        table.fails[rows],
+        table.weights[rows],
+        seed=settings.seed,
+        threads=settings.threads,
+    )
+
+
+def _usage(
+    table: Table, cuts: tuple[int, int, int], features: tuple[str, ...], settings: Settings
+) -> tuple[Usage | None, Usage | None]:
+    """Forecasts of what jobs need, without the block `calibrate` and with it."""
+    if table.phase == "posthoc":  # where what a job used is known, nothing is forecast
+        return None, None
+    made = Usage.fit_twice(table, cuts, features, seed=settings.seed, threads=settings.threads)
+    return made or (None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
     """What the block `calibrate` decides of recipes that were fitted on the blocks before it."""
 
-    margins: NDArray[np.float64]
+    log_odds: NDArray[np.float64]  # before the last calibration
+    p: NDArray[np.float64]
     calibration: Calibration
+    pooling: Pooling | None
     thresholds: Mapping[str, Threshold]
     abstention: Abstention
 
@@ -210,7 +273,9 @@ def _judged(
     left_out: NDArray[np.int64],
     apart: NDArray[np.int64],
     settings: Settings,
+    needs: Needs | None = None,
 ) -> _Judged:
+    """Decide by the jobs `apart`; without `needs` (a rule) nothing is pooled."""
     sample = _to_fit(table, assembly, recipes, np.setdiff1d(second, left_out), settings)
     ensemble = fit_ensemble(recipes, sample, seed=settings.seed, threads=settings.threads)
     # Balancing moves the log odds of all that is fitted; the online regression is not.
@@ -218,25 +283,33 @@ def _judged(
     truth = _log_odds(table.fails[second], table.weights[second])
     offset = moved * (truth - _log_odds(sample.fails, sample.weights))
     is_rule = rule_of(recipe for _, recipe in recipes) is not None
-    margins = ensemble.margins(assembly.matrix(table, apart))
+    matrix = assembly.matrix(table, apart)
+    log_odds = ensemble.margins(matrix)
     fails, weights = table.fails[apart], table.weights[apart]
     groups = bootstrap.groups(table.about[apart])
     # In calibration equal jobs sent at once count less still, n of them as about 1 + ln n: their common fate
     # tells of one decision.
     calibration = (
-        straight(margins, fails, weights**2)
+        straight(log_odds, fails, weights**2)
         if is_rule
-        else calibrate(margins, fails, weights**2, groups, offset)
+        else calibrate(log_odds, fails, weights**2, groups, offset)
     )
-    p = calibration(margins)
+    p = calibration(log_odds)
     abstention = Abstention.fit(table, apart, p, history=assembly.knows_history)
+    pooling = None
     if not is_rule and abstention.abstains(_columns(table, apart)).mean() >= SILENT:
-        calibration = flat(margins, fails, weights)
-        p = calibration(margins)
+        calibration = flat(log_odds, fails, weights)
+        p = calibration(log_odds)
+    elif needs is not None and (excess := needs.excess(table, apart)):
+        given, causes = needs.causes.given_failure(matrix), needs.causes.causes
+        pooling = choose_pooling(p, given, causes, excess, fails, weights, groups)
+        if pooling is not None:
+            log_odds = pooling.log_odds(p, given, causes, excess)
+            p = pooling.calibration(log_odds)
     node_hours = table.about["node_hours"].to_numpy()[apart]
     asked = dict.fromkeys((settings.threshold, *RULES))
     thresholds = {rule: choose(rule, p, fails, node_hours, weights) for rule in asked}
-    return _Judged(margins, calibration, thresholds, abstention)
+    return _Judged(log_odds, p, calibration, pooling, thresholds, abstention)
 
 
 def _columns(table: Table, rows: NDArray[np.int64]) -> dict[str, NDArray[np.float32]]:

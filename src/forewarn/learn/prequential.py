@@ -1,8 +1,9 @@
 """Retrain every week, predict the next: how a model fares that is kept up.
 
 Recipes and their weights stay as the search found them; at each week's begin they are fitted again on all
-that is settled by then. Calibration and threshold follow in time too, from earlier predictions, beginning
-with those of the block `calibrate`: what is learnt from an outcome is learnt when it was known.
+that is settled by then (causes and forecasts of needs stay as they are). Calibration and threshold follow in
+time too, from earlier predictions, beginning with those of the block `calibrate`: what is learnt from an
+outcome is learnt when it was known.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class InTime:
 
     rows: NDArray[np.int64]
     p: NDArray[np.float64]
+    by_cause: NDArray[np.float64]  # jobs × causes; rows add up to `p`
     thresholds: NDArray[np.float64]
     rule: str  # that gave them
     retrained: int = 0
@@ -37,7 +39,8 @@ def static(table: Table, fitted: Fitted) -> InTime:
     """One model, one calibration and one threshold for all of the test part."""
     rows = fitted.parts.test
     thresholds = np.full(len(rows), fitted.threshold.value)
-    return InTime(rows, fitted.probabilities(table, rows), thresholds, fitted.threshold.rule)
+    stated = fitted.risk(table, rows)
+    return InTime(rows, stated.probability, stated.by_cause, thresholds, fitted.threshold.rule)
 
 
 def retrained(
@@ -48,16 +51,16 @@ def retrained(
     examples = np.setdiff1d(np.flatnonzero(table.labelled), fitted.left_out)
     week_of = (table.submit[rows] - fitted.parts.cuts[2]) // every
     weeks = np.unique(week_of)
-    margins = np.empty(len(rows))
+    log_odds = np.empty(len(rows))
     with watch("retraining week by week") as far:
         for done, week in enumerate(weeks, 1):
             known = settled(table, examples, int(fitted.parts.cuts[2] + week * every))
             ensemble = refit(table, fitted.assembly, fitted.recipes, known, settings)
             now = week_of == week
-            margins[now] = ensemble.margins(fitted.assembly.matrix(table, rows[now]))
+            log_odds[now] = fitted.log_odds(table, rows[now], ensemble)
             far(done, len(weeks))
     every_row = np.concatenate([fitted.held_out, rows])
-    said = np.concatenate([fitted.held_out_margins, margins])
+    said = np.concatenate([fitted.held_out_log_odds, log_odds])
     in_order = np.argsort(table.moment[every_row], kind="stable")  # as they were said, at every phase
     every_row, said = every_row[in_order], said[in_order]
     p = calibrated_in_time(
@@ -65,7 +68,7 @@ def retrained(
         table.fails[every_row],
         table.moment[every_row],
         table.known[every_row],
-        start=fitted.calibration,
+        start=fitted.last_calibration,
         weights=table.weights[every_row],
     )
     rolling = parsed(settings.threshold)[0] in ("f1", "expected-f1")
@@ -76,7 +79,8 @@ def retrained(
     )
     back = np.argsort(in_order)[len(fitted.held_out) :]
     rule = "expected-f1, rolling" if rolling else f"{settings.threshold}, weekly"
-    return InTime(rows, p[back], thresholds[back], rule, len(weeks))
+    shares = fitted.cause_shares(table, rows)
+    return InTime(rows, p[back], p[back][:, None] * shares, thresholds[back], rule, len(weeks))
 
 
 def _in_time(

@@ -18,7 +18,6 @@ from forewarn import __version__
 from forewarn.errors import LearningError
 from forewarn.learn.baselines import label, within
 from forewarn.learn.bundle import Bundle
-from forewarn.learn.causes import Causes
 from forewarn.learn.decisions import decisions_of
 from forewarn.learn.ensemble import Recipe
 from forewarn.learn.evaluation import evaluate
@@ -32,7 +31,6 @@ from forewarn.learn.report.words import fit_to_serve
 from forewarn.learn.split import gap, known_at, settled
 from forewarn.learn.table import Table
 from forewarn.learn.thresholds import threshold_for_f1
-from forewarn.learn.usage import Usage
 from forewarn.learn.usage.judging import judge
 
 BLOCKS = ("train", "search", "calibrate", "test")
@@ -72,25 +70,15 @@ def train(
             "a posthoc model uses what is known only at the end: it can be measured, not made"
         )
     fitted = fit(table, settings, folder=searches / search_key(table, settings), watch=watch)
-    with watch("causes"):
-        causes = fit_causes(table, fitted, settings)
-    with watch("run time and resources"):
-        usage = Usage.fit(
-            table,
-            fitted.parts.cuts,
-            fitted.assembly.features,
-            seed=settings.seed,
-            threads=settings.threads,
-        )
     with watch("oddness"):
         private = settings.feature_set != "restricted"
         forest = Forest.fit(table, fitted.learnt, settings.seed, private=private)
     with watch("judging"):
-        report = _report(table, fitted, causes, settings, now, list(absence))
+        report = _report(table, fitted, settings, now, list(absence))
         if rule := lost_to(report["evaluation"], fitted):
             lost, model = report["evaluation"], report["model"]
             fitted = as_rule(table, fitted, rule, settings)
-            report = _report(table, fitted, causes, settings, now, list(absence))
+            report = _report(table, fitted, settings, now, list(absence))
             report["model"]["instead_of"] = {
                 "members": model["members"],
                 "ranking": lost["ranking"],
@@ -98,6 +86,7 @@ def train(
                 "over_baseline": lost["over_baseline"]["f1"],
                 "interval": lost["intervals"]["f1_over_baseline"],
             }
+        usage = fitted.needs.usage
         report["usage"] = judge(usage, table, fitted.parts.cuts) if usage else None
     bundle = Bundle(
         facts=Facts(
@@ -117,11 +106,12 @@ def train(
         assembly=fitted.assembly,
         ensemble=fitted.ensemble,
         calibration=fitted.calibration,
+        pooling=fitted.pooling,
         thresholds=fitted.thresholds,
         abstention=fitted.abstention,
         base_rate=float(table.fails[fitted.learnt].mean()),
         jobs=len(fitted.learnt),
-        causes=causes,
+        causes=fitted.needs.causes,
         profiles=fitted.profiles,
         usage=usage,
         oddness=forest,
@@ -138,19 +128,6 @@ def lost_to(evaluation: Mapping[str, Any], fitted: Fitted) -> str | None:
     return rule if rule in servable(fitted.assembly.features) else None
 
 
-def fit_causes(table: Table, fitted: Fitted, settings: Settings) -> Causes:
-    """The causes of failure, learnt from the same jobs as the model of failure."""
-    rows = fitted.learnt
-    return Causes.fit(
-        fitted.assembly.matrix(table, rows),
-        table.about[rows],
-        table.fails[rows],
-        table.weights[rows],
-        seed=settings.seed,
-        threads=settings.threads,
-    )
-
-
 def search_key(table: Table, settings: Settings) -> str:
     """Names a search: the same for the same data and settings, so that a crashed one is taken up again."""
     told = {k: v for k, v in dataclasses.asdict(settings).items() if k not in _NO_SEARCH}
@@ -158,12 +135,10 @@ def search_key(table: Table, settings: Settings) -> str:
     return hashlib.sha256(made.encode()).hexdigest()[:24]
 
 
-def _report(
-    table: Table, fitted: Fitted, causes: Causes, settings: Settings, now: int, absence: list[str]
-) -> dict[str, Any]:
+def _report(table: Table, fitted: Fitted, settings: Settings, now: int, absence: list[str]) -> dict[str, Any]:
     rows = fitted.parts.test
     test = fitted.assembly.matrix(table, rows)
-    p = fitted.calibration(fitted.ensemble.margins(test))
+    stated, causes = fitted.risk(table, rows), fitted.needs.causes
     columns = {name: table.column(name)[rows] for name in table.names}
     abstained = fitted.abstention.abstains(columns)
     importance = fitted.ensemble.importance()
@@ -203,19 +178,20 @@ def _report(
             for name, share in importance.items()
         ],
         "imbalance": {"how": settings.imbalance, "active": fitted.active},
-        "calibration": fitted.calibration.to_json(),
+        "calibration": fitted.last_calibration.to_json(),
+        "forecast_weight": fitted.pooling.weight if fitted.pooling else None,
         "thresholds": {rule: found.to_json() for rule, found in fitted.thresholds.items()},
         "abstention": fitted.abstention.to_json() | {"share_of_test": float(abstained.mean())},
         "evaluation": evaluate(
             table,
             rows,
-            p,
+            stated.probability,
             fitted.threshold.value,
             train_rows=fitted.learnt,
             for_f1=threshold_for_f1(fitted.thresholds),
             to_beat=within(fitted.assembly.features),
-            outcomes=causes.outcomes(p, test),
-            hours_lost=causes.hours_lost(p, test, table.about[rows]),
+            outcomes=causes.outcomes(stated.by_cause),
+            hours_lost=causes.hours_lost(stated.by_cause, table.about[rows]),
             seed=settings.seed,
         ),
         "causes": causes.evaluate(test, table.about[rows], table.fails[rows]),

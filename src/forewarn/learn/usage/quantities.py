@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from forewarn.job.outcomes import Outcome
+from forewarn.job.units import UNLIMITED
 from forewarn.learn.table import Table
 
 Floats = NDArray[np.float64]
@@ -128,6 +129,18 @@ MADE_FROM: Mapping[str, str] = MappingProxyType(
         **{f"{whose}_memory": f"{whose}_memory_ratio" for whose in ("similar", *HISTORIES)},
     }
 )
+
+
+def time_limit(part: Table) -> Floats:
+    """Seconds that jobs may run; NaN for no limit at all, or one that is not known."""
+    limit = part.column("time_limit").astype(np.float64)
+    return np.where(limit < UNLIMITED, limit, np.nan)
+
+
+def memory_a_node(part: Table) -> Floats:
+    """Bytes a node that jobs asked for; NaN where they asked for none, or for all of a node."""
+    total = part.column("memory").astype(np.float64)
+    return np.where(total > 0, total / _at_least_one(part.column("nodes")), np.nan)
 
 
 def unit_memory(part: Table) -> Floats:

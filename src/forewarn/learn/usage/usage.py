@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.errors import BundleError, MissingExtraError
+from forewarn.job.outcomes import Outcome
 from forewarn.learn.lean import lean_import
 from forewarn.learn.matrix import Rows
 from forewarn.learn.split import settled
@@ -87,13 +88,29 @@ class Usage:
         threads: int,
         only: Collection[str] = tuple(QUANTITIES),
     ) -> Self | None:
-        """Learn from a table what these features tell; None where its history tells of no usage.
+        """Learn from a table what these features tell; None where its history tells of no usage."""
+        made = cls.fit_twice(table, cuts, features, seed=seed, threads=threads, only=only)
+        return made and made[1]
 
-        With the blocks that the model of failure has: trees are fitted on the first, as far as the second
-        says; the third sets the levels right; then the trees are fitted again on all three.
+    @classmethod
+    def fit_twice(
+        cls,
+        table: Table,
+        cuts: Cuts,
+        features: tuple[str, ...],
+        *,
+        seed: int,
+        threads: int,
+        only: Collection[str] = tuple(QUANTITIES),
+    ) -> tuple[Self, Self] | None:
+        """Learn with the blocks that the model of failure has, without the block `calibrate` and with it.
+
+        Trees are fitted on the first block, as far as the second says; the third sets the levels right: that
+        is the first result, to be judged on the third. Then the trees are fitted again on all three.
         """
         known = columns_of(table, features)
-        parts = {}
+        first: dict[str, Part] = {}
+        last: dict[str, Part] = {}
         for name, target in targets(table).items():
             if name not in only:
                 continue
@@ -103,10 +120,17 @@ class Usage:
                 own = known | _forgotten(table, target, rows, seed)
             made = _fit(quantity, target, own, rows, seed, threads)
             if made is not None:
-                parts[name] = made
-        return cls(parts) if parts else None
+                first[name], last[name] = made
+        return (cls(first), cls(last)) if last else None
 
-    def foresee(self, table: Table, rows: Rows | None = None) -> Foreseen:
+    def is_enforced(self, outcome: str) -> bool:
+        """Whether a job that needs more than it requested ends so on this cluster, as far as usage tells."""
+        run_time = self.parts.get("run_time")
+        return outcome != str(Outcome.TIMEOUT) or (run_time is not None and run_time.limited)
+
+    def foresee(
+        self, table: Table, rows: Rows | None = None, *, only: Collection[str] = tuple(QUANTITIES)
+    ) -> Foreseen:
         """What is foreseen of some jobs of a table (all, if none are named), as of their moment.
 
         Most of what is needed is in their own rows. What CPU efficiency and I/O rate lean on, the same
@@ -120,6 +144,8 @@ class Usage:
         told = {} if lives else targets(table)
         said = {}
         for name, p in self.parts.items():
+            if name not in only:
+                continue
             remembered: dict[str, NDArray[Any]] = {}
             if p.remembers and lives:
                 remembered = dict.fromkeys(HISTORY, np.full(len(which), np.nan))
@@ -135,7 +161,7 @@ class Usage:
         return Foreseen(
             **{name: said.get(name) for name in QUANTITIES},
             units_per_node=units_per_node(part),
-            rests_on={name: p.jobs for name, p in self.parts.items()},
+            rests_on={name: p.jobs for name, p in self.parts.items() if name in only},
         )
 
     @property
@@ -226,7 +252,8 @@ def _fit(
     rows: Mapping[str, NDArray[np.int64]],
     seed: int,
     threads: int,
-) -> Part | None:
+) -> tuple[Part, Part] | None:
+    """Fit one quantity, without the block `calibrate` and with it."""
     train = rows["train"]
     if target.exact[train].sum() < FEWEST or len(np.unique(target.value[train])) < 2:
         return None
@@ -257,7 +284,8 @@ def _fit(
     exact = train[target.exact[train]]
     limited = quantity.name == "run_time" and LIMIT in known
     limited = limited and keeps_limits(target.value[exact], known[LIMIT][exact])
-    return Part(quantity, columns, own, last, levels, len(rows["learnt"]), limited)
+    before = Part(quantity, columns, own, first, levels, len(train), limited)
+    return before, Part(quantity, columns, own, last, levels, len(rows["learnt"]), limited)
 
 
 def _says(column: NDArray[Any]) -> bool:

@@ -103,8 +103,11 @@ def command(
     before = np.flatnonzero(table.labelled & (table.submit < begin))
     if not len(before):  # the store may hold only what came after
         before = rows
-    matrices = {version: bundle.assembly.matrix(table, rows) for version, bundle in bundles.items()}
-    p = {version: bundle.probability(matrices[version]) for version, bundle in bundles.items()}
+    stated = {
+        version: bundle.risk(bundle.assembly.matrix(table, rows), bundle.excess(table, rows))
+        for version, bundle in bundles.items()
+    }
+    p = {version: risk.probability for version, risk in stated.items()}
     judged = {
         version: evaluate(
             table,
@@ -113,8 +116,10 @@ def command(
             bundle.chosen.value,
             train_rows=before,
             for_f1=threshold_for_f1(bundle.thresholds),
-            outcomes=bundle.causes.outcomes(p[version], matrices[version]) if bundle.causes else None,
-            hours_lost=bundle.hours_lost(matrices[version], table.about[rows]),
+            outcomes=bundle.causes.outcomes(stated[version].by_cause) if bundle.causes else None,
+            hours_lost=bundle.causes.hours_lost(stated[version].by_cause, table.about[rows])
+            if bundle.causes
+            else None,
             seed=seed,
         )
         for version, bundle in bundles.items()
