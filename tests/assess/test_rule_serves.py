@@ -6,14 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from forewarn.assess.champions import Champions
 from forewarn.assess.routing import speak
+from forewarn.assess.stated import of_cause, with_other_excess
 from forewarn.assess.verdict import judged
+from forewarn.job.outcomes import Outcome
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.ensemble import fit_ensemble
 from forewarn.learn.fallback import rule_recipes
 from forewarn.learn.table import Table
+from tests.assess.test_advice import failure
 from tests.assess.test_verdict import PLAIN, failing
 
 LABEL = "rule: last outcome of this user with this request"
@@ -36,3 +40,15 @@ def test_a_rule_speaks_as_any_model_and_is_named(table: Table, bundle: Bundle, t
 def test_the_summary_names_the_rule() -> None:
     by_rule = judged(replace(PLAIN, failure=failing(0.3), route=replace(PLAIN.route, rule=LABEL)))
     assert f"by a simple {LABEL}" in by_rule.summary
+
+
+def test_under_a_rule_a_change_is_worth_what_the_needs_say() -> None:
+    """A rule answers by history: it would call any new request safe or not whatever that asks for."""
+    whole = failure(memory=0.3, time=0.1, other=0.2)
+    over = {Outcome.OUT_OF_MEMORY: 0.8, Outcome.TIMEOUT: 0.1}
+    more_memory = with_other_excess(whole, over, over | {Outcome.OUT_OF_MEMORY: 0.08})
+    assert more_memory.probability == pytest.approx(0.2 + 0.1 + 0.03)
+    assert of_cause(more_memory, Outcome.OUT_OF_MEMORY) == pytest.approx(0.03)
+    assert with_other_excess(whole, over, {}) == whole
+    less_time = with_other_excess(whole, over, over | {Outcome.TIMEOUT: 0.9})
+    assert less_time.probability == 1.0

@@ -24,11 +24,12 @@ from forewarn.assess.oddness import Request, oddness
 from forewarn.assess.oddness.usual import usual_of
 from forewarn.assess.routing import Spoken, speak
 from forewarn.assess.similar import similar_jobs
-from forewarn.assess.stated import with_node_risk
+from forewarn.assess.stated import with_node_risk, with_other_excess
 from forewarn.assess.usage import limit_of, memory_of, resources, run_time
 from forewarn.assess.verdict import judged
 from forewarn.assess.waits import median_waits
 from forewarn.features.present import Phase, Present
+from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.own_record import by_own_record
@@ -55,6 +56,15 @@ class _Stated:
 
     def needs(self, row: int) -> ForeseenNeeds:
         return ForeseenNeeds(self.foreseen.row(row) if self.foreseen else None)
+
+    def excess(self, row: int) -> dict[Outcome, float]:
+        """How likely a job needs more than it requests, where a forecast tells."""
+        needs, limit, memory = self.needs(row), limit_of(self.table, row), memory_of(self.table, row)
+        over = {
+            Outcome.TIMEOUT: None if limit is None else needs.over_limit(limit),
+            Outcome.OUT_OF_MEMORY: None if memory is None else needs.over_memory(memory),
+        }
+        return {outcome: chance for outcome, chance in over.items() if chance is not None}
 
 
 class Assessor:
@@ -120,12 +130,25 @@ class Assessor:
         memory_floor: int | None,
         vary: Vary,
     ) -> Assessment:
-        """What to change: only where a model speaks of the job, and it could run at all."""
+        """What to change: only where a model speaks of the job, and it could run at all.
+
+        A simple rule in a model's place knows nothing of requests: the forecast needs alone say what a change
+        is good for, and no risk is promised.
+        """
+        champion = said.spoken[0].champion
+        by_rule = champion is not None and champion.bundle.rule is not None
 
         def after(plans: Sequence[Sequence[Change]]) -> Sequence[Failure | None]:
             variants = [vary(changes) for changes in plans]
+            if not variants:
+                return ()
             risks = [self._node_risk(one.job, self._nodes(one.job, one.exclude)) for one in variants]
-            return self._state(phase, variants, risks).failures if variants else ()
+            stated = self._state(phase, variants, risks)
+            if not by_rule:
+                return stated.failures
+            return [
+                with_other_excess(failure, said.excess(0), stated.excess(row)) for row in range(len(variants))
+            ]
 
         machine = self.machine
         situation = Situation(
@@ -141,10 +164,11 @@ class Assessor:
             node_risk=self._node_risk(job, made.nodes),
             may_use=lambda: self._partitions_of(job),
         )
+        advice = advise(situation)
         longest = max((float(other.run_time) for other in made.similar if other.run_time), default=None)
         return replace(
             made,
-            advice=advise(situation),
+            advice=tuple(replace(one, risk_after=None) for one in advice) if by_rule else advice,
             savings=savings(
                 situation,
                 longest=longest,

@@ -6,6 +6,7 @@ that the job may be given adds to that, since no training knows which nodes are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import exp, log1p
 
@@ -35,6 +36,21 @@ def with_node_risk(failure: Failure, node_risk: float) -> Failure:
         warns=probability >= failure.threshold,
         causes=tuple(sorted(causes, key=lambda cause: -cause.probability)),
     )
+
+
+def with_other_excess(
+    failure: Failure, before: Mapping[Outcome, float], after: Mapping[Outcome, float]
+) -> Failure:
+    """The same risk with the chances to exceed a request changed: each such cause in proportion."""
+    both = before.keys() & after.keys()
+    times = {str(outcome): after[outcome] / max(before[outcome], CERTAIN) for outcome in both}
+    causes = tuple(
+        replace(cause, probability=min(1.0, cause.probability * times.get(cause.outcome, 1.0)))
+        for cause in failure.causes
+    )
+    moved = sum(cause.probability for cause in causes) - sum(cause.probability for cause in failure.causes)
+    probability = min(1.0, max(0.0, failure.probability + moved))
+    return replace(failure, probability=probability, warns=probability >= failure.threshold, causes=causes)
 
 
 def of_cause(failure: Failure | None, *outcomes: Outcome) -> float:
