@@ -67,6 +67,17 @@ def test_a_fit_tells_its_curve_and_is_stopped_where_others_were_better() -> None
     assert strict["curve"] == free["curve"][:3]
 
 
+@pytest.mark.usefixtures("local_ray")
+def test_trials_are_as_nice_as_whoever_starts_them() -> None:
+    import ray
+
+    @ray.remote
+    def niceness() -> int:
+        return os.nice(0)
+
+    assert ray.get(niceness.remote()) == os.nice(0)
+
+
 @pytest.mark.usefixtures("local_ray", "toys")
 def test_a_search_goes_on_past_trials_that_fail_or_die(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]

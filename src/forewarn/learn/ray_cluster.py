@@ -27,6 +27,9 @@ _ENVIRONMENT = {
     "RAY_AIR_NEW_OUTPUT": "0",  # the other output cannot be turned off
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the journal is ours
+    # Ray would run trials at nice 15, which nearly stops a search on a busy machine. Who starts a training
+    # decides how nice it is.
+    "RAY_worker_niceness": "0",
     "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # Ray's own checkpoints are pickles, and nobody reads them
 }
 
