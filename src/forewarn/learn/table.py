@@ -106,7 +106,7 @@ class Table:
         return self.values[:, self.names.index(name)]
 
     def as_learnt(self) -> Table:
-        """The table to learn from: of every other job that waited, what was known while it did.
+        """The table to learn from: of a quarter of the jobs that waited, what was known while they did.
 
         The model of starts serves jobs that wait, too, and of those less is known.
         """
@@ -186,7 +186,7 @@ def read_table(
 def _waiting(
     inputs: Inputs, there: NDArray[np.bool_], places: Sequence[int]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Of every other job its features at a moment of its wait, with its row among those that are `there`."""
+    """Of some jobs their features at a moment of their wait, with their rows among those that are `there`."""
     events = events_of(inputs, looks=looks_while_waiting(inputs))
     parts = [
         (jobs, out[:, places].astype(np.float32))
