@@ -29,9 +29,9 @@ from forewarn.job.outcomes import Policy
 from forewarn.store.base import ClusterFacts, Store
 
 _CHUNK = 50_000  # events walked at a time
-# Of jobs that wait, those that a model of starts learns from as they waited, not as they started. Half of them
-# costs ranking at start (Graham: ROC-AUC .946 instead of .950), an eighth ranking of jobs that wait (.876
-# instead of .880): docs/measurements.md#jobs-that-wait-run-or-are-asked-about-on-a-login-node.
+# Of jobs that wait, those that a model of starts learns from as they waited, not as they started. Half of
+# them costs ranking at start (Graham: ROC-AUC .946 instead of .950), an eighth ranking of jobs that wait
+# (.876 instead of .880): docs/measurements.md#jobs-that-wait-run-or-are-asked-about-on-a-login-node.
 LOOKED_AT = 0.25
 _IDS = ("cluster", "job_id", "submit")
 _ORDER = (pl.col("submit"), pl.col("job_id").str.len_chars(), pl.col("job_id"))
