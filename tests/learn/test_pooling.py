@@ -24,11 +24,12 @@ COUNT = 4_000
 def jobs(seed: int) -> tuple[NDArray[np.float64], ...]:
     """Jobs that fail by themselves or at their limit: the model's view, both chances, what became of them."""
     random = np.random.default_rng(seed)
-    by_itself, over = np.full(COUNT, 0.05), random.beta(0.3, 2.0, COUNT)
+    by_itself, over = random.beta(0.5, 4.0, COUNT), random.beta(0.3, 2.0, COUNT)
     fails = (random.random(COUNT) < 1 - (1 - by_itself) * (1 - over)).astype(np.float64)
-    model = np.full(COUNT, fails.mean())  # knows the rate, and nothing of single jobs
-    given = np.tile([0.3, 0.6, 0.1], (COUNT, 1))
-    return model, given, over, fails
+    rate = np.full(COUNT, over.mean())  # of time-outs the model knows no more
+    model = 1 - (1 - by_itself) * (1 - rate)
+    given = np.stack([0.9 * by_itself, rate, 0.1 * by_itself], axis=1)
+    return model, given / given.sum(axis=1)[:, None], over, fails
 
 
 def chosen(over: NDArray[np.float64], seed: int = 0) -> Pooling | None:
