@@ -3,6 +3,7 @@
     ForewarnError              something a person can act on; exit code 1
     ├── UsageError             the call itself is wrong (a flag, a value, a config key); exit code 2
     ├── SourceError            a source cannot be read at all (missing, empty, not its format); exit code 3
+    │   ├── CutShortError      it ends in the middle of a record; exit code 3
     │   ├── BadRowError        a row in it is wrong: file, line and field are named; exit code 4
     │   └── NoGoodRowError     all its rows are wrong: with `--skip-bad` nothing was left; exit code 4
     ├── StoreError             the store cannot be opened, read or written; exit code 5
@@ -58,6 +59,10 @@ class SourceError(ForewarnError):
     """A source cannot be read at all: missing, empty, truncated, or not in its format."""
 
     exit_code = 3
+
+
+class CutShortError(SourceError):
+    """A source ends in the middle of a record."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,6 +159,18 @@ class StoreContract:
             assert writer.observe("job", frame(other), file="log").conflicts.height == 1
         assert whole(store)["end"].to_list() == [200]
 
+    def test_a_job_ends_once_a_run_where_its_source_tells_of_every_run(self, store: Store) -> None:
+        """A job that was requeued keeps its key; its last end is the job's, in whatever order they come."""
+        said = {"reconstructed": True, "source": "jobcomp"}
+        last, first = (row(seen_at=end, end=end, outcome="failed", **said) for end in (201, 200))
+        start = row(seen_at=200, start=200, **said)  # in the second in which the first run ended
+        for expected in [(3, 1), (0, 4)]:
+            written = write(store, last, first, start, last, file="log")
+            assert (written.new, written.same, written.conflicts.height) == (*expected, 0)
+        assert whole(store)["end"].to_list() == [201]
+        other = row(seen_at=201, end=201, outcome="failed", partition="b", **said)
+        assert write(store, last, other, file="log").conflicts["line"].to_list() == [2]
+
     def test_two_files_may_tell_two_ends(self, store: Store) -> None:
         ended = {"reconstructed": True, "outcome": "failed", "source": "log"}
         first, other = (row(seen_at=end, end=end, **ended) for end in (200, 201))

@@ -11,7 +11,7 @@ store. What every source keeps, checked by one contract suite (`tests/sources/co
 - a row that cannot become a record is a `BadRow` in the same batch, never an exception and never a
   silent loss: rows plus bad rows is what the file held;
 - a file that cannot be read at all (missing, empty, truncated, not of its format) is a `SourceError`
-  that names it;
+  that names it; where records can be told apart up to the place where it ends, what follows is a bad row;
 - what a person should know about the data (labels that look inverted) is in `notes` once it is read.
 """
 
@@ -218,6 +218,7 @@ SOURCES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "sacct": ("forewarn.sources.sacct", "SacctSource"),
         "slurmrestd": ("forewarn.sources.slurmrestd", "SlurmrestdSource"),
         "scontrol": ("forewarn.sources.scontrol", "ScontrolSource"),
+        "jobcomp": ("forewarn.sources.jobcomp", "JobcompSource"),
         "nrel": ("forewarn.sources.nrel", "NrelSource"),
         "parquet": ("forewarn.sources.parquet", "ParquetSource"),
         "xalt": ("forewarn.sources.xalt", "XaltSource"),
@@ -225,7 +226,11 @@ SOURCES: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 
 # Those whose records are as Slurm itself keeps them: see `features/told.py`.
-OF_SLURM = frozenset({"sacct", "slurmrestd", "scontrol"})
+OF_SLURM = frozenset({"sacct", "slurmrestd", "scontrol", "jobcomp"})
+
+# Those that tell of every run of a job that ended: one that was requeued keeps its id and may keep its submit
+# time, so it may end several times in a file, and the last end is the job's.
+RUN_BY_RUN = frozenset({"jobcomp"})
 
 
 def open_source(spec: str, options: Options | None = None) -> Source:

@@ -55,7 +55,8 @@ class Writer(ABC):
         Same key, `seen_at` and `source`: equal rows are one observation. Two rows of one `file` that
         share these and differ contradict each other: the later one is a conflict and is not written.
         So do two final records (reconstructed, of a job with an outcome) of one key and source, whatever
-        their `seen_at`: it follows from the end that they claim, and a job ends once.
+        their `seen_at`: it follows from the end that they claim, and a job ends once (but in the sources
+        `RUN_BY_RUN`, which tell of every run of a job).
         Rows of different files, or live sightings, that do so are both kept; the one seen later, then the
         one written later, is current.
         """

@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from forewarn.job.columns import KEYS, SCHEMAS
+from forewarn.sources.base import RUN_BY_RUN
 
 Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -91,12 +92,15 @@ def identity(kind: str) -> dict[str, pl.Expr]:
     """What two rows share that are one observation or contradict each other, by name.
 
     The moment is when it was seen. A final record that nobody saw (a job's with an outcome, reconstructed)
-    has one moment whatever it says: its `seen_at` follows from its own times, and a job ends once.
+    has one moment whatever it says: its `seen_at` follows from its own times, and a job ends once, unless
+    its source tells of every run.
     """
     moment = pl.col("seen_at")
     if kind == "job":
         final = pl.col("reconstructed") & pl.col("outcome").is_not_null()
-        moment = pl.when(final).then(pl.lit(_ENDED, pl.Int64)).otherwise(moment)
+        # The end of a run is another moment than its start, be it in the same second.
+        ended = pl.when(pl.col("source").is_in(sorted(RUN_BY_RUN))).then(-moment).otherwise(_ENDED)
+        moment = pl.when(final).then(ended).otherwise(moment)
     return {name: pl.col(name) for name in (*KEYS[kind], "source")} | {"_moment": moment}
 
 

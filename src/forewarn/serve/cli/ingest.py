@@ -57,7 +57,8 @@ def command(
     """Read job records from files into the store.
 
     A SOURCE is a format and a file, plain or gzipped: swf:FILE, sacct:FILE, slurmrestd:FILE,
-    scontrol:FILE, nrel:FILE or parquet:FILE; or xalt:FOLDER, records of the programs that jobs ran.
+    scontrol:FILE, jobcomp:FILE (documents of Slurm's jobcomp/elasticsearch), nrel:FILE or parquet:FILE;
+    or xalt:FOLDER, records of the programs that jobs ran.
     Reading the same file again changes nothing. Each file is read whole or not at all: at the first bad
     row the store is left as it was before that file.
 
@@ -66,6 +67,7 @@ def command(
       forewarn ingest sacct:history.txt
       forewarn ingest --cluster blue swf:SDSC-BLUE-2000-4.2-cln.swf.gz
       forewarn ingest --cluster lab xalt:/var/xalt/records
+      forewarn ingest jobcomp:slurm-index.jsonl
       forewarn ingest --skip-bad --timezone Europe/Zurich sacct:2023.txt sacct:2024.txt.gz
     """
     if rejects and len(sources) > 1:

@@ -15,7 +15,7 @@ from forewarn.sources.slurmrestd.values import Reader, Record, bounded
 
 def said(record: Record, key: str) -> str | None:
     """The text of a key, None where it says that there is no value."""
-    value: str = record.get(key, "")
+    value: str = record.get(key) or ""
     return None if value.upper() in ABSENT else value
 
 

@@ -12,11 +12,12 @@ import re
 from collections.abc import Iterator
 from typing import IO, Any
 
-from forewarn.errors import SourceError
+from forewarn.errors import CutShortError, SourceError
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 # A literal or an escape that the end of a block cut in two is found wrong this close to the end.
 _LONGEST_PIECE = 16
+_WORDS = ("true", "false", "null")
 
 
 class JsonReader:
@@ -130,6 +131,7 @@ class JsonReader:
 
     def _wrong(self, what: str, at: int) -> SourceError:
         place = f"character {self._dropped + at + 1:,}"
-        if (self._ended and at >= len(self._buffer)) or what.startswith("Unterminated"):
-            return SourceError(f"{self._name}: the JSON is cut short at {place} ({what})")
+        rest = self._buffer[at : at + _LONGEST_PIECE]
+        if (self._ended and any(word.startswith(rest) for word in _WORDS)) or what.startswith("Unterminated"):
+            return CutShortError(f"{self._name}: the JSON is cut short at {place} ({what})")
         return SourceError(f"{self._name}: not JSON at {place}: {what}")

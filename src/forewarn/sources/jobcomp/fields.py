@@ -1,0 +1,177 @@
+"""The fields of a job's record, and the members of a jobcomp document that tell them.
+
+Facts from Slurm's source, checked on messages of 24.11 and 26.05 and on documents of 2023:
+
+- times are UTC without a zone (a site's own copy may have added the offset); "Unknown" is none;
+- `time_limit` is in seconds, and left out only where the job has no limit;
+- `ntasks` is 0 where none was asked for; `total_cpus` is what was given;
+- an energy that nobody measured is 18446744073709551614 in `tres_alloc_raw`.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from types import MappingProxyType
+
+from forewarn.job.sbatch.facts import script_facts
+from forewarn.job.units import UNLIMITED
+from forewarn.sources.scontrol.values import exit_status
+from forewarn.sources.slurmrestd import job_values
+from forewarn.sources.slurmrestd.job_values import ID_FIELDS, ids
+from forewarn.sources.slurmrestd.slurm_jobs import as_asked
+from forewarn.sources.slurmrestd.tres import NOTHING, memory_asked, resources
+from forewarn.sources.slurmrestd.values import Fields, Reader, Record, as_number, bounded, named, number, text
+
+_ENERGY = re.compile(r"(?:^|,)3=(\d+)")  # Slurm's fixed number of this resource
+_requested, _allocated = resources("tres_req"), resources("tres_alloc")
+
+
+def time(key: str) -> Reader:
+    """Unix seconds of a time, which is UTC unless it names an offset."""
+
+    def read(record: Record) -> int | None:
+        value = record.get(key)
+        if value in (None, "", "Unknown"):
+            return None
+        try:
+            clock = datetime.fromisoformat(value)
+        except (ValueError, TypeError):
+            raise ValueError(f"{key} is not a time: {value!r:.80}") from None
+        return int((clock if clock.tzinfo else clock.replace(tzinfo=UTC)).timestamp())
+
+    return read
+
+
+_start, _end, _elapsed = time("@start"), time("@end"), number("elapsed")
+_word = job_values.state("state")
+_node_list, _node_count, _cpu_count = (
+    text("nodes"),
+    number("total_nodes", none=0),
+    number("total_cpus", none=0),
+)
+_tasks, _cpus_per_task = number("ntasks", none=0), number("cpus_per_task", none=0)
+_limit, _allocated_raw = number("time_limit"), text("tres_alloc_raw")
+_script, _dependency = text("script"), text("orig_dependency")
+
+
+def state(record: Record) -> str | None:
+    """Slurm's word for the run that the document is about.
+
+    A document of a start (jobcomp/kafka since 25.05) has none. One of an end has PENDING where the job was
+    requeued: accounting calls that run REQUEUED.
+    """
+    word: str | None = _word(record)
+    if _end(record) is None:
+        return word or "RUNNING"
+    return "REQUEUED" if word == "PENDING" else word
+
+
+def start(record: Record) -> int | None:
+    """When it started. `@start` of a job that was resized is when that was done: its elapsed time tells."""
+    begun: int | None = _start(record)
+    ended, ran = _end(record), _elapsed(record)
+    if begun is None or ended is None or ran is None or record.get("state") == "RESIZING":
+        return begun
+    return min(begun, int(ended - ran))
+
+
+def _had_nodes(record: Record) -> bool:
+    """Whether this run had nodes. One that was cancelled while it waited again names those it had before."""
+    return bool(_node_count(record) if "total_nodes" in record else _node_list(record))
+
+
+def nodes(record: Record) -> str | None:
+    """The nodes of this run."""
+    return _node_list(record) if _had_nodes(record) else None
+
+
+def asked(record: Record) -> tuple[str | int | None, ...]:
+    """TRES, nodes, CPUs and GPUs that were asked for; CPUs, where no TRES tells them, by tasks."""
+    whole = _requested(record)
+    cpus = whole.cpus
+    if cpus is None:
+        tasks, each = _tasks(record), _cpus_per_task(record)
+        cpus = bounded(tasks * each) if tasks and each else None
+    return whole.text, whole.nodes, cpus, whole.gpus
+
+
+def given(record: Record) -> tuple[str | int | None, ...]:
+    """TRES, nodes, CPUs, memory and GPUs that this run had."""
+    if not _had_nodes(record):
+        return tuple(NOTHING)
+    whole = _allocated(record)
+    count, cpus = whole.nodes or _node_count(record), whole.cpus or _cpu_count(record)
+    return whole.text, count, cpus, whole.memory, whole.gpus
+
+
+def time_limit(record: Record) -> int | None:
+    """Seconds."""
+    limit: int | None = _limit(record)
+    return UNLIMITED if limit is None else limit
+
+
+def energy(record: Record) -> int | None:
+    """Joules; 0 and Slurm's "not set" where nobody measures it."""
+    found = _ENERGY.search(_allocated_raw(record) or "")
+    joules = as_number(found[1]) if found else None
+    return None if not joules or joules == UNLIMITED else bounded(joules)
+
+
+def script(record: Record) -> tuple[str | None, ...]:
+    """What is kept of the script, where the site has it sent along."""
+    body = _script(record)
+    if body is None:
+        return (None,) * 5
+    facts = script_facts(body)
+    return facts.hash, facts.language, facts.modules, facts.launcher, facts.environment
+
+
+# Fields with a leading underscore are not in the record.
+JOBCOMP_JOB: Fields = MappingProxyType(
+    {
+        "cluster": text("cluster"),
+        ID_FIELDS: ids(
+            "jobid",
+            array_id="array_job_id",
+            task_id="array_task_id",
+            waiting="array_task_str",
+            most="array_max_tasks",
+            het_id="het_job_id",
+            offset="het_job_offset",
+        ),
+        "submit": time("@submit"),
+        "user": named("username", "user_id"),
+        "group": named("groupname", "group_id"),
+        "account": text("account"),
+        "name": text("job_name"),
+        "work_dir": text("work_dir"),
+        (
+            "script_hash",
+            "script_language",
+            "script_modules",
+            "script_launcher",
+            "script_environment",
+        ): script,
+        "dependency": lambda record: as_asked(_dependency(record)),
+        "partition": text("partition"),
+        "qos": text("qos"),
+        "reservation": text("reservation_name"),
+        "constraint": text("features"),
+        "nodes": nodes,
+        "tasks_asked": _tasks,
+        ("tres_asked", "nodes_asked", "cpus_asked", "gpus_asked"): asked,
+        ("memory_asked", "memory_per"): lambda record: memory_asked((None, None), _requested(record)),
+        "time_limit": time_limit,
+        "priority": number("priority"),
+        ("tres_given", "nodes_given", "cpus_given", "memory_given", "gpus_given"): given,
+        "eligible": time("@eligible"),
+        "start": start,
+        "end": _end,
+        "suspended": lambda _: None,  # not told
+        "state": state,
+        ("exit_code", "exit_signal"): exit_status("exit_code"),
+        ("derived_exit_code", "_derived_signal"): exit_status("derived_ec"),
+        "energy": energy,
+    }
+)

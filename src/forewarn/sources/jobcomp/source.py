@@ -1,0 +1,54 @@
+"""The source: one file of documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import ClassVar
+
+import polars as pl
+
+from forewarn.errors import BadRow
+from forewarn.job.columns import SCHEMAS
+from forewarn.sources.base import Batch, Source, opened
+from forewarn.sources.jobcomp.documents import Broken, documents
+from forewarn.sources.jobcomp.fields import JOBCOMP_JOB
+from forewarn.sources.slurmrestd.jobs import happened
+from forewarn.sources.slurmrestd.table import Table
+
+_MOST_ROWS = 10_000  # documents that are Python objects at one time
+
+
+class JobcompSource(Source):
+    """Documents of jobcomp/elasticsearch, exported to a file."""
+
+    name: ClassVar[str] = "jobcomp"
+
+    def batches(self) -> Iterator[Batch]:
+        """Runs of jobs in the order of the file."""
+        table, bad = Table(JOBCOMP_JOB, SCHEMAS["job"]), list[BadRow]()
+        most = min(self.options.batch_rows, _MOST_ROWS)
+        nameless = 0
+        with opened(self.path) as stream:
+            for line, document in documents(self, stream):
+                if len(table) + len(bad) >= most:
+                    frame = table.flush()
+                    nameless += frame["cluster"].null_count()
+                    yield self._batch(frame, bad)
+                    bad = []
+                if isinstance(document, Broken):
+                    bad.append(self.bad(line, "document", document))
+                elif wrong := table.add(document, line):
+                    bad.append(self.bad(line, *wrong, text=json.dumps(document)))
+            frame = table.flush()
+            nameless += frame["cluster"].null_count()
+            yield self._batch(frame, bad)
+        if nameless and self.options.cluster is None:
+            self.notes.append(
+                f"{self.path.name}: {nameless:,} documents name no cluster: they are read as those of "
+                f"{self.cluster!r}; see --cluster"
+            )
+
+    def _batch(self, frame: pl.DataFrame, bad: list[BadRow]) -> Batch:
+        frame = frame.with_columns(pl.col("cluster").fill_null(self.cluster))
+        return self.job_batch(happened(frame, None), tuple(bad))

@@ -1,0 +1,57 @@
+"""Every real log is a test: what would serve is never below the best last-outcome rule by more than noise.
+
+The short form of `bench/never_below_rule.py`: the first lines of each log, LightGBM's own defaults and the
+online regression. All logs with all families: docs/measurements.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.never_below_rule import LOGS, NO_LOGS, Log, row, tables
+from forewarn.errors import NotEnoughError
+from forewarn.learn.fitting import Settings
+from forewarn.learn.ray_cluster import ray_cluster
+
+pytestmark = pytest.mark.shared_data
+
+# Logs that no model is made of, and what is said of them.
+TOO_LITTLE = {
+    "pozidriv": "1 of 141 jobs of the block `calibrate` failed",
+    "jobcomp-elasticsearch-2023": "1 of 168 jobs of the block `search` failed",
+    "sample_eagle_data": "0 with a known outcome in the block `search`, which needs 20",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ray() -> Iterator[None]:
+    """One Ray for all searches: to start it takes longer than a search of one trial."""
+    with ray_cluster(None, 1, 200 << 20):
+        yield
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda log: log.name)
+def test_what_serves_is_not_below_the_best_rule(log: Log, shared_data: Path) -> None:
+    settings = Settings(
+        feature_set=log.features, families=("lightgbm", "online"), trials=1, threads=1, deterministic=True
+    )
+    for phase, table in tables(log, shared_data, short=True):
+        if log.name in TOO_LITTLE:
+            with pytest.raises(NotEnoughError, match=re.escape(TOO_LITTLE[log.name])):
+                row(table, settings)
+            continue
+        is_below, cells = row(table, settings)
+        assert not is_below, (phase, cells)
+
+
+def test_every_log_is_tried_or_it_is_said_why_not(shared_data: Path) -> None:
+    known = {log.path for log in LOGS} | set(NO_LOGS)
+    files = {file.relative_to(shared_data) for file in shared_data.rglob("*") if file.is_file()}
+    there = {file for file in files if file.name != "README.md"}
+    unknown = {file for file in there if str(file) not in known and file.parts[0] not in known}
+    assert not unknown
+    assert {path for path in known if not (shared_data / path).exists()} == set()
