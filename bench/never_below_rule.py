@@ -83,14 +83,6 @@ LOGS = (
     ),
     Log("nrel/sample_eagle_data.csv", "nrel", "papers"),
 )
-# What else is there, and why nothing can be learnt from it.
-NO_LOGS: Mapping[str, str] = {
-    "modern/usage-failure.csv.gz": "what jobs used, without times or users: nobody's last outcome is known",
-    "modern/slurmctld-2022.log.gz": "lines of the controller, users only at kills; no request is in them",
-    "nrel/sample_eagle_data.json": "the jobs of sample_eagle_data.csv again",
-    "jobcomp-kafka": "34 jobs of a test cluster within three minutes",
-    "slurmrestd": "answers of test clusters",
-}
 # Slurm's base states, as slurmdbd stores them.
 STATES = {
     **{3: "completed", 4: "cancelled", 5: "failed", 6: "timeout", 7: "node_fail", 8: "preempted"},

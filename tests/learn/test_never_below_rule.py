@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.never_below_rule import LOGS, NO_LOGS, Log, row, tables
+from bench.never_below_rule import LOGS, Log, row, tables
 from forewarn.errors import NotEnoughError
 from forewarn.learn.fitting import Settings
 from forewarn.learn.ray_cluster import ray_cluster
@@ -25,6 +25,7 @@ TOO_LITTLE = {
     "jobcomp-elasticsearch-2023": "1 of 168 jobs of the block `search` failed",
     "sample_eagle_data": "0 with a known outcome in the block `search`, which needs 20",
 }
+ABOVE = ("supercloud-2021-subset",)  # read whole, and clearly above
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,12 +47,5 @@ def test_what_serves_is_not_below_the_best_rule(log: Log, shared_data: Path) -> 
             continue
         is_below, cells = row(table, settings)
         assert not is_below, (phase, cells)
-
-
-def test_every_log_is_tried_or_it_is_said_why_not(shared_data: Path) -> None:
-    known = {log.path for log in LOGS} | set(NO_LOGS)
-    files = {file.relative_to(shared_data) for file in shared_data.rglob("*") if file.is_file()}
-    there = {file for file in files if file.name != "README.md"}
-    unknown = {file for file in there if str(file) not in known and file.parts[0] not in known}
-    assert not unknown
-    assert {path for path in known if not (shared_data / path).exists()} == set()
+        if log.name in ABOVE:
+            assert float(cells[4]) > float(cells[5]), (phase, "F1 above that of the best rule", cells)
