@@ -50,6 +50,9 @@ def command(job_id: str, home: Path | None, cluster: str | None, log: Path | Non
       forewarn explain 123456_7 --log run.out
       forewarn explain 123456 --json | jq .cause
     """
+    from forewarn.compiled import interpret
+
+    interpret()  # one job's features: sooner than Numba is loaded
     from forewarn.assess.post_mortem import explain
     from forewarn.assess.post_mortem.finding import find_job
     from forewarn.serve.cli.explain_output import print_report
@@ -73,12 +76,11 @@ def command(job_id: str, home: Path | None, cluster: str | None, log: Path | Non
 def _risk(config: Config, job: Job) -> float | None:
     """How likely a job fails that has not ended, where a model can say it."""
     from forewarn.operate.knowing import knowledge
+    from forewarn.serve.cli.progress import working
 
+    now, user = int(time.time()), job.user or ""
     try:
-        with knowledge(config, cluster=job.cluster, user=job.user or "", at=int(time.time())) as (
-            _,
-            assessor,
-        ):
+        with knowledge(config, cluster=job.cluster, user=user, at=now, working=working) as (_, assessor):
             failure = assessor.assess_all([job])[0].failure
     except ForewarnError:
         return None

@@ -51,7 +51,8 @@ def command(
 
     Each is judged as of now, with all that has become known since its submit, by the model for start where
     there is one, else by the one for submit. What is knowable of a job rests on the history in the store:
-    `forewarn collect` keeps that up to date. What is said is kept, to be held against what comes true.
+    `forewarn collect` keeps that up to date. What is said is kept, to be held against what comes true; not
+    by who may only read the home.
 
     \b
     Examples:
