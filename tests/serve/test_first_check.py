@@ -82,7 +82,7 @@ def test_compiling_is_named(
     ):
         with progress.working("assessing"):
             time.sleep(0.1)
-        assert capsys.readouterr().err == f"{expected}\n"
+        assert capsys.readouterr().err == expected
         (tmp_path / "run.nbc").touch()  # now it is compiled
 
 
