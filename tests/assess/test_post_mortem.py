@@ -457,8 +457,9 @@ def test_others_on_the_same_node_are_counted_and_not_named(store: Store) -> None
 # --- jobs that have not ended ---------------------------------------------------------------------------
 
 
-def waiting(reason: str | None) -> Job:
-    return job(state="PENDING", outcome=None, start=None, end=None, nodes=None, exit_code=None, reason=reason)
+def waiting(reason: str | None, number: int | str = 7, **more: Any) -> Job:
+    usual: dict[str, Any] = {"outcome": None, "start": None, "end": None, "nodes": None, "exit_code": None}
+    return job(number, state="PENDING", reason=reason, **usual | more)
 
 
 def test_a_job_that_waits() -> None:
@@ -564,11 +565,34 @@ def test_of_an_array_the_task_that_failed(store: Store) -> None:
     )
     found = find_job("5", store, None)
     assert found.job.job_id == "5_2"
-    assert "of 4 of them 1 did not go well" in found.notes[0]
+    assert found.notes == ("5 has 4 parts, of which 1 did not complete and 0 have not ended; this is 5_2",)
     assert find_job("5_1", store, None).job.outcome == "completed"
     scheduler = FakeScheduler(FakeTime())
     find_job("5", store, scheduler)
     assert scheduler.calls == ["details 5_2"], "where its output is, and its steps"
+
+
+def test_an_array_that_waits_is_counted_once(store: Store) -> None:
+    """The collector stored its tasks; Slurm shows those that wait as one record."""
+    usual: dict[str, Any] = {"array_job_id": 5, "state": "PENDING", "reason": "Priority"}
+    keep(
+        store,
+        *(waiting("Priority", f"5_{task}", array_job_id=5, array_task_id=task) for task in range(1, 7)),
+    )
+    runs = row("5_1", NOW, **usual | {"state": "RUNNING", "start": NOW + 5, "array_task_id": 1})
+    for live, told in (
+        ([row("5_[1-6]", NOW, array_tasks="1-6", **usual)], "5_1"),
+        ([runs, row("5_[2-6]", NOW, array_tasks="2-6", **usual)], "5_1"),
+    ):
+        scheduler = FakeScheduler(FakeTime(), live=live)
+        found = find_job("5", store, scheduler)
+        assert found.job.job_id == told
+        assert found.notes == (
+            "5 has 6 parts, of which 0 did not complete and 6 have not ended; this is 5_1",
+        )
+    found = find_job("5_3", store, scheduler)
+    assert (found.job.job_id, found.notes) == ("5_3", ())
+    assert scheduler.calls[-1] == "details 5_[2-6]", "as Slurm knows it"
 
 
 def test_of_a_requeued_job_the_last_run(store: Store) -> None:
