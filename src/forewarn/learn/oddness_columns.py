@@ -131,9 +131,13 @@ def in_words(name: str, value: float, below: float, above: float, jobs: int) -> 
     '1,023 CPUs: more than 99.8 % of 4,000 jobs'
     >>> in_words("cpus", 10.0, 1.0, 0.0, 489)
     '1,023 CPUs: more than all 489 jobs'
+    >>> in_words("partition", 0.0, 0.0, 0.97, 3000)
+    "this user's first job in the partition, unlike 97 % of 3,000 jobs"
     """
     column = COLUMNS[name]
     said = column.says(2**value if column.ratio else round(2**value - 1, 3))
+    if name == "partition" and value <= 0:
+        return f"{said}, unlike {_share(above, jobs)}"
     if below >= above:
         return f"{said}: more than {_share(below, jobs)}"
     return f"{said}: less than {_share(above, jobs)}"

@@ -112,8 +112,6 @@ def _facts(made: Assessment) -> Iterator[tuple[str, str]]:
         if made.nodes.sick:
             said += f"; sick: {', '.join(made.nodes.sick[:5])}"
         yield "nodes", said
-    if made.profile is not None:
-        yield "kind", made.profile
     if made.route.model is not None:
         version = f" version {made.route.version}" if made.route.version is not None else ""
         rests = ""
