@@ -114,6 +114,7 @@ class Route:
     feature_set: str | None
     passed: tuple[str, ...] = ()  # generic: this user has no history, …
     rule: str | None = None  # the simple rule that speaks, where no model beats it: its label
+    caveat: str | None = None  # why to trust it less: it serves against its own report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

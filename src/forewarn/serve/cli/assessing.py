@@ -199,8 +199,9 @@ def sent_together(job: SimilarJob) -> str:
 
 
 def _notes(made: Assessment) -> Iterator[Text | str]:
-    for note in made.notes:
-        yield f"  Note: {note}."
+    for note in (made.route.caveat, *made.notes):
+        if note is not None:
+            yield f"  Note: {note}."
 
 
 def _advice(made: Assessment, diff: bool) -> Iterator[Text | str]:

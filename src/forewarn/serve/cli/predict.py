@@ -91,7 +91,8 @@ def _print(said: list[Assessment], as_json: bool) -> None:
     stated_by = {_stated_by(assessment) for assessment in said}
     for message in (text for by, text in _MEANINGS.items() if by in stated_by):
         note(message)
-    for message in dict.fromkeys(message for assessment in said for message in assessment.notes):
+    caveats = [assessment.route.caveat for assessment in said if assessment.route.caveat is not None]
+    for message in dict.fromkeys([*caveats, *(each for assessment in said for each in assessment.notes)]):
         note(message)
 
 
