@@ -128,7 +128,7 @@ def keep(store: Store, *records: Job | Node, seen_at: int | None = None) -> None
             Confidence.CERTAIN,
         ),
         ({**REFUSED, "exit_code": 1}, "refused", Confidence.VERY_LIKELY),
-        ({"exit_code": 11}, "crash", Confidence.VERY_LIKELY),  # 139, as sacct prints it
+        ({"exit_code": 11}, None, Confidence.UNKNOWN),  # the program's own: sacct's 11 is read as 139
         ({"exit_code": 124}, "own_time_limit", Confidence.LIKELY),
         ({"outcome": "timeout"}, "own_time_limit", Confidence.CERTAIN),  # of a step, FAILED itself
         ({"outcome": "out_of_memory"}, "out_of_memory", Confidence.CERTAIN),
@@ -151,7 +151,11 @@ def keep(store: Store, *records: Job | Node, seen_at: int | None = None) -> None
             Confidence.CERTAIN,
         ),
         ({"exit_code": 137, "max_memory": 4 * GIB}, "out_of_memory", Confidence.VERY_LIKELY),
-        ({"exit_code": 137}, "out_of_memory", Confidence.LIKELY),
+        ({"exit_code": 137, "max_memory": 3 * GIB}, "out_of_memory", Confidence.POSSIBLE),
+        ({"exit_code": 137, "max_memory": 1 * GIB}, "killed", Confidence.LIKELY),
+        ({"exit_code": 137}, "killed", Confidence.LIKELY),
+        ({"exit_code": 0, "exit_signal": 9}, "killed", Confidence.LIKELY),
+        ({"exit_code": 9}, None, Confidence.UNKNOWN),
         ({"exit_code": 1}, None, Confidence.UNKNOWN),
         ({"exit_code": 2}, "usage", Confidence.POSSIBLE),
         ({"exit_code": None, "exit_signal": None}, None, Confidence.UNKNOWN),
@@ -519,6 +523,16 @@ def test_a_job_that_runs(tmp_path: Path) -> None:
     assert any("42 %" in fact.what for fact in said.evidence)
     (tmp_path / "slurm-7.out").write_text("CUDA error: out of memory\n")
     assert "its log has an error" in explain(running, now=NOW + 1800).cause
+
+
+def test_a_bare_kill_says_nothing_of_memory() -> None:
+    said = explain(job(exit_code=137))
+    assert said.cause == (
+        "The job was ended by a signal: exit code 137, which is signal 9 (SIGKILL): "
+        "something outside of it killed it"
+    )
+    assert said.kind == "user"
+    assert not any("memory" in text for text in (said.cause, *said.what_to_do))
 
 
 # --- which job is meant ---------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from pathlib import Path
 from forewarn.assess.explanation.amounts import duration, percent
 from forewarn.assess.post_mortem import record_evidence, surroundings
 from forewarn.assess.post_mortem.advice import with_numbers
+from forewarn.assess.post_mortem.families import FAMILIES
 from forewarn.assess.post_mortem.log_matching import matches, worth
 from forewarn.assess.post_mortem.log_paths import log_paths
 from forewarn.assess.post_mortem.log_reading import read_log
@@ -70,6 +71,8 @@ def _report(job: Job, phase: str, told: Verdict, evidence: Iterable[Evidence], *
     if job.outcome is not None:
         at_limit = job.time_limit is not None and job.run_time is not None and job.run_time >= job.time_limit
         kind = kind_of(Outcome(job.outcome), job.exit_code, job.exit_signal, ran_to_limit=at_limit)
+        if told.family == "killed":
+            kind = FAMILIES["killed"].kind  # a kill alone tells of no limit
     return PostMortem(
         cluster=job.cluster,
         job_id=job.job_id,
