@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.assess.post_mortem import Confidence, PostMortem, explain
+from forewarn.assess.post_mortem.advice import Forecast, as_requested_now
 from forewarn.assess.post_mortem.finding import find_job
 from forewarn.assess.post_mortem.log_paths import filled, log_paths
 from forewarn.assess.post_mortem.pending_reasons import in_words
@@ -227,6 +229,42 @@ def test_advice_has_the_job_s_own_numbers() -> None:
     said = explain(ended("TIMEOUT", "timeout", end=NOW + 60 + 3600))
     assert "`#SBATCH --time=02:00:00`" in said.what_to_do[0]
     assert "`#SBATCH --exclude=n1`" in explain(ended("NODE_FAIL", "node_fail")).what_to_do[0]
+
+
+def test_advice_follows_the_forecast_where_there_is_one() -> None:
+    killed = ended("OUT_OF_MEMORY", "out_of_memory", exit_signal=125, max_memory=4 * GIB)
+    late = ended("TIMEOUT", "timeout", end=NOW + 60 + 3600)
+
+    def advised(one: Job, **foreseen: float) -> str:
+        return explain(one, foresee=lambda: Forecast(**foreseen)).what_to_do[0]
+
+    assert advised(killed, memory=11.2 * GIB) == (
+        "It had 4 GiB on a node; by earlier jobs, 11.2 GiB are enough for 95 % of jobs like it: "
+        "`#SBATCH --mem=11776M`."
+    )
+    assert "rule of thumb: `#SBATCH --mem=8G`" in advised(killed), "nobody foresees it"
+    assert "rule of thumb: `#SBATCH --mem=8G`" in advised(killed, memory=3 * GIB), "it needed more than that"
+    assert "enough for 90 % of jobs like it: `#SBATCH --time=01:40:00`" in advised(late, seconds=5_900.0)
+    assert "rule of thumb: `#SBATCH --time=02:00:00`" in advised(late)
+    by_cpu = replace(killed, memory_per="cpu", memory_asked=GIB, cpus_given=4, memory_given=None)
+    assert "`#SBATCH --mem-per-cpu=3G`" in advised(by_cpu, memory=12.0 * GIB)
+
+
+def test_nobody_foresees_what_does_not_matter() -> None:
+    asked: list[str] = []
+
+    def foresee() -> Forecast:
+        asked.append("foreseen")
+        return Forecast()
+
+    explain(ended("NODE_FAIL", "node_fail"), foresee=foresee)
+    assert asked == [], "it takes a second"
+
+
+def test_an_ended_job_as_a_request() -> None:
+    one = as_requested_now(ended("OUT_OF_MEMORY", "out_of_memory", max_memory=4 * GIB), NOW + 9)
+    told = (one.submit, one.user, one.memory_asked, one.start, one.nodes, one.outcome, one.max_memory)
+    assert told == (NOW + 9, job().user, job().memory_asked, None, None, None, None)
 
 
 def test_idle_cpus_are_noticed() -> None:
