@@ -31,6 +31,7 @@ SHARED = Path(__file__).parent / "__compiled__"
 
 F = TypeVar("F", bound=Callable[..., Any])
 _interpreted = False
+_cold: list[Path] = []  # caches that were empty
 
 
 def interpret() -> None:
@@ -42,6 +43,11 @@ def interpret() -> None:
 def is_interpreted() -> bool:
     """Whether kernels are plain Python in this process."""
     return _interpreted
+
+
+def is_cold() -> bool:
+    """Whether a kernel of this process has nothing compiled yet: its first call takes many seconds."""
+    return not all(map(_is_filled, _cold))
 
 
 def _njit(*args: Any, **options: Any) -> Any:
@@ -118,7 +124,13 @@ def _cache_folder(package: Path) -> str:
         folder = Path(tempfile.mkdtemp(prefix="forewarn-"))
     if not any(folder.iterdir()):
         _take_shared(folder)
+    if not _is_filled(folder):
+        _cold.append(folder)
     return str(folder)
+
+
+def _is_filled(folder: Path) -> bool:
+    return any(folder.rglob("*.nbc"))
 
 
 def _take_shared(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.assess.post_mortem import Confidence, PostMortem, explain
+from forewarn.assess.post_mortem.advice import Forecast, as_requested_now
 from forewarn.assess.post_mortem.finding import find_job
 from forewarn.assess.post_mortem.log_paths import filled, log_paths
 from forewarn.assess.post_mortem.pending_reasons import in_words
@@ -128,7 +130,7 @@ def keep(store: Store, *records: Job | Node, seen_at: int | None = None) -> None
             Confidence.CERTAIN,
         ),
         ({**REFUSED, "exit_code": 1}, "refused", Confidence.VERY_LIKELY),
-        ({"exit_code": 11}, "crash", Confidence.VERY_LIKELY),  # 139, as sacct prints it
+        ({"exit_code": 11}, None, Confidence.UNKNOWN),  # the program's own: sacct's 11 is read as 139
         ({"exit_code": 124}, "own_time_limit", Confidence.LIKELY),
         ({"outcome": "timeout"}, "own_time_limit", Confidence.CERTAIN),  # of a step, FAILED itself
         ({"outcome": "out_of_memory"}, "out_of_memory", Confidence.CERTAIN),
@@ -151,7 +153,11 @@ def keep(store: Store, *records: Job | Node, seen_at: int | None = None) -> None
             Confidence.CERTAIN,
         ),
         ({"exit_code": 137, "max_memory": 4 * GIB}, "out_of_memory", Confidence.VERY_LIKELY),
-        ({"exit_code": 137}, "out_of_memory", Confidence.LIKELY),
+        ({"exit_code": 137, "max_memory": 3 * GIB}, "out_of_memory", Confidence.POSSIBLE),
+        ({"exit_code": 137, "max_memory": 1 * GIB}, "killed", Confidence.LIKELY),
+        ({"exit_code": 137}, "killed", Confidence.LIKELY),
+        ({"exit_code": 0, "exit_signal": 9}, "killed", Confidence.LIKELY),
+        ({"exit_code": 9}, None, Confidence.UNKNOWN),
         ({"exit_code": 1}, None, Confidence.UNKNOWN),
         ({"exit_code": 2}, "usage", Confidence.POSSIBLE),
         ({"exit_code": None, "exit_signal": None}, None, Confidence.UNKNOWN),
@@ -223,6 +229,42 @@ def test_advice_has_the_job_s_own_numbers() -> None:
     said = explain(ended("TIMEOUT", "timeout", end=NOW + 60 + 3600))
     assert "`#SBATCH --time=02:00:00`" in said.what_to_do[0]
     assert "`#SBATCH --exclude=n1`" in explain(ended("NODE_FAIL", "node_fail")).what_to_do[0]
+
+
+def test_advice_follows_the_forecast_where_there_is_one() -> None:
+    killed = ended("OUT_OF_MEMORY", "out_of_memory", exit_signal=125, max_memory=4 * GIB)
+    late = ended("TIMEOUT", "timeout", end=NOW + 60 + 3600)
+
+    def advised(one: Job, **foreseen: float) -> str:
+        return explain(one, foresee=lambda: Forecast(**foreseen)).what_to_do[0]
+
+    assert advised(killed, memory=11.2 * GIB) == (
+        "It had 4 GiB on a node; by earlier jobs, 11.2 GiB are enough for 95 % of jobs like it: "
+        "`#SBATCH --mem=11776M`."
+    )
+    assert "rule of thumb: `#SBATCH --mem=8G`" in advised(killed), "nobody foresees it"
+    assert "rule of thumb: `#SBATCH --mem=8G`" in advised(killed, memory=3 * GIB), "it needed more than that"
+    assert "enough for 90 % of jobs like it: `#SBATCH --time=01:40:00`" in advised(late, seconds=5_900.0)
+    assert "rule of thumb: `#SBATCH --time=02:00:00`" in advised(late)
+    by_cpu = replace(killed, memory_per="cpu", memory_asked=GIB, cpus_given=4, memory_given=None)
+    assert "`#SBATCH --mem-per-cpu=3G`" in advised(by_cpu, memory=12.0 * GIB)
+
+
+def test_nobody_foresees_what_does_not_matter() -> None:
+    asked: list[str] = []
+
+    def foresee() -> Forecast:
+        asked.append("foreseen")
+        return Forecast()
+
+    explain(ended("NODE_FAIL", "node_fail"), foresee=foresee)
+    assert asked == [], "it takes a second"
+
+
+def test_an_ended_job_as_a_request() -> None:
+    one = as_requested_now(ended("OUT_OF_MEMORY", "out_of_memory", max_memory=4 * GIB), NOW + 9)
+    told = (one.submit, one.user, one.memory_asked, one.start, one.nodes, one.outcome, one.max_memory)
+    assert told == (NOW + 9, job().user, job().memory_asked, None, None, None, None)
 
 
 def test_idle_cpus_are_noticed() -> None:
@@ -457,8 +499,9 @@ def test_others_on_the_same_node_are_counted_and_not_named(store: Store) -> None
 # --- jobs that have not ended ---------------------------------------------------------------------------
 
 
-def waiting(reason: str | None) -> Job:
-    return job(state="PENDING", outcome=None, start=None, end=None, nodes=None, exit_code=None, reason=reason)
+def waiting(reason: str | None, number: int | str = 7, **more: Any) -> Job:
+    usual: dict[str, Any] = {"outcome": None, "start": None, "end": None, "nodes": None, "exit_code": None}
+    return job(number, state="PENDING", reason=reason, **usual | more)
 
 
 def test_a_job_that_waits() -> None:
@@ -520,6 +563,16 @@ def test_a_job_that_runs(tmp_path: Path) -> None:
     assert "its log has an error" in explain(running, now=NOW + 1800).cause
 
 
+def test_a_bare_kill_says_nothing_of_memory() -> None:
+    said = explain(job(exit_code=137))
+    assert said.cause == (
+        "The job was ended by a signal: exit code 137, which is signal 9 (SIGKILL): "
+        "something outside of it killed it"
+    )
+    assert said.kind == "user"
+    assert not any("memory" in text for text in (said.cause, *said.what_to_do))
+
+
 # --- which job is meant ---------------------------------------------------------------------------------
 
 
@@ -564,11 +617,34 @@ def test_of_an_array_the_task_that_failed(store: Store) -> None:
     )
     found = find_job("5", store, None)
     assert found.job.job_id == "5_2"
-    assert "of 4 of them 1 did not go well" in found.notes[0]
+    assert found.notes == ("5 has 4 parts, of which 1 did not complete and 0 have not ended; this is 5_2",)
     assert find_job("5_1", store, None).job.outcome == "completed"
     scheduler = FakeScheduler(FakeTime())
     find_job("5", store, scheduler)
     assert scheduler.calls == ["details 5_2"], "where its output is, and its steps"
+
+
+def test_an_array_that_waits_is_counted_once(store: Store) -> None:
+    """The collector stored its tasks; Slurm shows those that wait as one record."""
+    usual: dict[str, Any] = {"array_job_id": 5, "state": "PENDING", "reason": "Priority"}
+    keep(
+        store,
+        *(waiting("Priority", f"5_{task}", array_job_id=5, array_task_id=task) for task in range(1, 7)),
+    )
+    runs = row("5_1", NOW, **usual | {"state": "RUNNING", "start": NOW + 5, "array_task_id": 1})
+    for live, told in (
+        ([row("5_[1-6]", NOW, array_tasks="1-6", **usual)], "5_1"),
+        ([runs, row("5_[2-6]", NOW, array_tasks="2-6", **usual)], "5_1"),
+    ):
+        scheduler = FakeScheduler(FakeTime(), live=live)
+        found = find_job("5", store, scheduler)
+        assert found.job.job_id == told
+        assert found.notes == (
+            "5 has 6 parts, of which 0 did not complete and 6 have not ended; this is 5_1",
+        )
+    found = find_job("5_3", store, scheduler)
+    assert (found.job.job_id, found.notes) == ("5_3", ())
+    assert scheduler.calls[-1] == "details 5_[2-6]", "as Slurm knows it"
 
 
 def test_of_a_requeued_job_the_last_run(store: Store) -> None:

@@ -63,7 +63,7 @@ def test_what_was_not_known_then_does_not_count(store: Store) -> None:
     keep(store, job(1, end=NOW + 50_000), job(2, end=NOW + 2_000))
     asked = job(9, submit=NOW + 10_000)
     assert [one.job_id for one in similar_jobs(store, asked).jobs] == ["2"]
-    assert {one.job_id for one in similar_jobs(store, asked, as_of=NOW + 99_999).jobs} == {"1", "2"}
+    assert [one.jobs for one in similar_jobs(store, asked, as_of=NOW + 99_999).jobs] == [2], "sent together"
 
 
 def test_jobs_of_years_ago_are_found(store: Store) -> None:
@@ -76,6 +76,36 @@ def test_tasks_of_the_same_array_are_no_experience(store: Store) -> None:
     keep(store, job(1, array_job_id=7), job(2, array_job_id=6))
     asked = job(9, submit=NOW + 10_000, array_job_id=7)
     assert [one.job_id for one in similar_jobs(store, asked).jobs] == ["2"]
+
+
+def test_an_array_and_a_bulk_are_told_by_one(store: Store) -> None:
+    """A hundred tasks of the last array would leave no room for anything else."""
+    tasks = [
+        job(
+            100 + n, job_id=f"50_{n}", submit=NOW, array_job_id=50, outcome="failed" if n < 3 else "completed"
+        )
+        for n in range(100)
+    ]
+    bulk = [job(300 + n, submit=NOW + 2000 + 30 * n, outcome="timeout", end=NOW + 9000) for n in range(40)]
+    alone = [job(1, submit=NOW - 5000), job(2, submit=NOW - 4000, memory_asked=16 * GIB)]
+    keep(store, *alone, *tasks, *bulk)
+    found = similar_jobs(store, job(999, submit=NOW + 86_400))
+    assert [(one.job_id, one.jobs, dict(one.outcomes)) for one in found.jobs] == [
+        ("339", 40, {"timeout": 40}),
+        ("50_99", 100, {"completed": 97, "failed": 3}),
+        ("1", 1, {"completed": 1}),
+        ("2", 1, {"completed": 1}),
+    ]
+    assert (found.jobs[1].outcome, found.jobs[1].run_time) == ("completed", 600)
+    assert (
+        found.tally
+        == "of your 142 most similar jobs (4 submissions) 43 failed, 40 of them at their time limit"
+    )
+
+
+def test_a_large_array_does_not_hide_what_was_before(store: Store) -> None:
+    keep(store, job(1, submit=NOW - 9000), *(job(n, submit=NOW, array_job_id=5) for n in range(100, 1100)))
+    assert [one.jobs for one in similar_jobs(store, job(9, submit=NOW + 86_400)).jobs] == [1000, 1]
 
 
 def test_nobody_s_job(store: Store) -> None:

@@ -57,7 +57,7 @@ def test_every_failure_is_somebodys(
         (Outcome.FAILED, 0, 125, Kind.LIMIT),
         (Outcome.FAILED, 0, 9, Kind.LIMIT),
         (Outcome.FAILED, 137, 0, Kind.LIMIT),  # 128 + 9, as a shell reports it
-        (Outcome.FAILED, 9, 0, Kind.LIMIT),  # 137, as sacct prints it
+        (Outcome.FAILED, 9, 0, Kind.USER),  # its own code; 137 that sacct printed as 9 is read as 137
         (Outcome.FAILED, 124, 0, Kind.LIMIT),  # `timeout`
         (Outcome.FAILED, 143, 0, Kind.USER),
         (Outcome.FAILED, 107, 0, Kind.SYSTEM),

@@ -63,8 +63,20 @@ def test_a_slip_of_the_keyboard_is_rare_and_named(table: Table, forest: Forest) 
     slip = changed(table, plain, cpus=3_000, cpus_per_node=3_000, tasks=3_000, user_cpus_change=10)
     assert ranks[plain] < 0.1
     assert forest.rarer_than(slip)[0] > 0.9
-    assert any(reason.startswith("3,000 CPUs: more than 99") for reason in forest.because(slip, 0))
+    assert "3,000 CPUs: more than all 4,000 jobs" in forest.because(slip, 0)
     assert not any("CPU" in reason for reason in forest.because(table, plain))
+
+
+def test_a_share_is_no_finer_than_the_jobs_it_rests_on(table: Table) -> None:
+    few = Forest.fit(table, np.arange(489), seed=3)
+    assert few is not None
+    ranks = few.rarer_than(table)
+    np.testing.assert_allclose(ranks * 489, np.round(ranks * 489), atol=1e-6)
+    plain = int(np.argsort(ranks)[len(ranks) // 20])
+    slip = changed(table, plain, cpus=30_000, cpus_per_node=30_000, tasks=30_000, user_cpus_change=10)
+    reasons = few.because(slip, 0)
+    assert "30,000 CPUs: more than all 489 jobs" in reasons
+    assert not any("99.99" in reason for reason in reasons)
 
 
 def test_json_gives_it_back(table: Table, forest: Forest) -> None:

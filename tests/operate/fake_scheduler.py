@@ -18,6 +18,7 @@ from forewarn.errors import (
 from forewarn.job.columns import complete
 from forewarn.sources.base import Batch
 from forewarn.sources.live import Diagnosis, JobDetails, Load, Piece, Submission
+from forewarn.sources.one_job import asked_id, only_job
 from tests.sources.fake_slurmrestd import FakeTime
 
 Row = dict[str, Any]
@@ -106,8 +107,7 @@ class FakeScheduler:
         yield _batch([row | seen for row in self.live])
 
     def job(self, job_id: str) -> Iterator[Batch]:
-        for batch in self.live_jobs():
-            yield Batch("job", batch.frame.filter(pl.col("job_id") == job_id))
+        yield from only_job(self.live_jobs(), asked_id(job_id))
 
     def details(self, job_id: str) -> JobDetails:
         self._ask(f"details {job_id}", "slurmctld")

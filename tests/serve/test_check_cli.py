@@ -415,3 +415,15 @@ def test_an_exported_bundle_names_nobody(forewarn: Forewarn, site: Site, tmp_pat
     assert len(site.users) > 10
     for user in site.users:
         assert not any(user.encode() in text for text in texts), user
+
+
+def test_explaining_asks_the_forecast_for_memory(
+    site: Site, forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of jobs that ran out of memory: what such jobs need, and not twice what it had."""
+    monkeypatch.setenv("FOREWARN_HOME", str(site.home))
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("FOREWARN_SLURMRESTD", raising=False)
+    killed = forewarn("jobs", "-s", "OOM", "-n", "8", "--json").lines
+    advice = [forewarn("explain", row["job_id"], "--json").json["what_to_do"][0] for row in killed]
+    assert any("are enough for 95 % of jobs like it: `#SBATCH --mem" in text for text in advice), advice

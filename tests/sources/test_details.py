@@ -96,7 +96,7 @@ SHOWN = (
     "JobId=7 JobName=a b UserId=ann(5) JobState=PENDING Reason=Priority StartTime=1800000000 "
     "WorkDir=/w StdErr=/w/e.log StdIn=/dev/null StdOut=/w/o.log"
 )
-STEPS = "7|FAILED|1:0|n1|fit\n7.batch|FAILED|1:0|n1|batch\n7.0|OUT_OF_MEMORY|0:125|n1|my|solver\n"
+STEPS = "7|FAILED|1:0|n1|fit\n7.batch|FAILED|9:0|n1|batch\n7.0|OUT_OF_MEMORY|0:125|n1|my|solver\n"
 
 
 def test_by_commands(command: Callable[[str, str], Path], tmp_path: Path) -> None:
@@ -111,6 +111,7 @@ def test_by_commands(command: Callable[[str, str], Path], tmp_path: Path) -> Non
         ("batch", "FAILED", None),
         ("0", "OUT_OF_MEMORY", "my|solver"),
     ]
+    assert [(step.exit_code, step.exit_signal) for step in found.steps] == [(137, 0), (0, 125)]
     assert asked(tmp_path, "scontrol") == ["-o show job 7"]
 
 

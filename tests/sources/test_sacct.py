@@ -163,6 +163,18 @@ def test_cancelled_by(tmp_path: Path) -> None:
     assert (rows[1]["exit_code"], rows[1]["exit_signal"]) == (0, 9)
 
 
+@pytest.mark.parametrize(
+    ("printed", "code", "signal"),
+    [("9:0", 137, 0), ("11:0", 139, 0), ("0:9", 0, 9), ("1:0", 1, 0), ("127:0", 127, 0), ("137:0", 137, 0)],
+)
+def test_128_is_put_back_where_sacct_took_it_off(
+    tmp_path: Path, printed: str, code: int, signal: int
+) -> None:
+    """A shell passes signal 9 on as 137, and sacct's text prints that as 9."""
+    row = one(tmp_path, State="FAILED", ExitCode=printed, DerivedExitCode=printed)
+    assert (row["exit_code"], row["exit_signal"], row["derived_exit_code"]) == (code, signal, code)
+
+
 @pytest.mark.parametrize(("state", "who"), [("5", "ann"), ("0", "root"), ("77", "77")])
 def test_who_cancelled_has_a_name_where_it_is_certain(tmp_path: Path, state: str, who: str) -> None:
     assert one(tmp_path, State=f"CANCELLED by {state}", User="ann", UID="5")["cancelled_by"] == who

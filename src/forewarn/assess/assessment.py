@@ -10,7 +10,8 @@ seconds, memory and I/O bytes, rates a second, probabilities between 0 and 1.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -113,6 +114,7 @@ class Route:
     feature_set: str | None
     passed: tuple[str, ...] = ()  # generic: this user has no history, …
     rule: str | None = None  # the simple rule that speaks, where no model beats it: its label
+    caveat: str | None = None  # why to trust it less: it serves against its own report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,14 +142,20 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarJob:
-    """An earlier job of the same user that was much like this one."""
+    """An earlier job of the same user that was much like this one; of an array or a bulk one for all."""
 
     job_id: str
     submit: int
     similarity: float  # 1 is equal in all that was compared
-    outcome: str
-    run_time: int | None
+    outcome: str  # of most of them
+    run_time: int | None  # the longest
     differs: tuple[str, ...] = ()  # in words: 16 GiB instead of 8 GiB
+    outcomes: Mapping[str, int] = field(default_factory=dict)  # of those that were sent together
+
+    @property
+    def jobs(self) -> int:
+        """How many were sent together."""
+        return sum(self.outcomes.values()) or 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,14 @@ class Champion:
     version: int | None  # None: carried here as a folder, not by the registry
     bundle: Bundle
 
+    @property
+    def caveat(self) -> str | None:
+        """Why to trust it less; None: its report found nothing against it."""
+        if self.bundle.facts.may_serve:
+            return None
+        which = f"{self.name} version {self.version}" if self.version is not None else str(self.name)
+        return f"{which} serves against its own report, which found it unfit to serve: trust its risk less"
+
     def unfit(self, table: Table) -> str | None:
         """Why it cannot judge a table: fields are read otherwise than when it learnt. None: it can."""
         changed = reading_changed(self.bundle.facts.reading, table.reading)

@@ -171,4 +171,5 @@ def _route(table: Table, passed: Sequence[str], champion: Champion | None) -> Ro
         feature_set=champion.name.feature_set if champion else None,
         passed=tuple(passed),
         rule=champion.bundle.rule if champion else None,
+        caveat=champion.caveat if champion else None,
     )

@@ -1,14 +1,15 @@
 """Earlier jobs of the same user that were much like this one, and what became of them.
 
 Only the user's own: others' jobs are private. The same measure as the features have (`kernel/emit.py`): sizes
-by their ratio, then name, folder, partition, and the script where both are known.
+by their ratio, then name, folder, partition, and the script where both are known. The tasks of an array, and
+equal jobs that were sent within minutes, are one decision: one of them is told of, with how many there were.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -20,7 +21,9 @@ from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
 from forewarn.store.base import KNOWN_AT, Store
 
-LOOKED_AT = 400  # of the user's newest jobs
+LOOKED_AT = 400  # of the user's newest decisions
+LOOKED_AT_JOBS = 2000  # of the newest jobs: one array can have more
+GAP = 600  # seconds without an equal job after which the next one is another decision
 ENOUGH = 0.35  # similarity below which a job is another one: three times the CPUs, or another name
 MOST = 14
 _DAY = 86_400
@@ -61,32 +64,58 @@ def similar_jobs(
         return Similar()
     moment = job.submit if as_of is None else as_of
     ranked = sorted(
-        (
-            (similarity(job, other), other)
-            for other in _of_the_user(store, job, moment)
-            if other.key != job.key and (job.array_job_id is None or other.array_job_id != job.array_job_id)
-        ),
-        key=lambda pair: (-pair[0], -pair[1].submit),
+        ((similarity(job, together[-1]), together) for together in _decisions(store, job, moment)),
+        key=lambda pair: (-pair[0], -pair[1][-1].submit),
     )
     found = tuple(
-        SimilarJob(
-            job_id=other.job_id,
-            submit=other.submit,
-            similarity=round(alike, 3),
-            outcome=str(other.outcome),
-            run_time=other.run_time,
-            differs=differences(job, other),
-        )
-        for alike, other in ranked[:most]
-        if alike >= ENOUGH
+        _told(job, together, round(alike, 3)) for alike, together in ranked[:most] if alike >= ENOUGH
     )
     return Similar(found, tally(found, whose))
+
+
+def _told(job: Job, together: Sequence[Job], alike: float) -> SimilarJob:
+    """One decision, told by the newest of its jobs that ended as most of them did."""
+    outcomes = Counter(str(other.outcome) for other in together)
+    usual, _ = max(outcomes.items(), key=lambda pair: (pair[1], pair[0] not in NO_FAILURE))
+    speaker = next(other for other in reversed(together) if other.outcome == usual)
+    return SimilarJob(
+        job_id=speaker.job_id,
+        submit=speaker.submit,
+        similarity=alike,
+        outcome=usual,
+        run_time=max((other.run_time for other in together if other.run_time is not None), default=None),
+        differs=differences(job, speaker),
+        outcomes=dict(outcomes.most_common()),
+    )
+
+
+def _decisions(store: Store, job: Job, moment: int) -> list[list[Job]]:
+    """The user's newest jobs, those together that are one decision, in order of submit."""
+    found: list[list[Job]] = []
+    latest: dict[tuple[object, ...], list[Job]] = {}
+    for other in sorted(_of_the_user(store, job, moment), key=lambda one: one.submit):
+        if other.key == job.key or (job.array_job_id is not None and other.array_job_id == job.array_job_id):
+            continue
+        is_task = other.array_job_id is not None
+        request = ("array", other.array_job_id) if is_task else _request(other)
+        together = latest.get(request)
+        if together is None or (not is_task and other.submit - together[-1].submit >= GAP):
+            together = latest[request] = []
+            found.append(together)
+        together.append(other)
+    return found[-LOOKED_AT:]
+
+
+def _request(job: Job) -> tuple[object, ...]:
+    """All that is compared of a job."""
+    sizes = job.cpus_asked, job.nodes_asked, job.gpus_asked, job.memory_asked, job.memory_per, job.time_limit
+    return (*sizes, _plain(job.name), _plain(job.work_dir), job.partition, job.qos, job.script_hash)
 
 
 def _of_the_user(store: Store, job: Job, moment: int) -> Iterator[Job]:
     """Their newest jobs whose ending was known, by windows back in time, each longer than the one before."""
     known = (pl.col("user") == job.user) & pl.col("outcome").is_not_null() & (pl.col(KNOWN_AT) <= moment)
-    upper, length, left = moment + 1, 4 * _DAY, LOOKED_AT
+    upper, length, left = moment + 1, 4 * _DAY, LOOKED_AT_JOBS
     while left > 0 and upper > 0:
         lower = max(0, upper - length) if length < 4_000 * _DAY else 0
         frames = [
@@ -181,22 +210,30 @@ def differences(job: Job, other: Job) -> tuple[str, ...]:
 def tally(found: tuple[SimilarJob, ...], whose: str = "your") -> str | None:
     """How they ended, in one line.
 
-    >>> def ended(outcome: str) -> SimilarJob:
-    ...     return SimilarJob(job_id="1", submit=0, similarity=1.0, outcome=outcome, run_time=None)
-    >>> tally((ended("failed"), ended("out_of_memory"), ended("out_of_memory"), ended("completed")))
+    >>> def ended(**outcomes: int) -> SimilarJob:
+    ...     told = {"job_id": "1", "submit": 0, "similarity": 1.0, "outcome": "", "run_time": None}
+    ...     return SimilarJob(**told, outcomes=outcomes)
+    >>> tally((ended(failed=1), ended(out_of_memory=1), ended(out_of_memory=1), ended(completed=1)))
     'of your 4 most similar jobs 3 failed, 2 of them out of memory'
+    >>> tally((ended(failed=3, completed=97), ended(completed=1)))
+    'of your 101 most similar jobs (2 submissions) 3 failed'
     """
     if not found:
         return None
-    outcomes = Counter(job.outcome for job in found)
+    outcomes = Counter[str]()
+    for one in found:
+        outcomes.update(one.outcomes)
+    jobs = outcomes.total()
     failed = sum(number for outcome, number in outcomes.items() if outcome not in NO_FAILURE)
-    which = f"{whose} only similar job" if len(found) == 1 else f"of {whose} {len(found)} most similar jobs"
+    which = f"{whose} only similar job" if jobs == 1 else f"of {whose} {jobs} most similar jobs"
+    if jobs > len(found):
+        which += f" ({count(len(found), 'submission')})"
     if not failed:
-        return f"{which} {'did not fail' if len(found) == 1 else 'none failed'}"
+        return f"{which} {'did not fail' if jobs == 1 else 'none failed'}"
     how = [
         f"{number} of them {words}" if number < failed else f"{'all ' if failed > 1 else ''}{words}"
         for outcome, words in _IN_WORDS.items()
         if (number := outcomes.get(outcome, 0))
     ]
-    many = "" if len(found) == 1 else "all " if failed == len(found) > 2 else f"{failed} "
+    many = "" if jobs == 1 else "all " if failed == jobs > 2 else f"{failed} "
     return ", ".join([f"{which} {many}failed".replace("  ", " "), *how])

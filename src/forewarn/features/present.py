@@ -142,13 +142,16 @@ def is_current(store: Store, cluster: str, policy: Policy) -> bool:
     return mark is not None and mark.revision == store.revision(cluster=cluster)
 
 
-def is_kept_up(store: Store, cluster: str, policy: Policy, at: int) -> bool:
-    """Whether the saved state knows all that the store does, or will soon: a collector sees to it."""
+def is_collected(store: Store, cluster: str, policy: Policy, at: int) -> bool:
+    """Whether a collector sees to the saved state."""
     mark = saved.fitting_mark(store, cluster, policy)
     # A mark from the future says nothing: a clock was set back, or the moment asked about is long past.
-    if mark is not None and mark.kept is not None and -SKEW <= at - mark.kept <= KEPT_UP:
-        return True
-    return is_current(store, cluster, policy)
+    return mark is not None and mark.kept is not None and -SKEW <= at - mark.kept <= KEPT_UP
+
+
+def is_kept_up(store: Store, cluster: str, policy: Policy, at: int) -> bool:
+    """Whether the saved state knows all that the store does, or will soon: a collector sees to it."""
+    return is_collected(store, cluster, policy, at) or is_current(store, cluster, policy)
 
 
 def bring_up_to_date(store: Store, cluster: str, policy: Policy) -> None:

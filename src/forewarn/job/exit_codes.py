@@ -31,10 +31,7 @@ SIGNALS: Mapping[int, tuple[str, Meaning]] = MappingProxyType(
         6: ("SIGABRT", Meaning("it aborted itself: a failed assertion or a caught error", "crash", 0.5)),
         7: ("SIGBUS", Meaning("a page of memory or of a mapped file was lost", "file_system", 0.5)),
         8: ("SIGFPE", Meaning("a division by zero or an invalid number", "numerical", 0.75)),
-        9: (
-            "SIGKILL",
-            Meaning("it was killed, most often for its memory, else by a limit", "out_of_memory", 0.4),
-        ),
+        9: ("SIGKILL", Meaning("something outside of it killed it", "killed", 0.4)),
         10: ("SIGUSR1", Meaning("a signal of the user's or of --signal that nobody caught", "killed", 0.4)),
         11: ("SIGSEGV", Meaning("it used memory that it does not have: a segmentation fault", "crash", 0.75)),
         12: ("SIGUSR2", Meaning("a signal of the user's or of --signal that nobody caught", "killed", 0.4)),
@@ -109,23 +106,31 @@ EXIT_CODES: Mapping[int, Meaning] = MappingProxyType(
 
 
 # A shell passes a signal on as 128 + n, and sacct's text takes 128 off every code from there on: 137 is
-# printed as 9:0 (slurmrestd, `sacct --json` and scontrol say 137). So a bare code is also taken for the
-# signal, of those that end programs and that hardly any program has for a code of its own.
-_PRINTED_BARE = frozenset({6, 9, 11, 15})
+# printed as 9:0 (slurmrestd, `sacct --json` and scontrol say 137). Of what it prints, these are taken for the
+# shell's: signals that end programs, and that hardly any program has for a code of its own.
+PRINTED_BARE = frozenset({6, 9, 11, 15})
+_SHELL = 128
 _LAST_SIGNAL = 31
 
 
+def from_sacct_text(exit_code: int, exit_signal: int) -> int:
+    """The exit code behind one that sacct printed as text.
+
+    >>> from_sacct_text(9, 0), from_sacct_text(0, 9), from_sacct_text(2, 0)
+    (137, 0, 2)
+    """
+    return exit_code + _SHELL if exit_code in PRINTED_BARE and not exit_signal else exit_code
+
+
 def signal_in(exit_code: int | None, exit_signal: int | None) -> int | None:
-    """The signal that ended it, told as such, as a shell tells it (128 + n), or as sacct prints that (n).
+    """The signal that ended it, told as such, or as a shell tells it (128 + n).
 
     >>> signal_in(139, 0), signal_in(0, 9), signal_in(11, 0), signal_in(3, 0)
-    (11, 9, 11, None)
+    (11, 9, None, None)
     """
     if exit_signal:
         return exit_signal
-    if exit_code in _PRINTED_BARE:
-        return exit_code
-    number = (exit_code or 0) - 128
+    number = (exit_code or 0) - _SHELL
     return number if 0 < number <= _LAST_SIGNAL else None
 
 
@@ -135,9 +140,7 @@ def meaning(exit_code: int | None, exit_signal: int | None) -> Meaning | None:
     >>> meaning(127, 0).words
     'exit code 127: a command was not found'
     >>> meaning(137, 0).words
-    'exit code 137, which is signal 9 (SIGKILL): it was killed, most often for its memory, else by a limit'
-    >>> meaning(11, 0).words.partition(": ")[0]
-    'exit code 11, which sacct also prints for 139, that is signal 11 (SIGSEGV)'
+    'exit code 137, which is signal 9 (SIGKILL): something outside of it killed it'
     """
     if exit_code is None and exit_signal is None:
         return None
@@ -145,9 +148,7 @@ def meaning(exit_code: int | None, exit_signal: int | None) -> Meaning | None:
     if number is not None:
         name, what = SIGNALS.get(number, (str(number), Meaning("a signal that ended it", "killed", 0.2)))
         how = f"signal {number}" + (f" ({name})" if name != str(number) else "")
-        if exit_code == number and not exit_signal:
-            how = f"exit code {exit_code}, which sacct also prints for {128 + number}, that is {how}"
-        elif not exit_signal:
+        if not exit_signal:
             how = f"exit code {exit_code}, which is {how}"
         return Meaning(f"{how}: {what.words}", what.family, what.worth)
     code = exit_code or 0

@@ -82,8 +82,10 @@ class Forest:
         return cls(**{**forest.__dict__, "lengths": lengths})
 
     def rarer_than(self, table: Table) -> Floats:
-        """For each job the share of earlier jobs that were less unusual."""
-        return 1.0 - self._share(self._lengths(self._filled(table)))
+        """For each job the share of earlier jobs that were less unusual, no finer than these are many."""
+        rarer = 1.0 - self._share(self._lengths(self._filled(table)))
+        ranked = min(self.jobs, RANKED)
+        return np.asarray(np.floor(rarer * ranked + 1e-9) / ranked)
 
     def because(self, table: Table, row: int) -> tuple[str, ...]:
         """What makes one job unusual, in words, the most telling first.
@@ -103,7 +105,7 @@ class Forest:
                 continue
             below, above = self._below_and_above(int(place), float(raw[place]))
             if max(below, above) >= _AT_AN_END:
-                said.append(in_words(self.names[place], float(raw[place]), below, above))
+                said.append(in_words(self.names[place], float(raw[place]), below, above, self.jobs))
         return tuple(said[:REASONS])
 
     def _below_and_above(self, place: int, value: float) -> tuple[float, float]:

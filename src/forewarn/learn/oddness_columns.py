@@ -5,6 +5,7 @@ Amounts are on a log scale: 2 GiB and 4 GiB are as far apart as 200 and 400.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -57,7 +58,15 @@ def _in_partition(jobs: float) -> str:
 
 
 def _counted(what: str) -> Callable[[float], str]:
-    return lambda n: f"{n:,.4g} {what if n == 1 else what + 's'}"
+    return lambda n: f"{_number(n)} {what if n == 1 else what + 's'}"
+
+
+def _number(value: float) -> str:
+    """
+    >>> _number(30_000.0), _number(1.5), _number(10.66)
+    ('30,000', '1.5', '10.7')
+    """
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 COLUMNS: Mapping[str, Column] = MappingProxyType(
@@ -68,7 +77,7 @@ COLUMNS: Mapping[str, Column] = MappingProxyType(
         "gpus": Column("gpus", _counted("GPU")),
         "memory": Column("memory", lambda n: f"{_bytes(n)} memory in all"),
         "memory_per_cpu": Column("memory_per_cpu", lambda n: f"{_bytes(n)} memory a CPU"),
-        "cpus_per_node": Column("cpus_per_node", lambda n: f"{n:,.3g} CPUs a node"),
+        "cpus_per_node": Column("cpus_per_node", lambda n: f"{_number(n)} CPUs a node"),
         "time_limit": Column("time_limit", _time),
         "limit_change": Column(
             "user_limit_change",
@@ -115,18 +124,34 @@ def columns_of(table: Table, names: Sequence[str], rows: NDArray[np.int64] | Non
     return made
 
 
-def in_words(name: str, value: float, below: float, above: float) -> str:
-    """A value with how many of the earlier jobs have a smaller, or a larger one.
+def in_words(name: str, value: float, below: float, above: float, jobs: int) -> str:
+    """A value with how many of the earlier jobs, of which there are `jobs`, have a smaller, or a larger one.
 
-    >>> in_words("cpus", 10.0, 0.998, 0.0)
-    '1,023 CPUs: more than 99.8 % of jobs'
+    >>> in_words("cpus", 10.0, 0.998, 0.0, 4000)
+    '1,023 CPUs: more than 99.8 % of 4,000 jobs'
+    >>> in_words("cpus", 10.0, 1.0, 0.0, 489)
+    '1,023 CPUs: more than all 489 jobs'
+    >>> in_words("partition", 0.0, 0.0, 0.97, 3000)
+    "this user's first job in the partition, unlike 97 % of 3,000 jobs"
     """
     column = COLUMNS[name]
     said = column.says(2**value if column.ratio else round(2**value - 1, 3))
+    if name == "partition" and value <= 0:
+        return f"{said}, unlike {_share(above, jobs)}"
     if below >= above:
-        return f"{said}: more than {_share(below)} of jobs"
-    return f"{said}: less than {_share(above)} of jobs"
+        return f"{said}: more than {_share(below, jobs)}"
+    return f"{said}: less than {_share(above, jobs)}"
 
 
-def _share(part: float) -> str:
-    return f"{min(part, 0.9999) * 100:.4g} %"
+def _share(part: float, jobs: int) -> str:
+    """A share of jobs, told no finer than they are many.
+
+    >>> _share(0.9999, 489), _share(0.9999, 20_000)
+    ('99.7 % of 489 jobs', '99.99 % of 20,000 jobs')
+    """
+    if part >= 1:
+        return f"all {jobs:,} jobs"
+    digits = max(0, len(str(jobs)) - 2)
+    whole = math.floor(part * jobs + 1e-9)  # jobs; a share is rounded down, so that it is not overstated
+    shown = math.floor(100 * whole / jobs * 10**digits + 1e-9) / 10**digits
+    return f"{shown:.10g} % of {jobs:,} jobs"

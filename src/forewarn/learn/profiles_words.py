@@ -22,7 +22,14 @@ LOW, HIGH = (
 )  # the part of the cluster's jobs below a profile's mean, under or over which it has a word
 ALL = "all jobs"
 _NEAR = 0.05  # standard deviations within which a value is as good as the mean: many jobs share one request
-_SENSE = {"run_time": (3600, 600), "wait": (600, 600)}  # seconds from which no job is short, none under long
+# From the first no profile is low, under the second none is high, however the cluster's others are: where all
+# jobs have one CPU and run for seconds, those with four CPUs are not large, and two minutes are not long.
+_SENSE = {
+    "size": (64, 16),  # CPUs
+    "memory": (64 << 30, 32 << 30),  # bytes
+    "run_time": (3600, 3600),  # seconds
+    "wait": (600, 600),
+}
 SHORT, LONG = 3600, 8 * 3600  # seconds of run time: under the first a job is short, from the second long
 _OFTEN = 1.5  # times the cluster's share, from which a profile is told by its users
 
@@ -58,7 +65,7 @@ def in_words(
 
 def _side(name: str, part: float, typical: float) -> int:
     """-1 for low, 1 for high, of a profile above whose `part` of all jobs it lies."""
-    few, many = _SENSE.get(name, (np.inf, -np.inf))
+    few, many = _SENSE[name]
     return int(part > HIGH and typical >= many) - int(part < LOW and typical < few)
 
 

@@ -7,14 +7,18 @@ HOME/models/serving/, cache/         what serves here: see `serving.py`
 
 from __future__ import annotations
 
+import os
 import shutil
+import sqlite3
 import tempfile
 import warnings
+import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from urllib.parse import quote
 
 from forewarn.errors import BundleError, ForewarnError, LearningError, RegistryError
 from forewarn.files import whole_folder
@@ -80,7 +84,7 @@ class Registry:
 
     def bundle(self, version: Version) -> Path:
         """The verified bundle of a version, fetched if it is not here."""
-        with self._alone():
+        with self._alone() if self._may_write else nullcontext():
             return self._fetched(version)
 
     def champion(self, cluster: str, phase: str, feature_set: str) -> Path:
@@ -199,6 +203,8 @@ class Registry:
     def _tracking(self) -> Tracking:
         if self._database is None:
             return Tracking(self.uri)
+        if not self._may_write:
+            return Tracking(embedded_uri(self._copied(self._database)))
         with alone(self._folder / "opening.lock"):  # the first one in makes the tables
             return Tracking(self.uri)
 
@@ -282,7 +288,29 @@ class Registry:
 
     def _alone(self) -> AbstractContextManager[None]:
         """While this home's registry is changed, nobody else does."""
+        if not self._may_write:
+            raise RegistryError(f"{self._folder}: no permission to change the registry: that is its owner's")
         return alone(self._folder / "changing.lock")
+
+    @cached_property
+    def _may_write(self) -> bool:
+        there = (place for place in (self._folder, self._database) if place is not None and place.exists())
+        return all(os.access(place, os.W_OK, effective_ids=True) for place in there)
+
+    def _copied(self, database: Path) -> Path:
+        """A private copy of the database: MLflow opens one for writing, whatever it is asked."""
+        folder = tempfile.mkdtemp(prefix="forewarn-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        copy = Path(folder, database.name)
+        try:
+            with (
+                closing(sqlite3.connect(f"file:{quote(str(database))}?mode=ro", uri=True)) as here,
+                closing(sqlite3.connect(copy)) as there,
+            ):
+                here.backup(there)
+        except sqlite3.Error as error:
+            raise RegistryError(f"{database}: cannot be read ({error})") from None
+        return copy
 
 
 def _copy(folder: Path, target: Path, *, private: bool = True) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 from forewarn.assess.advice.written import for_job
 from forewarn.assess.assessment import Assessment
 from forewarn.learn.serving import Serving
-from forewarn.operate.predict import WAITING, Wanted, assess_live
+from forewarn.operate.predict import WAITING, Wanted, Working, assess_live
 from forewarn.sources.live import Scheduler
 from forewarn.store.base import Store
 
@@ -23,6 +24,7 @@ def advise(
     timezone: str | None = None,
     viewer: str | None = None,
     unknown: list[str] | None = None,
+    working: Working = nullcontext,
 ) -> list[Assessment]:
     """The whole assessment of each job. What runs can no longer be changed: only its risk is told."""
     wanted = Wanted(job_ids=job_ids)
@@ -36,6 +38,7 @@ def advise(
         whole=True,
         viewer=viewer,
         unknown=unknown,
+        working=working,
     )
     return [_typed(made) for made in said]
 

@@ -12,8 +12,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -32,15 +32,15 @@ from forewarn.job.outcomes import POLICIES, Policy
 from forewarn.learn.archive import is_archive, unpack
 from forewarn.learn.serving import Serving
 from forewarn.operate.collect import Collector
-from forewarn.operate.predict import policy_of
+from forewarn.operate.predict import Working, policy_of
 from forewarn.store.base import Store
-from forewarn.store.embedded import open_store
+from forewarn.store.embedded import FILE, open_store, private_copy
+from forewarn.store.readable import may_write
 
 OWN_DAYS = 180  # of a person's own history
 STALE = 600  # seconds after which it is read again
 WALK = 300  # seconds that a walk over the whole history may take
 FEW = 5000  # jobs whose history is walked uncompiled, at 1 to 2 ms each, sooner than it is compiled
-Working = Callable[[str], AbstractContextManager[object]]  # told what takes long while it is done
 
 
 @contextmanager
@@ -49,37 +49,41 @@ def knowledge(
 ) -> Iterator[tuple[Store, Assessor]]:
     """A store and an assessor over it; `StoreError` where there is nothing to know."""
     home = config.home if config.model is None else read_own(config, user, working)
-    config = replace(config, home=home)
     known_delay = config.known_delay
-    with (
-        _bundles(config.model) as bundles,
-        open_store(home, read_only=True, known_delay=known_delay) as store,
-    ):
+    with ExitStack() as stack:
+        bundles = stack.enter_context(_bundles(config.model))
+        store = stack.enter_context(open_store(home, read_only=True, known_delay=known_delay))
         name = _cluster(store, cluster or config.cluster)
-        champions = Champions(name, Serving(config.home / "models"), bundles, bundles_of=config.model_cluster)
-        policy = policy_of(champions)
+        champions = Champions(name, Serving(home / "models"), bundles, bundles_of=config.model_cluster)
+        with working("loading the models"):
+            policy = policy_of(champions)
         if not is_kept_up(store, name, policy, at):
-            _bring_up_to_date(config, name, policy, store.count(cluster=name), working)
+            try:
+                if not may_write(home / FILE):
+                    home = stack.enter_context(private_copy(store))
+                _bring_up_to_date(home, known_delay, name, policy, store.count(cluster=name), working)
+                store = stack.enter_context(open_store(home, read_only=True, known_delay=known_delay))
+            except (StoreError, OSError, subprocess.SubprocessError):
+                check_meta(store, name, policy)  # what was saved last must do
         own = config.model is not None and store.cursor(f"collect {name}") is None
         yield store, Assessor(store, Present(store, name, at, policy, own=own), champions)
 
 
-def _bring_up_to_date(config: Config, cluster: str, policy: Policy, jobs: int, working: Working) -> None:
-    """By whoever may write; others take what is there, and are told where that is nothing."""
-    try:
-        if is_interpreted() and jobs > FEW:
-            _refresh_compiled(config, cluster, policy, jobs, working)
-        else:
-            with working(f"reading {jobs:,} earlier jobs"):
-                refresh(config.home, config.known_delay, cluster, policy.name)
-    except (StoreError, OSError, subprocess.SubprocessError):
-        with open_store(config.home, read_only=True) as store:
-            check_meta(store, cluster, policy)
+def _bring_up_to_date(
+    home: Path, known_delay: int, cluster: str, policy: Policy, jobs: int, working: Working
+) -> None:
+    if is_interpreted() and jobs > FEW:
+        _refresh_compiled(home, known_delay, cluster, policy, jobs, working)
+    else:
+        with working(f"reading {jobs:,} earlier jobs"):
+            refresh(home, known_delay, cluster, policy.name)
 
 
-def _refresh_compiled(config: Config, cluster: str, policy: Policy, jobs: int, working: Working) -> None:
+def _refresh_compiled(
+    home: Path, known_delay: int, cluster: str, policy: Policy, jobs: int, working: Working
+) -> None:
     """In another process: this one does without the compiler, and is a hundred times slower."""
-    told = json.dumps([str(config.home), config.known_delay, cluster, policy.name])
+    told = json.dumps([str(home), known_delay, cluster, policy.name])
     # -P: nothing of the folder that the check is made in is imported.
     command = [sys.executable, "-P", "-c", _COMPILED, told]
     with working(

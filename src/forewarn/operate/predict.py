@@ -1,24 +1,26 @@
 """Predictions on demand: jobs that wait or run are fetched, kept, and assessed as of this moment.
 
 What is knowable of a job is read from the online state, which is brought up to date first where no collector
-sees to that. A job that the
-scheduler has and the store had not is kept before it is asked about, so that its own record is the one
-assessed. What was said is kept too: later it is held against what came true.
+sees to that. A job that the scheduler has and the store had not is kept before it is asked about, so that its
+own record is the one assessed. What was said is kept too: later it is held against what came true. Of a store
+that may only be read, a private copy takes its place (`store_of_live`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import polars as pl
 
 from forewarn.assess.assessment import Assessment, Route, Verdict
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import FEATURE_SETS, Champions
-from forewarn.errors import RefusedError
-from forewarn.features.present import Present, bring_up_to_date, is_kept_up
+from forewarn.errors import RefusedError, StoreError
+from forewarn.features.present import Present, bring_up_to_date, is_collected, is_kept_up
 from forewarn.job.arrays import split_arrays
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import POLICIES, Policy
@@ -29,10 +31,13 @@ from forewarn.operate.sightings import keep
 from forewarn.sources.base import Batch
 from forewarn.sources.live import Scheduler
 from forewarn.store.base import PREDICTION_SCHEMA, Store
+from forewarn.store.embedded import FILE, open_store, private_copy
+from forewarn.store.readable import may_write
 
 UNKNOWN_JOB = 2017  # Slurm's number for it
 WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
 ENDED = "it has ended: `forewarn explain` says how"
+Working = Callable[[str], AbstractContextManager[object]]  # told what takes long while it is done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +58,31 @@ class Wanted:
         if self.running:
             states |= ~waits
         return states & pl.lit(True) if self.user is None else states & (pl.col("user") == self.user)
+
+
+@contextmanager
+def store_of_live(
+    home: Path, cluster: str, serving: Serving, *, at: int, known_delay: int = 0
+) -> Iterator[Store]:
+    """The store of a home to assess live jobs by.
+
+    Who may only read it gets it as it is while a collector keeps it up to date, else a private copy, in which
+    the same can be done as its owner does.
+    """
+    path = home / FILE
+    if may_write(path) or not path.exists():
+        with open_store(home, known_delay=known_delay) as store:
+            yield store
+        return
+    with ExitStack() as stack:
+        store = stack.enter_context(open_store(home, read_only=True, known_delay=known_delay))
+        if not is_collected(store, cluster, policy_of(Champions(cluster, serving)), at):
+            try:
+                copy = stack.enter_context(private_copy(store))
+                store = stack.enter_context(open_store(copy, known_delay=known_delay))
+            except (StoreError, OSError):
+                pass  # no room for a copy: by the state that was saved last
+        yield store
 
 
 def fetch(scheduler: Scheduler, wanted: Wanted, unknown: list[str] | None = None) -> list[Batch]:
@@ -89,9 +119,12 @@ def predict(
     at: int,
     timezone: str | None = None,
     unknown: list[str] | None = None,
+    working: Working = nullcontext,
 ) -> list[Assessment]:
     """What is said of the jobs in brief, in the order in which they were asked for; it is kept."""
-    return assess_live(store, scheduler, serving, wanted, at=at, timezone=timezone, unknown=unknown)
+    return assess_live(
+        store, scheduler, serving, wanted, at=at, timezone=timezone, unknown=unknown, working=working
+    )
 
 
 def assess_live(
@@ -105,13 +138,17 @@ def assess_live(
     whole: bool = False,
     viewer: str | None = None,
     unknown: list[str] | None = None,
+    working: Working = nullcontext,
 ) -> list[Assessment]:
     """Jobs as the scheduler has them, kept in the store and assessed: in brief, or as a whole.
 
-    What is said is kept too. `viewer` is who reads it; for `unknown` see `fetch`.
+    What is said is kept too, where the store may be written to. `viewer` is who reads it; for `unknown` see
+    `fetch`. `working` is told what may take long.
     """
-    batches = fetch(scheduler, wanted, unknown)
-    keep(store, batches, timezone=timezone)
+    with working("asking Slurm about the jobs"):
+        batches = fetch(scheduler, wanted, unknown)
+    if store.may_write:
+        keep(store, batches, timezone=timezone)
     frames = [batch.frame for batch in batches if batch.frame.height]
     if not frames:
         return []
@@ -119,9 +156,17 @@ def assess_live(
     said = {
         assessment.job_id: assessment
         for (cluster,), group in jobs.group_by("cluster", maintain_order=True)
-        for assessment in _about(store, serving, str(cluster), group, at, whole, viewer)
+        for assessment in _about(store, serving, str(cluster), group, at, whole, viewer, working)
     }
     return [said[job_id] for job_id in jobs["job_id"]]
+
+
+def _jobs(count: int) -> str:
+    """
+    >>> _jobs(1), _jobs(1200)
+    ('1 job', '1,200 jobs')
+    """
+    return "1 job" if count == 1 else f"{count:,} jobs"
 
 
 def _latest(jobs: pl.DataFrame) -> pl.DataFrame:
@@ -138,16 +183,18 @@ def _about(
     at: int,
     whole: bool,
     viewer: str | None,
+    working: Working,
 ) -> list[Assessment]:
     ended = jobs.filter(pl.col("outcome").is_not_null())
     alive = jobs.filter(pl.col("outcome").is_null())
     said = [_of_ended(job, at) for job in to_records(ended, Job)]
     if alive.height:
-        assessor, speakers = assessor_of(store, serving, cluster, at), _speakers(alive)
-        if whole:
-            assessed = [assessor.assess(job, whose=_whose(job, viewer)) for job in speakers]
-        else:
-            assessed = assessor.assess_all(speakers)
+        assessor, speakers = assessor_of(store, serving, cluster, at, working), _speakers(alive)
+        with working(f"assessing {_jobs(len(speakers))}"):
+            if whole:
+                assessed = [assessor.assess(job, whose=_whose(job, viewer)) for job in speakers]
+            else:
+                assessed = assessor.assess_all(speakers)
         # Kept under the name that its end will be told by.
         keep_predictions(store, assessed)
         said += [replace(a, job_id=job_id) for a, job_id in zip(assessed, alive["job_id"], strict=True)]
@@ -167,12 +214,16 @@ def _whose(job: Job, viewer: str | None) -> str:
     return "your" if job.user is None or viewer in (None, job.user) else f"{job.user}'s"
 
 
-def assessor_of(store: Store, serving: Serving, cluster: str, at: int) -> Assessor:
+def assessor_of(
+    store: Store, serving: Serving, cluster: str, at: int, working: Working = nullcontext
+) -> Assessor:
     """An assessor of a cluster, whose online state knows all that the store does, or will soon."""
     champions = Champions(cluster, serving)
-    policy = policy_of(champions)
-    if not is_kept_up(store, cluster, policy, at):
-        bring_up_to_date(store, cluster, policy)
+    with working("loading the models"):
+        policy = policy_of(champions)
+    if store.may_write and not is_kept_up(store, cluster, policy, at):
+        with working(f"reading {_jobs(store.count(cluster=cluster))} of history"):
+            bring_up_to_date(store, cluster, policy)
     return Assessor(store, Present(store, cluster, at, policy), champions)
 
 
@@ -224,6 +275,6 @@ def keep_predictions(store: Store, said: Sequence[Assessment]) -> None:
         for a in said
         if a.failure and a.job_id is not None
     ]
-    if rows:
+    if rows and store.may_write:
         with store.writing() as writer:
             writer.predict(pl.DataFrame(rows, schema=dict(PREDICTION_SCHEMA)))

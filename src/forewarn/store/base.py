@@ -95,6 +95,11 @@ class Writer(ABC):
 class Store(ABC):
     """The reading side, and the door to writing."""
 
+    @property
+    @abstractmethod
+    def may_write(self) -> bool:
+        """Whether `writing` is allowed: not where it was opened for reading only."""
+
     @abstractmethod
     def writing(self) -> AbstractContextManager[Writer]:
         """One all-or-nothing write."""

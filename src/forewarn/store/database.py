@@ -18,10 +18,15 @@ _LOG_BYTES = 64 << 20
 _WRITER_BYTE = 120
 
 
-def connect(path: Path, *, read_only: bool, busy_seconds: float) -> sqlite3.Connection:
-    """A connection without transactions of its own making; usable from any one thread at a time."""
+def connect(
+    path: Path, *, read_only: bool, busy_seconds: float, is_immutable: bool = False
+) -> sqlite3.Connection:
+    """A connection without transactions of its own making; usable from any one thread at a time.
+
+    With `is_immutable` the write-ahead log is ignored and nothing is locked: nobody may be writing.
+    """
     connection = sqlite3.connect(
-        f"file:{quote(str(path))}?mode={'ro' if read_only else 'rwc'}",
+        f"file:{quote(str(path))}?mode={'ro' if read_only else 'rwc'}{'&immutable=1' * is_immutable}",
         uri=True,
         timeout=busy_seconds,
         isolation_level=None,

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
@@ -19,6 +20,7 @@ from forewarn.job.columns import KEYS
 from forewarn.store.base import PREDICTION_KEY, PREDICTION_SCHEMA, ClusterFacts, Store, View
 from forewarn.store.database import connect, leave_readable, make_private, told, use_log
 from forewarn.store.filesystem import MOUNTS, refuse_network
+from forewarn.store.readable import Readable, find_way
 from forewarn.store.scanning import Scan, changes, observations
 from forewarn.store.schema import migrate
 from forewarn.store.segments import TIME, check_kind
@@ -61,6 +63,17 @@ def open_store(
     return EmbeddedStore(path, read_only=read_only, known_delay=known_delay, busy_seconds=busy_seconds)
 
 
+@contextmanager
+def private_copy(store: EmbeddedStore) -> Iterator[Path]:
+    """Copy a store to a home of its own, for somebody who may only read it; gone with the block.
+
+    What is written there reaches nobody else.
+    """
+    with TemporaryDirectory(prefix="forewarn-") as folder:
+        store.copy_to(Path(folder, FILE))
+        yield Path(folder)
+
+
 class EmbeddedStore(Store):
     """A store in one file of a local disk, for many processes and threads of one machine.
 
@@ -75,6 +88,8 @@ class EmbeddedStore(Store):
         self._busy_seconds = busy_seconds
         self._closed = False
         self._idle: list[sqlite3.Connection] = []  # any thread takes from it and gives back
+        with told(path, busy_seconds):
+            self._readable = find_way(path, busy_seconds) if read_only else Readable(path)
         with self._connection() as connection:
             migrate(connection, str(path), read_only=read_only)
             if not read_only:
@@ -89,9 +104,15 @@ class EmbeddedStore(Store):
             try:
                 connection = self._idle.pop()
             except IndexError:
-                connection = connect(self.path, read_only=self._read_only, busy_seconds=self._busy_seconds)
+                connection = connect(
+                    self._readable.file,
+                    read_only=self._read_only,
+                    busy_seconds=self._busy_seconds,
+                    is_immutable=self._readable.is_immutable,
+                )
             try:
                 yield connection
+                self._readable.check_unchanged()
             finally:
                 if connection.in_transaction:  # after some errors (a full disk) SQLite has ended it itself
                     connection.execute("ROLLBACK")
@@ -105,6 +126,16 @@ class EmbeddedStore(Store):
         with self._connection() as connection:
             connection.execute("BEGIN")
             yield connection
+
+    @property
+    def may_write(self) -> bool:
+        """Whether it was opened for writing."""
+        return not self._read_only
+
+    def copy_to(self, file: Path) -> None:
+        """Copy all of it, as it is at one moment, to a new file."""
+        with self._connection() as connection, closing(sqlite3.connect(file)) as target:
+            connection.backup(target)
 
     def _all(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         with self._connection() as connection:
@@ -228,6 +259,7 @@ class EmbeddedStore(Store):
         self._closed = True
         while self._idle:
             self._idle.pop().close()
+        self._readable.close()
         if not self._read_only:
             leave_readable(self.path)
 

@@ -13,6 +13,7 @@ REPEATED = {
     "line breaks": "\n", "blanks": " " * 6, "words": "a ", "substitutions": "$(", "quotes": "'",
     "pipes": "a|", "functions": "a()\n", "hashes": "#", "variables": "${",
     "continued lines": "\\\n", "names": "x",
+    "subshells": "(a\n", "subshells in the background": "(a) &\n", "ends of subshells": "a;(\n) &\n",
     "folders": "cd a\n", "files": "cat < a > b\n",
 }  # fmt: skip
 LENGTH = 6_000

@@ -123,6 +123,32 @@ def test_patterns_of_a_case_are_no_commands() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "tested"),
+    [
+        ("( cd run; ./gone ) &\n./last", {"cd": True, "gone": True, "last": False}),
+        ("(\n  cd run\n  ./gone\n) &\n./last", {"cd": True, "gone": True, "last": False}),
+        ("(\n  cd run\n  ./gone\n) > log 2>&1 &\nwait", {"cd": True, "gone": True, "wait": False}),
+        (
+            "(\n  cd run\n  ./gone\n) | tee log &\nwait",
+            {"cd": True, "gone": True, "tee": True, "wait": False},
+        ),
+        ("{\n  ./gone\n} &\n./last", {"gone": True, "last": False}),
+        ("for i in 1 2; do\n  ./gone $i\ndone &\n./last", {"gone": True, "last": False}),
+        ("(\n  (\n ./a\n )\n ./b\n) || true\n./last", {"a": True, "b": True, "true": True, "last": False}),
+        ("./first\n(\n  ./gone\n)\n./last", {"first": False, "gone": False, "last": False}),
+        ("cd run && ./gone &\n./last", {"cd": True, "gone": True, "last": False}),
+        ("./first; ./gone &\n./last", {"first": False, "gone": True, "last": False}),
+        ("(\n  ./gone", {"gone": False}),
+        ("./first )\n./last", {"first": False, "last": False}),
+    ],
+)
+def test_what_may_fail_as_a_group(text: str, tested: dict[str, bool]) -> None:
+    """A subshell or block before `&` or `||`, on one line or on many: the script goes on without it."""
+    found = read_body(f"#!/bin/bash\n{text}\n").calls
+    assert {call.name: call.command.tested for call in found} == tested
+
+
 def test_what_it_submits_itself() -> None:
     assert read_body("#!/bin/bash\nsbatch -n 2 --dependency=singleton next.sh\n").submits == ("next.sh",)
 

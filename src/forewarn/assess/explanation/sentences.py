@@ -254,7 +254,10 @@ def sentence(
     'your last 4 jobs with this request failed'
     """
     if group is Group.PROFILE:
-        return f"it is of the kind: {profile}" if profile else "which kind of job it is"
+        # By what is known before it runs: that those ran long does not say that this one will.
+        return (
+            f"its request is like that of jobs that were {profile}" if profile else "which kind of job it is"
+        )
     said = _SENTENCES[group](values, whose)
     if group is Group.PARTITION and categories:
         named = " and ".join(f"{_CATEGORIES.get(field, field)} {name}" for field, name in categories.items())

@@ -1,43 +1,74 @@
-"""What to do about a cause, with the job's own numbers."""
+"""What to do about a cause, with the job's own numbers, and with what a model foresees that it needs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from math import ceil
+from typing import Any
 
+from forewarn.assess.advice.moves import megabytes
+from forewarn.assess.advice.rounding import rounded_memory, rounded_time
 from forewarn.assess.explanation.amounts import memory
 from forewarn.assess.post_mortem.record_evidence import memory_of_a_node
 from forewarn.job.record import Job
 from forewarn.job.units import UNLIMITED, format_duration
 
-_MEMORY_STEPS = (1.5, 2.0)  # times what it had: where only the limit is known, how much it needs is not
-_GIB = 1 << 30
+_TIMES = 2  # what it had, where nobody knows how much it needs
+_RULE = "how much it needs is not known, and twice that is a rule of thumb"
 
 
-def with_numbers(job: Job, family: str | None) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a model foresees that a job needs, were it submitted again."""
+
+    memory: float | None = None  # bytes on a node that are enough for 95 % of such jobs
+    seconds: float | None = None  # that are enough for 90 %
+
+
+Foresee = Callable[[], Forecast]  # asked only where it matters: it takes a second
+
+
+def nobody_foresees() -> Forecast:
+    """Without a model."""
+    return Forecast()
+
+
+def with_numbers(job: Job, family: str | None, foresee: Foresee = nobody_foresees) -> Iterator[str]:
     """Lines to add to the script, where the record tells enough for one."""
-    if family == "out_of_memory":
-        had = memory_of_a_node(job)
-        if had:
-            more = max(had * _MEMORY_STEPS[1], (job.max_memory or 0) * _MEMORY_STEPS[0])
-            line = f"#SBATCH --mem={_rounded(more)}"
-            if job.memory_per == "cpu" and job.memory_asked:
-                line = f"#SBATCH --mem-per-cpu={_rounded(job.memory_asked * more / had)}"
-            yield f"It had {memory(had)} on a node; try `{line}`, and see what it then uses."
+    had = memory_of_a_node(job)
+    if family == "out_of_memory" and had:
+        needed = foresee().memory
+        if needed is not None and needed > had:
+            why = f"by earlier jobs, {memory(needed)} are enough for 95 % of jobs like it"
+        else:
+            needed, why = _TIMES * had, _RULE
+        yield f"It had {memory(had)} on a node; {why}: `#SBATCH {_memory_option(job, had, needed)}`."
     if family == "time_limit" and job.time_limit and job.time_limit < UNLIMITED:
-        line = f"#SBATCH --time={format_duration(2 * job.time_limit)}"
-        yield f"Its limit was {format_duration(job.time_limit)}; `{line}` would be twice that."
+        seconds = foresee().seconds
+        if seconds is not None and seconds > job.time_limit:
+            limit = rounded_time(seconds)
+            why = f"by earlier jobs, {format_duration(limit)} are enough for 90 % of jobs like it"
+        else:
+            limit, why = _TIMES * job.time_limit, _RULE
+        line = f"#SBATCH --time={format_duration(limit)}"
+        yield f"Its limit was {format_duration(job.time_limit)}; {why}: `{line}`."
     if family in ("node_failure", "gpu_hardware", "network") and job.nodes:
         yield f"If it happens there again: `#SBATCH --exclude={job.nodes}`."
 
 
-def _rounded(size: float) -> str:
-    """Up to what a person would write.
+def _memory_option(job: Job, had: float, needed: float) -> str:
+    """The option that gives as much on a node, counted as the job counted it."""
+    if job.memory_per == "cpu" and job.memory_asked:
+        return f"--mem-per-cpu={megabytes(ceil(rounded_memory(needed) * job.memory_asked / had))}"
+    return f"--mem={megabytes(rounded_memory(needed))}"
 
-    >>> _rounded(1.2 * (1 << 30)), _rounded(200 << 20), _rounded(33 * (1 << 30))
-    ('2G', '200M', '36G')
-    """
-    if size < 1000 << 20:
-        return f"{-(-int(size) // (10 << 20)) * 10}M"
-    whole = -(-int(size) // _GIB)
-    step = 1 if whole < 16 else 4
-    return f"{-(-whole // step) * step}G"
+
+_NAMES = [field.name for field in fields(Job)]
+_OF_A_RUN = ("raw_id", "nodes", *_NAMES[_NAMES.index("nodes_given") :])  # what a record gets later
+
+
+def as_requested_now(job: Job, at: int) -> Job:
+    """An ended job as a request of now, with nothing of what it was given and how it ended."""
+    cleared: dict[str, Any] = dict.fromkeys(_OF_A_RUN)
+    return replace(job, **cleared, job_id="", submit=at)

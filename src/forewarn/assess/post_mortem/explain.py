@@ -9,7 +9,8 @@ from pathlib import Path
 
 from forewarn.assess.explanation.amounts import duration, percent
 from forewarn.assess.post_mortem import record_evidence, surroundings
-from forewarn.assess.post_mortem.advice import with_numbers
+from forewarn.assess.post_mortem.advice import Foresee, nobody_foresees, with_numbers
+from forewarn.assess.post_mortem.families import FAMILIES
 from forewarn.assess.post_mortem.log_matching import matches, worth
 from forewarn.assess.post_mortem.log_paths import log_paths
 from forewarn.assess.post_mortem.log_reading import read_log
@@ -36,6 +37,7 @@ def explain(
     risk: float | None = None,
     now: int | None = None,
     whose: str = "your",
+    foresee: Foresee = nobody_foresees,
 ) -> PostMortem:
     """Why a job failed, waits, or how it fares.
 
@@ -49,12 +51,14 @@ def explain(
         A log to read instead of those that Slurm names.
     risk
         Of failing, for a job that waits or runs, where an assessor has said it.
+    foresee
+        What a model foresees that the job needs, for advice to one that had too little.
     """
     moment = int(time.time()) if now is None else now
     details = details or JobDetails()
     similar = Similar() if store is None else similar_jobs(store, job, as_of=_as_of(job, moment), whose=whose)
     if job.outcome is not None:
-        return _ended(job, store, details, log, similar)
+        return _ended(job, store, details, log, similar, foresee)
     if job.start is None or job.state == "PENDING":
         return _pending(job, details, similar, risk, moment)
     return _running(job, details, log, similar, risk, moment)
@@ -70,6 +74,8 @@ def _report(job: Job, phase: str, told: Verdict, evidence: Iterable[Evidence], *
     if job.outcome is not None:
         at_limit = job.time_limit is not None and job.run_time is not None and job.run_time >= job.time_limit
         kind = kind_of(Outcome(job.outcome), job.exit_code, job.exit_signal, ran_to_limit=at_limit)
+        if told.family == "killed":
+            kind = FAMILIES["killed"].kind  # a kill alone tells of no limit
     return PostMortem(
         cluster=job.cluster,
         job_id=job.job_id,
@@ -90,7 +96,12 @@ def _report(job: Job, phase: str, told: Verdict, evidence: Iterable[Evidence], *
 
 
 def _ended(
-    job: Job, store: Store | None, details: JobDetails, log: Path | None, similar: Similar
+    job: Job,
+    store: Store | None,
+    details: JobDetails,
+    log: Path | None,
+    similar: Similar,
+    foresee: Foresee,
 ) -> PostMortem:
     lines, files = _logs(job, details, log)
     evidence = [
@@ -105,7 +116,7 @@ def _ended(
     if told.family is None and (soon := list(record_evidence.at_once(job, details.steps))):
         evidence += soon
         told = verdict(job, evidence, lines)
-    to_do = (*with_numbers(job, told.family), *told.to_do)
+    to_do = (*with_numbers(job, told.family, foresee), *told.to_do)
     shown = [fact for fact in evidence if fact.source != "log"]  # its lines are quoted by themselves
     return _report(
         job,

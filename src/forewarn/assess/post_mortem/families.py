@@ -200,7 +200,8 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         ),
         "killed": _user(
             "was ended by a signal",
-            "See who or what sends it: another job step, `timeout`, `scancel --signal`, a limit.",
+            "See who or what sends it: the script itself or another step of the job (`kill`, `timeout`), "
+            "`scancel --signal`, somebody on the node, a limit.",
         ),
     }
 )

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from forewarn.assess.explanation.amounts import count
 from forewarn.errors import ForewarnError, RefusedError, SchedulerError, UsageError
+from forewarn.job.arrays import split_arrays
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
@@ -43,11 +45,11 @@ def find_job(
     asked = asked_id(job_id)
     trouble = f"Slurm could not be asked: {unreachable}" if unreachable else None
     jobs = [] if store is None else _stored(store, asked, cluster)
+    waiting_as: dict[str, str] = {}
     # What has ended does not change: only for others Slurm is asked.
     if scheduler is not None and (not jobs or any(job.outcome is None for job in jobs)):
         try:
-            live = [job for batch in scheduler.job(asked.job) for job in to_records(batch.frame, Job)]
-            jobs = _newer(jobs, live)
+            jobs = _newer(jobs, _live(scheduler, asked, waiting_as))
         except RefusedError as error:
             if error.code != _UNKNOWN_JOB:
                 trouble = f"Slurm does not tell: {error}"
@@ -65,7 +67,8 @@ def find_job(
     details = JobDetails()
     if scheduler is not None and trouble is None:
         try:
-            details = scheduler.details(job.job_id) if scheduler.cluster == job.cluster else details
+            if scheduler.cluster == job.cluster:
+                details = scheduler.details(waiting_as.get(job.job_id, job.job_id))
         except SchedulerError as error:
             trouble = f"Slurm could not be asked: {error}"
     return Found(job, details, tuple(note for note in (trouble, *notes) if note is not None))
@@ -79,6 +82,23 @@ def _stored(store: Store, asked: JobId, cluster: str | None) -> list[Job]:
         mine = (pl.col("array_job_id") == asked.number) | (pl.col("raw_id") == asked.number)
         frames = list(store.scan(cluster=cluster, where=mine))
     return [job for frame in frames for job in to_records(frame.select(pl.exclude("known_at")), Job)]
+
+
+def _live(scheduler: Scheduler, asked: JobId, waiting_as: dict[str, str]) -> list[Job]:
+    """As Slurm has it now; an array that waits as one record is its tasks, as in the store.
+
+    `waiting_as` gets the ids by which Slurm itself knows those tasks.
+    """
+    found: list[Job] = []
+    for batch in scheduler.job(asked.job):
+        tasks = to_records(split_arrays(batch.frame), Job)
+        for whole in to_records(batch.frame.filter(pl.col("array_tasks").is_not_null()), Job):
+            same = (task for task in tasks if task.array_job_id == whole.array_job_id and task.start is None)
+            waiting_as |= {task.job_id: whole.job_id for task in same if task.job_id != whole.job_id}
+        found += tasks
+    if asked.task is not None:
+        found = [job for job in found if job.job_id == asked.job] or found
+    return found
 
 
 def _newer(stored: list[Job], live: list[Job]) -> list[Job]:
@@ -109,8 +129,8 @@ def _telling(jobs: list[Job], asked: JobId, notes: list[str]) -> Job:
     job = next(iter(failed or live or chosen))
     if len(chosen) > 1:
         notes.append(
-            f"{asked.number} is an array or a job of several parts: of {len(chosen)} of them {len(failed)} "
-            f"did not go well; this is {job.job_id}"
+            f"{asked.number} has {count(len(chosen), 'part')}, of which {len(failed)} did not complete "
+            f"and {len(live)} have not ended; this is {job.job_id}"
         )
     if runs > 0:
         notes.append("it was requeued: this is its last run")

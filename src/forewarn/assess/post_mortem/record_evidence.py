@@ -32,6 +32,7 @@ _STEP_STATES = {
     Outcome.NODE_FAIL: ("node_failure", "Slurm lost a node of one of its steps", 0.98),
 }
 _NEAR = 0.95  # of a limit
+_HIGH = 0.7  # of the memory: use is sampled, so of a job that was killed the last moment is not seen
 _IDLE, _IDLE_SECONDS = 0.02, 600  # of the CPUs' time, and for how long at least
 _AT_ONCE = 20  # seconds
 _SENT_BY_SLURM = (9, 15)  # signals with which Slurm ends the steps of a job that is over
@@ -205,6 +206,7 @@ def of_use(job: Job) -> Iterator[Evidence]:
         share = used / had
         near = share >= _NEAR
         killed = signal_in(job.exit_code, job.exit_signal) in (9, 125) or job.outcome == Outcome.OUT_OF_MEMORY
+        worth = (0.8 if killed else 0.3) if near else 0.3 if killed and share >= _HIGH else 0.0
         yield Evidence(
             source="use",
             what=f"its largest task used {memory(job.max_memory)} of the {memory(had)} that it had on a node "
@@ -212,8 +214,8 @@ def of_use(job: Job) -> Iterator[Evidence]:
             if beside == 1
             else f"its largest task used {memory(job.max_memory)}: {beside} such tasks are "
             f"{percent(share)} of the {memory(had)} that it had on a node",
-            family="out_of_memory" if near and job.outcome != Outcome.COMPLETED else None,
-            worth=(0.7 if killed else 0.3) if near else 0.0,
+            family="out_of_memory" if worth and job.outcome != Outcome.COMPLETED else None,
+            worth=worth,
         )
     yield from _idle(job)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _OPENS = frozenset({"if", "for", "while", "until", "case", "select", "{"})
 _CLOSES = frozenset({"fi", "done", "esac", "}"})
@@ -60,17 +60,75 @@ def commands(script: str) -> Iterator[Command]:
     """
     known: dict[str, str] = {}
     depth = 0
+    groups = _Groups()
     for line, text in _logical_lines(script):
         tested = False
         if depth and (pattern := _CASE.match(text)):  # `a|b) command` in a case: no command a
             text = text[pattern.end() :]
         for tokens, divider in _simple(text):
-            tokens, opened, closed, asks = _blocks(tokens)
+            subshells, ended_subshells = tokens.count(_OPEN), tokens.count(_CLOSE)
+            tokens, opened, closed, asks = _blocks([t for t in tokens if t not in (_OPEN, _CLOSE)])
+            groups.open(_OPEN, subshells)
             depth = max(0, depth - closed)
             if tokens:
-                yield from _command(line, tokens, depth, tested or asks or divider in ("||", "&"), known)
+                tests = tested or asks or divider in ("||", "&")
+                for command in _command(line, tokens, depth, tests, known):
+                    groups.found.append(command)
+            groups.close(_OPEN, ended_subshells)
+            groups.close(_BLOCK, closed)
+            groups.open(_BLOCK, opened)
             depth += opened
             tested = divider in ("&&", "||")
+            yield from groups.divided(divider)
+        yield from groups.divided("\n")
+    yield from groups.found
+
+
+_OPEN, _CLOSE, _BLOCK = ("(", True), (")", True), ("{", True)
+_DEEPEST = 100  # subshells and blocks in each other; deeper ones are not told apart
+
+
+class _Groups:
+    """Commands that wait for the end of the subshell, block or list that they stand in.
+
+    `( … ) &` and `{ …; } || true` say behind the last command that the first of them may fail, too.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[Command] = []
+        self._open: list[tuple[tuple[str, bool], int]] = []  # what opened it, and how many were found before
+        self._list = self._pipeline = 0  # where the list of `&&` and `||`, and the pipeline, began
+
+    def open(self, sign: tuple[str, bool], times: int) -> None:
+        """Begin subshells or blocks."""
+        self._open += [(sign, len(self.found))] * min(times, max(0, _DEEPEST - len(self._open)))
+
+    def close(self, sign: tuple[str, bool], times: int) -> None:
+        """End them: they are part of the list that is divided next."""
+        for _ in range(min(times, len(self._open))):
+            # A bracket without its fellow is one of a pattern; a block ends what was left open in it.
+            if sign == _OPEN and self._open[-1][0] != _OPEN:
+                return
+            while self._open:
+                opened, begin = self._open.pop()
+                self._list, self._pipeline = min(self._list, begin), min(self._pipeline, begin)
+                if opened == sign:
+                    break
+
+    def divided(self, divider: str) -> Iterator[Command]:
+        """Take in what stands behind a command, and give what is now known."""
+        if divider in ("&", "||"):
+            begin = self._list if divider == "&" else self._pipeline
+            self.found[begin:] = [replace(command, tested=True) for command in self.found[begin:]]
+        if divider == "" or (divider.startswith("|") and divider != "||"):
+            return  # a line's end is told by itself; a pipeline goes on
+        self._pipeline = len(self.found)
+        if divider not in ("&&", "||"):
+            self._list = len(self.found)
+            if not self._open:
+                yield from self.found
+                self.found.clear()
+                self._list = self._pipeline = 0
 
 
 def _command(
@@ -186,7 +244,7 @@ def _simple(text: str) -> Iterator[tuple[list[tuple[str, bool]], str]]:
             yield tokens, token
             tokens = []
         else:
-            tokens.append((token, kind == "redirect"))
+            tokens.append((token, kind != "word"))
     yield tokens, ""
 
 
@@ -198,8 +256,11 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
     at = 0
     while at < len(text):
         sign = text[at]
-        if sign in " \t\r()" and not text.startswith("()", at):
+        if sign in " \t\r":
             at += 1
+        elif sign in "()" and not text.startswith("()", at):
+            at += 1
+            yield "group", sign
         elif sign == "#":
             end = text.find("\n", at)
             at = len(text) if end < 0 else end

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from forewarn.assess.assessment import Advice, Assessment, Finding, Quantiles, Reason, Saving, Verdict
+from forewarn.assess.assessment import (
+    Advice,
+    Assessment,
+    Finding,
+    Quantiles,
+    Reason,
+    Saving,
+    SimilarJob,
+    Verdict,
+)
 from forewarn.assess.oddness.words import bytes_in_words, time_in_words
 from forewarn.assess.verdict import NAMES, ONLINE, capital
 from forewarn.serve.cli.console import Terminal
@@ -103,8 +112,6 @@ def _facts(made: Assessment) -> Iterator[tuple[str, str]]:
         if made.nodes.sick:
             said += f"; sick: {', '.join(made.nodes.sick[:5])}"
         yield "nodes", said
-    if made.profile is not None:
-        yield "kind", made.profile
     if made.route.model is not None:
         version = f" version {made.route.version}" if made.route.version is not None else ""
         rests = ""
@@ -175,12 +182,26 @@ def _similar(made: Assessment) -> Iterator[Text | str]:
     for job in made.similar[:SIMILAR_SHOWN]:
         ran = f" after {time_in_words(job.run_time)}" if job.run_time is not None else ""
         differs = f"; {', '.join(job.differs)}" if job.differs else ""
-        yield f"  {job.job_id} {job.outcome}{ran}{differs}"
+        yield f"  {job.job_id} {job.outcome}{ran}{differs}{sent_together(job)}"
+
+
+def sent_together(job: SimilarJob) -> str:
+    """What is said of the others of an array or bulk.
+
+    >>> told = {"job_id": "1", "submit": 0, "similarity": 1.0, "outcome": "failed", "run_time": None}
+    >>> sent_together(SimilarJob(**told, outcomes={"failed": 3, "completed": 1}))
+    '; one of 4 sent together: 3 failed, 1 completed'
+    """
+    if job.jobs == 1:
+        return ""
+    ended = ", ".join(f"{number} {outcome.replace('_', ' ')}" for outcome, number in job.outcomes.items())
+    return f"; one of {job.jobs} sent together: {ended}"
 
 
 def _notes(made: Assessment) -> Iterator[Text | str]:
-    for note in made.notes:
-        yield f"  Note: {note}."
+    for note in (made.route.caveat, *made.notes):
+        if note is not None:
+            yield f"  Note: {note}."
 
 
 def _advice(made: Assessment, diff: bool) -> Iterator[Text | str]:

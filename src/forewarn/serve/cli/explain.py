@@ -18,6 +18,8 @@ from forewarn.serve.cli.common import configured, home_option, json_option, stor
 from forewarn.serve.cli.output import note, print_json
 
 if TYPE_CHECKING:
+    from forewarn.assess.assessment import Assessment
+    from forewarn.assess.post_mortem.advice import Forecast
     from forewarn.job.record import Job
     from forewarn.sources.live import Scheduler
     from forewarn.store.base import Store
@@ -50,6 +52,9 @@ def command(job_id: str, home: Path | None, cluster: str | None, log: Path | Non
       forewarn explain 123456_7 --log run.out
       forewarn explain 123456 --json | jq .cause
     """
+    from forewarn.compiled import interpret
+
+    interpret()  # one job's features: sooner than Numba is loaded
     from forewarn.assess.post_mortem import explain
     from forewarn.assess.post_mortem.finding import find_job
     from forewarn.serve.cli.explain_output import print_report
@@ -60,7 +65,15 @@ def command(job_id: str, home: Path | None, cluster: str | None, log: Path | Non
         found = find_job(job_id, store, scheduler, cluster=cluster, unreachable=unreachable)
         whose = "your" if found.job.user in (None, getpass.getuser()) else f"{found.job.user}'s"
         risk = _risk(config, found.job) if store is not None and found.job.outcome is None else None
-        report = explain(found.job, store, details=found.details, log=log, risk=risk, whose=whose)
+        report = explain(
+            found.job,
+            store,
+            details=found.details,
+            log=log,
+            risk=risk,
+            whose=whose,
+            foresee=lambda: _forecast(config, found.job),
+        )
         zones = {} if store is None else {name: facts.timezone for name, facts in store.clusters().items()}
     if as_json:
         print_json(report.to_json() | {"notes": [*report.notes, *found.notes]})
@@ -72,17 +85,32 @@ def command(job_id: str, home: Path | None, cluster: str | None, log: Path | Non
 
 def _risk(config: Config, job: Job) -> float | None:
     """How likely a job fails that has not ended, where a model can say it."""
-    from forewarn.operate.knowing import knowledge
+    made = _assessed(config, job)
+    return made.failure.probability if made and made.failure else None
 
+
+def _forecast(config: Config, job: Job) -> Forecast:
+    """What an ended job needs, were it submitted again, where a model can say it."""
+    from forewarn.assess.post_mortem.advice import Forecast, as_requested_now
+
+    made = _assessed(config, as_requested_now(job, int(time.time())))
+    return Forecast(
+        memory=made.resources.memory_request if made and made.resources else None,
+        seconds=made.run_time.seconds.high if made and made.run_time else None,
+    )
+
+
+def _assessed(config: Config, job: Job) -> Assessment | None:
+    """What is said of a job in brief; None where there is nobody to say it."""
+    from forewarn.operate.knowing import knowledge
+    from forewarn.serve.cli.progress import working
+
+    now, user = int(time.time()), job.user or ""
     try:
-        with knowledge(config, cluster=job.cluster, user=job.user or "", at=int(time.time())) as (
-            _,
-            assessor,
-        ):
-            failure = assessor.assess_all([job])[0].failure
+        with knowledge(config, cluster=job.cluster, user=user, at=now, working=working) as (_, assessor):
+            return assessor.assess_all([job])[0]
     except ForewarnError:
         return None
-    return failure.probability if failure else None
 
 
 @contextmanager

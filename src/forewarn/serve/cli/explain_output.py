@@ -12,6 +12,7 @@ from rich.text import Text
 from forewarn.assess.explanation.amounts import duration, memory
 from forewarn.assess.post_mortem.report import Confidence, LogLine, PostMortem
 from forewarn.job.record import Job
+from forewarn.serve.cli.assessing import sent_together
 from forewarn.serve.cli.console import Terminal
 from forewarn.serve.cli.output import STYLE_OF
 from forewarn.serve.cli.terminal import echo, one_line
@@ -149,6 +150,6 @@ def _print_similar(console: Terminal, report: PostMortem) -> None:
             job.job_id,
             Text(job.outcome.replace("_", " "), style=STYLE_OF.get(job.outcome, "")),
             "" if job.run_time is None else f"ran {duration(job.run_time)}",
-            Text(", ".join(job.differs) or "the same request"),
+            Text((", ".join(job.differs) or "the same request") + sent_together(job)),
         )
     _section(console, f"Before: {report.tally}", table)

@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from forewarn.errors import LearningError, UsageError
-from forewarn.serve.cli.common import Decorator, configured, store_of
+from forewarn.serve.cli.common import Decorator, configured
 
 if TYPE_CHECKING:
     from forewarn.assess.assessment import Assessment
@@ -44,22 +44,26 @@ def said_of(
         raise UsageError("say which jobs: ids, or --pending, --running, -u NAME")
     from forewarn.learn.serving import Serving
     from forewarn.operate.advise import advise
-    from forewarn.operate.predict import Wanted, predict, unknown_job
+    from forewarn.operate.predict import Wanted, predict, store_of_live, unknown_job
+    from forewarn.serve.cli.progress import working
     from forewarn.sources.connect import connect
 
     config = configured(home=home)
     zone, now = config.of_cluster(config.cluster).timezone, int(time.time())
     serving = Serving(config.home / "models")
     unknown: list[str] = []
-    with store_of(config) as store, closing(connect(config)) as scheduler:
+    how: dict[str, Any] = {"at": now, "timezone": zone, "unknown": unknown, "working": working}
+    with (
+        closing(connect(config)) as scheduler,
+        store_of_live(
+            config.home, scheduler.cluster, serving, at=now, known_delay=config.known_delay
+        ) as store,
+    ):
         if whole:
-            viewer = getpass.getuser()
-            said = advise(
-                store, scheduler, serving, job_ids, at=now, timezone=zone, viewer=viewer, unknown=unknown
-            )
+            said = advise(store, scheduler, serving, job_ids, viewer=getpass.getuser(), **how)
         else:
             wanted = Wanted(job_ids=job_ids, pending=pending, running=running, user=user)
-            said = predict(store, scheduler, serving, wanted, at=now, timezone=zone, unknown=unknown)
+            said = predict(store, scheduler, serving, wanted, **how)
     if said or not unknown:
         yield said
     if unknown:

@@ -137,9 +137,13 @@ def promote(model: str, which: str, home: Path | None) -> None:
 
     VERSION is a number or an alias, by default `challenger`.
     """
+    from forewarn.learn.manifest import Manifest
+
     registry = _registry(home)
     version = registry.promote(_parsed(model), _number_or_alias(which))
     say(f"{version.name}: version {version.version} is the champion")
+    if not Manifest.read(registry.bundle(version)).facts.may_serve:
+        note("its report found it unfit to serve: each assessment by it will say so")
 
 
 @command.command()

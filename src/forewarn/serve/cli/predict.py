@@ -51,7 +51,8 @@ def command(
 
     Each is judged as of now, with all that has become known since its submit, by the model for start where
     there is one, else by the one for submit. What is knowable of a job rests on the history in the store:
-    `forewarn collect` keeps that up to date. What is said is kept, to be held against what comes true.
+    `forewarn collect` keeps that up to date. What is said is kept, to be held against what comes true; not
+    by who may only read the home.
 
     \b
     Examples:
@@ -90,7 +91,8 @@ def _print(said: list[Assessment], as_json: bool) -> None:
     stated_by = {_stated_by(assessment) for assessment in said}
     for message in (text for by, text in _MEANINGS.items() if by in stated_by):
         note(message)
-    for message in dict.fromkeys(message for assessment in said for message in assessment.notes):
+    caveats = [assessment.route.caveat for assessment in said if assessment.route.caveat is not None]
+    for message in dict.fromkeys([*caveats, *(each for assessment in said for each in assessment.notes)]):
         note(message)
 
 

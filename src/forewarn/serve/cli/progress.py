@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -37,16 +37,8 @@ def progress(what: str) -> Iterator[Report]:
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """Say what is done that may take long and cannot tell how far it is: soon, not when it is over."""
-    if sys.stderr.isatty():
-        with _live(what):
-            yield
-        return
-    soon = threading.Timer(PATIENCE, say, [f"{what} …"])
-    soon.start()
-    try:
+    with _live(what) if sys.stderr.isatty() else _soon(lambda: say(_begun(what))):
         yield
-    finally:
-        soon.cancel()
 
 
 def watched(frames: Iterable[pl.DataFrame], what: str) -> Iterator[pl.DataFrame]:
@@ -70,9 +62,10 @@ def _live(what: str) -> Iterator[Report]:
         task = shown.add_task(what, total=None, far="")
 
         def report(done: int, total: int | None = None, also: str = "") -> None:
-            shown.update(task, completed=done, total=total, far=_far(done, total, also))
+            shown.update(task, description=what, completed=done, total=total, far=_far(done, total, also))
 
-        yield report
+        with _soon(lambda: shown.update(task, description=_begun(what))) as unless:
+            yield _first(unless, report)
 
 
 @contextmanager
@@ -87,9 +80,37 @@ def _plain(what: str) -> Iterator[Report]:
             next_word = time.monotonic() + INTERVAL
         told = True
 
-    yield report
+    with _soon(lambda: say(_begun(what))) as unless:
+        yield _first(unless, report)
     if not told and time.monotonic() >= next_word:  # work that cannot say how far it is
         say(f"{what}: {time.monotonic() - begun:.0f} s")
+
+
+@contextmanager
+def _soon(announce: Callable[[], None]) -> Iterator[Callable[[], None]]:
+    """Call after a while, unless the block has ended, or what it gets was called, before."""
+    timer = threading.Timer(PATIENCE, announce)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield timer.cancel
+    finally:
+        timer.cancel()
+
+
+def _first(before: Callable[[], None], report: Report) -> Report:
+    def reporting(done: int, total: int | None = None, also: str = "") -> None:
+        before()
+        report(done, total, also)
+
+    return reporting
+
+
+def _begun(what: str) -> str:
+    """What is said of work that has not told how far it is: also why, where its code is not compiled yet."""
+    compiled = sys.modules.get("forewarn.compiled")  # not imported: nothing of it is needed
+    is_cold = compiled is not None and compiled.is_cold()
+    return f"{what} …" + (" (its code is compiled first, once: about half a minute)" if is_cold else "")
 
 
 def _far(done: int, total: int | None, also: str) -> str:

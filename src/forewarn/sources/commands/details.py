@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from forewarn.errors import RefusedError, SchedulerError
+from forewarn.job.exit_codes import from_sacct_text
 from forewarn.job.units import JobId
 from forewarn.sources.commands.runner import Runner
 from forewarn.sources.live import JobDetails, StepRecord
@@ -79,7 +80,7 @@ def _steps(runner: Runner, asked: JobId) -> tuple[StepRecord, ...]:
                 StepRecord(
                     name=step,
                     state=state.split()[0] if state else None,
-                    exit_code=int(exited[1]) if exited else None,
+                    exit_code=from_sacct_text(int(exited[1]), int(exited[2])) if exited else None,
                     exit_signal=int(exited[2]) if exited else None,
                     nodes=nodes or None,
                     command=name if name and name != step else None,

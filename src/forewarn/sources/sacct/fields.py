@@ -15,6 +15,7 @@ from types import MappingProxyType
 import polars as pl
 
 from forewarn.errors import UsageError
+from forewarn.job.exit_codes import PRINTED_BARE, from_sacct_text
 from forewarn.job.units import MOST_COUNT, check_nodes, parse_duration, parse_memory
 from forewarn.sources import units
 
@@ -95,6 +96,15 @@ def _node_list(text: pl.Expr) -> pl.Expr:
     brackets = text.str.contains(r"[\[\]]")
     right = units.once_each(pl.when(brackets).then(text), is_list, pl.Boolean)
     return pl.when(~brackets | right).then(_said(text))
+
+
+_BEHIND = {code: from_sacct_text(code, 0) for code in PRINTED_BARE}
+
+
+def _exit_code(text: pl.Expr) -> pl.Expr:
+    """The code, with 128 put back where sacct took it off."""
+    code, signal = units.exit_code(text), units.exit_signal(text)
+    return pl.when(signal == 0).then(code.replace(_BEHIND)).otherwise(code)
 
 
 def _seconds(text: pl.Expr) -> pl.Expr:
@@ -184,8 +194,8 @@ FIELDS: Mapping[str, Field] = MappingProxyType(
         # result
         "State": Field(STATE, "_state", _text),
         "Reason": Field(PHRASE, "reason", _said),
-        "ExitCode": Field(EXIT, "exit_code", units.exit_code),
-        "DerivedExitCode": Field(EXIT, "derived_exit_code", units.exit_code),
+        "ExitCode": Field(EXIT, "exit_code", _exit_code),
+        "DerivedExitCode": Field(EXIT, "derived_exit_code", _exit_code),
         # used; of steps, but for TotalCPU and energy, which a job's own line has too
         "TotalCPU": Field(DURATION, "cpu_time", units.fine_duration),
         "MaxRSS": Field(SIZE, "max_memory", _bytes),

@@ -56,8 +56,9 @@ def _job(zone: str) -> dict[str, pl.Expr]:
         "Restarts": pl.col("restarts"),
         "State": pl.coalesce(state, "state"),
         "Reason": pl.lit("None"),
-        "ExitCode": pl.concat_str("exit_code", "exit_signal", separator=":"),
-        "DerivedExitCode": pl.concat_str("derived_exit_code", pl.lit(":0")),
+        # As sacct prints them: it takes 128 off every code from there on.
+        "ExitCode": pl.concat_str(pl.col("exit_code") % 128, "exit_signal", separator=":"),
+        "DerivedExitCode": pl.concat_str(pl.col("derived_exit_code") % 128, pl.lit(":0")),
         **dict.fromkeys(_USAGE, pl.lit(None, pl.String)),
         "TotalCPU": fine_duration(pl.col("cpu_time").fill_null(0.0)),
         "ConsumedEnergyRaw": pl.col("energy").fill_null(0),
