@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lab.errors import LabError
+from lab.nodes import node_states
 
 if TYPE_CHECKING:
     from lab.cluster import Lab
@@ -26,6 +27,9 @@ class Record:
     """Its first word: `CANCELLED` also where sacct adds by whom."""
     exit_code: str
     ended: bool
+    whole: bool
+    """Whether slurmdbd has the job's own record. 22.05 hears of a short job's step and end first: until up to
+    some seconds later such a row says nothing that was asked for, and a window of time does not show it."""
 
 
 def submit(lab: Lab, user: str, *options: str, script: str) -> int:
@@ -37,9 +41,12 @@ def submit(lab: Lab, user: str, *options: str, script: str) -> int:
 def records(lab: Lab, jobs: Iterable[int]) -> list[Record]:
     """What accounting has of some jobs, earlier runs of requeued ones included, oldest first."""
     ids = ",".join(map(str, jobs))
-    options = ("-a", "-X", "-D", "-n", "-P", "-o", "JobID,State,ExitCode,End", "-j", ids)
+    options = ("-a", "-X", "-D", "-n", "-P", "-o", "JobID,State,ExitCode,End,Partition", "-j", ids)
     rows = [line.split("|") for line in lab.run("root", "sacct", *options).splitlines()]
-    return [Record(job, state.split()[0], code, end != "Unknown") for job, state, code, end in rows]
+    return [
+        Record(job, state.split()[0], code, end != "Unknown", partition != "")
+        for job, state, code, end, partition in rows
+    ]
 
 
 def live_state(lab: Lab, job: int) -> str | None:
@@ -66,7 +73,7 @@ def wait_running(lab: Lab, job: int, timeout: float = 60) -> None:
 
 
 def wait_ended(lab: Lab, jobs: Iterable[int], timeout: float = 180) -> None:
-    """Wait until accounting has the end of every job, of every task of an array, of the last run of each."""
+    """Wait until accounting has all of every job, of every task of an array, of the last run of each."""
     waited = list(jobs)
 
     def all_ended() -> bool:
@@ -75,6 +82,21 @@ def wait_ended(lab: Lab, jobs: Iterable[int], timeout: float = 180) -> None:
         except LabError:  # slurmdbd may be on its way back
             return False
         known = {int(re.split("[_+]", record.job_id)[0]) for record in found}  # 7_1, 7+1
-        return known == set(waited) and all(r.ended and r.state not in ENDLESS for r in found)
+        return known == set(waited) and all(r.ended and r.whole and r.state not in ENDLESS for r in found)
 
     wait_until(all_ended, timeout, f"accounting has the ends of {waited}", every=1)
+
+
+def wait_quiet(lab: Lab, timeout: float = 120) -> None:
+    """Wait until no job is on a node, the nodes are idle again, and slurmctld has told slurmdbd all."""
+    on_nodes = ("squeue", "-h", "-t", "running,completing,configuring,suspended,stopped", "-o", "%i")
+
+    def is_quiet() -> bool:
+        try:
+            busy = lab.run("root", *on_nodes).split()
+            told = "DBD Agent queue size: 0" in lab.run("root", "sdiag")
+            return not busy and told and set(node_states(lab).values()) == {"idle"}
+        except LabError:  # a daemon may be on its way back
+            return False
+
+    wait_until(is_quiet, timeout, "no job is on a node, the nodes are idle, accounting has been told")

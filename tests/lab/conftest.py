@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ from _pytest.runner import runtestprotocol
 
 from lab.cluster import Lab, start_lab
 from lab.endings import Ending, run_every_ending
-from lab.errors import LabMissingError
+from lab.errors import LabError, LabMissingError
+from lab.jobs import wait_quiet
 from lab.versions import DEFAULT, VERSIONS
 from tests.lab.site import Site
 
@@ -34,13 +36,17 @@ LABS = {
 # For what no version does otherwise.
 one_version = pytest.mark.parametrize("lab", [LABS[DEFAULT]], indirect=True, scope="session")
 
+_UP: list[Lab] = []  # the labs of this worker's tests
+
 
 @pytest.fixture(scope="session", params=list(LABS.values()))
 def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A lab that is up; xdist keeps its tests in one worker. They leave every daemon and node in service."""
     state = tmp_path_factory.mktemp("lab")
     running = boot(request.param, state)
+    _UP.append(running)
     yield running
+    _UP.remove(running)
     running.down()
     shutil.rmtree(state)
 
@@ -70,6 +76,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     reports = runtestprotocol(item, nextitem=nextitem, log=False)
     failed = [report for report in reports if report.failed]
     if failed:
+        _end_what_runs()
         item._initrequest()  # type: ignore[attr-defined]
         item.user_properties.append(("first failure", failed[0].longreprtext))
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
@@ -77,6 +84,14 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+def _end_what_runs() -> None:
+    """Let what a failed test had running end first: its second run must not find it."""
+    for lab in _UP:
+        lab.try_run("root", "scancel", "--state=RUNNING")
+        with suppress(LabError):
+            wait_quiet(lab)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

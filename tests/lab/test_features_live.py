@@ -35,7 +35,7 @@ from forewarn.sources.slurmrestd.transport import Transport
 from forewarn.store.base import Store
 from forewarn.store.embedded import open_store
 from lab.cluster import Lab
-from lab.jobs import live_state, submit, wait_ended, wait_until
+from lab.jobs import live_state, submit, wait_ended, wait_quiet, wait_until
 from lab.users import ACCOUNTS
 
 WAYS = ("REST", "commands")
@@ -87,6 +87,7 @@ def seen(lab: Lab, tmp_path: Path) -> Iterator[dict[str, Seen]]:
 
 
 def test_live_is_later(lab: Lab, seen: dict[str, Seen], tmp_path: Path) -> None:
+    wait_quiet(lab)
     since = seen["REST"].since
     ended = [submit(lab, "erin", script=f"exit {code}") for code in (1, 0)]
     wait_ended(lab, ended)

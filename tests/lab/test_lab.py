@@ -14,7 +14,7 @@ from lab.clocks import clock_offsets
 from lab.cluster import Lab
 from lab.endings import EXPECTED, Ending
 from lab.errors import LabError
-from lab.jobs import live_state, submit, wait_ended, wait_until
+from lab.jobs import live_state, submit, wait_ended, wait_quiet, wait_until
 from lab.nodes import node_states
 from lab.ports import answers
 from lab.synthetic import load_jobs
@@ -25,6 +25,7 @@ NEWEST_API = {"22.05": "v0.0.38", "24.11": "v0.0.42", "26.05": "v0.0.45"}
 
 
 def test_the_nodes_are_idle(lab: Lab) -> None:
+    wait_quiet(lab)  # jobs of earlier tests may still be on their way off the nodes
     assert len(node_states(lab)) == 4
     assert set(node_states(lab).values()) == {"idle"}
 

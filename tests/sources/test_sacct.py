@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.errors import BadRow, SourceError, UsageError
-from forewarn.sources.base import Options, open_source
+from forewarn.sources.base import INCOMPLETE, Options, open_source
 from forewarn.sources.sacct import SacctSource
 from forewarn.sources.sacct.fields import FIELDS, known_name
 from tests.sources.contract import Sample, TextSourceContract
@@ -712,3 +712,28 @@ def test_slurms_mark_tells_it_without_steps(tmp_path: Path) -> None:
     assert one(tmp_path, State="FAILED", ExitCode="125:0", DerivedExitCode="0:0")["outcome"] == "failed"
     assert one(tmp_path, State="FAILED", ExitCode="137:0", DerivedExitCode="0:9")["outcome"] == "failed"
     assert one(tmp_path, State="COMPLETED", ExitCode="0:0", DerivedExitCode="0:125")["outcome"] == "completed"
+
+
+# As sacct of 22.05 prints a task of an array some seconds before slurmdbd hears of the job itself.
+INCOMPLETE_ROW = (
+    "7|7|lab|ann|0|root|science||Unknown|1794948875|Unknown|1794948877|1794948877||COMPLETED|0:0|0|0|16?||1|3|"
+    "billing=3,cpu=3,mem=300M,node=1|nb1|allocation||"
+)
+INCOMPLETE_FIELDS = (
+    "JobID|JobIDRaw|Cluster|User|UID|Group|Account|Partition|QOS|Submit|Eligible|Start|End|Timelimit|State|"
+    "ExitCode|Priority|ReqCPUS|ReqMem|ReqTRES|NNodes|NCPUS|AllocTRES|NodeList|JobName|WorkDir|SubmitLine"
+)
+
+
+def test_a_row_before_the_job_s_own_record_is_no_job(tmp_path: Path) -> None:
+    whole = INCOMPLETE_ROW.replace("7|7", "8|8", 1).replace("science||", "science|main|")
+    step = "7.batch|7.batch" + "|" * (INCOMPLETE_FIELDS.count("|") - 1)
+    text = "\n".join((INCOMPLETE_FIELDS, INCOMPLETE_ROW, step, whole, ""))
+    rows, (bad,), _ = read(tmp_path, text)
+    assert [row["job_id"] for row in rows] == ["8"]
+    assert (bad.line, bad.reason) == (2, INCOMPLETE)
+
+
+def test_a_job_may_be_named_allocation_where_its_partition_is_not_told(tmp_path: Path) -> None:
+    (row,), bad, _ = read(tmp_path, f"JobID|State|Submit|JobName\n7|COMPLETED|{T}0|allocation\n")
+    assert (row["name"], bad) == ("allocation", [])

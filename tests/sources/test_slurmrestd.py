@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from forewarn.errors import BadRow, SourceError
 from forewarn.job.outcomes import UnknownStateWarning
 from forewarn.job.units import UNLIMITED
-from forewarn.sources.base import Batch, Options
+from forewarn.sources.base import INCOMPLETE, Batch, Options
 from forewarn.sources.slurmrestd import SlurmrestdSource
 from forewarn.sources.slurmrestd.json_stream import JsonReader
 from tests.sources.contract import Sample, TextSourceContract
@@ -342,6 +342,22 @@ def test_old_memory_is_counted_by_what_makes_the_whole(tmp_path: Path) -> None:
     check(one(tmp_path, slurmdb_job(required={"memory": 50}, tres=asked)), memory_per="cpu")
     alike = {"requested": [tres("cpu", 2), tres("mem", 200), tres("node", 2)]}
     check(one(tmp_path, slurmdb_job(required={"memory": 100}, tres=alike)), memory_per=None)
+
+
+def test_a_row_before_the_job_s_own_record_is_no_job(tmp_path: Path) -> None:
+    """As slurmdbd of 22.05 has it for some seconds of a job that ended soon after its start."""
+    early = slurmdb_job(
+        name="allocation",
+        partition="",
+        group="root",
+        qos=None,
+        working_directory="",
+        required={"CPUs": 0, "memory": 0},
+        tres={"allocated": [tres("cpu", 3)], "requested": []},
+    )
+    rows, (bad,) = read(tmp_path, answer([early, slurmdb_job(job_id=8, name="allocation")]))
+    assert [row["job_id"] for row in rows] == ["8"], "a job may be named so"
+    assert (bad.line, bad.reason) == (1, INCOMPLETE)
 
 
 def test_an_old_user_without_a_name_is_their_number(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from forewarn.errors import (
 from forewarn.operate.awaited import GIVEN_UP, Awaited
 from forewarn.operate.ingest import review
 from forewarn.operate.sightings import Also, Kept, keep, unknown_ends, without_known_ends
-from forewarn.sources.base import Batch
+from forewarn.sources.base import INCOMPLETE, Batch
 from forewarn.sources.clock import Clock
 from forewarn.sources.live import Scheduler
 from forewarn.store.base import Store, Writer
@@ -79,6 +79,7 @@ class Round:
     warned: int = 0  # of these
     unknown_ends: int = 0  # jobs that ended unseen, and of which nobody can tell how
     bad: int = 0  # records that could not be read
+    incomplete: int = 0  # rows of jobs whose own record accounting has not got yet: they are read again
     behind: bool = False  # there is more history than one round takes
     lag: int | None = None  # seconds from the cursor to now
     requests: int = 0
@@ -402,7 +403,9 @@ class Collector:
         read = list(batches)
         kept = keep(self._store, read, timezone=self._timezone, cursors=cursors, also=also)
         done.add(kept)
-        bad = [row for batch in read for row in batch.bad]
+        left_out = [row for batch in read for row in batch.bad]
+        bad = [row for row in left_out if row.reason != INCOMPLETE]
+        done.incomplete += len(left_out) - len(bad)
         if bad and not done.bad:
             done.notes.append(f"a record could not be read and is left out: {bad[0]}")
         done.bad += len(bad)

@@ -40,6 +40,10 @@ from forewarn.job.columns import complete, proven_moment
 # Unix seconds of the years 1900 and 2200: what lies outside is no time of a job, but a broken number.
 EARLIEST, LATEST = -2_208_988_800, 7_258_118_400
 _TIMES = ("submit", "eligible", "start", "end")
+# Why a row of accounting is no job's record yet. slurmdbd makes a row for a step, or an end, that it hears of
+# before the job itself (22.05 of every job that ends within seconds of its start; with a queue of messages,
+# others too): user and group are root's, an array's task has no array, and nothing of the request is in it.
+INCOMPLETE = "accounting has only steps or the end of this job so far, not the job itself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +118,23 @@ class Source(ABC):
         frame: pl.DataFrame,
         bad: tuple[BadRow, ...] = (),
         text_of: Callable[[int], str] | None = None,
+        *,
+        may_be_incomplete: bool = False,
     ) -> Batch:
         """A batch of jobs read from a file: schema completed, impossible rows told apart.
 
         `frame` has any columns of a job and `line`; `text_of` gives a line as the file has it, if it can.
+        Rows of accounting may be `INCOMPLETE`: their name, partition and CPUs tell, where it gives all three.
         """
         if "seen_at" not in frame.columns:
             frame = complete(frame).with_columns(
                 seen_at=proven_moment(), source=pl.lit(self.name), reconstructed=pl.lit(True)
             )
         frame = complete(frame)
+        nothing_asked = pl.col("partition").is_null() & pl.col("cpus_asked").is_null()
+        incomplete = pl.lit(may_be_incomplete) & (pl.col("name") == "allocation") & nothing_asked
         checks = (
+            ("partition", incomplete, INCOMPLETE),
             ("job_id", pl.col("job_id").is_null(), "missing"),
             ("submit", pl.col("submit").is_null(), "missing"),
             *((name, ~pl.col(name).is_between(EARLIEST, LATEST), "an impossible time") for name in _TIMES),

@@ -133,7 +133,8 @@ class SacctSource(Source):
         bad = [self.bad(at, "line", why, row.decode()) for at, why, row in rows.bad]
         text_of = Lines(text, line)
         bad += [self.bad(row.line, row.field, row.reason, text_of(row.line)) for row in unreadable]
-        return self.job_batch(jobs, tuple(bad), text_of)
+        may_be_incomplete = {"JobName", "Partition", "ReqCPUS"} <= set(layout.names)
+        return self.job_batch(jobs, tuple(bad), text_of, may_be_incomplete=may_be_incomplete)
 
 
 def _is_json(stream: io.BufferedReader) -> bool:

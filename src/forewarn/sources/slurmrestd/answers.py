@@ -94,7 +94,7 @@ class _Records:
         came: int | None,
     ) -> None:
         self._source, self._kind, self._reader, self._stream, self._said = source, kind, reader, stream, said
-        self._came = came
+        self._came, self._of_accounting = came, False
         self._seen_at: int | None = None
 
     def batches(self) -> Iterator[Batch]:
@@ -104,7 +104,8 @@ class _Records:
             yield Batch(self._kind, complete(pl.DataFrame(schema={"line": pl.Int64}), self._kind))
             return
         fields = self._fields(first[1])
-        if fields is not SLURMDB_JOB:  # the database's answers say no time, and its jobs name their cluster
+        self._of_accounting = fields is SLURMDB_JOB
+        if not self._of_accounting:  # the database's answers say no time, and its jobs name their cluster
             if "last_update" not in self._said:
                 self._said |= _foot(self._stream)
             self._seen_at = moment("last_update")(self._said) or self._came
@@ -142,7 +143,7 @@ class _Records:
         if self._kind == "job":
             frame = happened(frame, seen_at)
             if seen_at is None:
-                return self._source.job_batch(frame, tuple(bad))
+                return self._source.job_batch(frame, tuple(bad), may_be_incomplete=self._of_accounting)
         # Up to v0.0.38 an answer has no clock, and a node or partition proves no moment: its file was
         # written when it was seen, as far as anyone knows.
         frame = frame.with_columns(
