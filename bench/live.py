@@ -2,13 +2,14 @@
 
     python -m bench.live                              # 300,000 jobs, then 1,000 live ones; as root, 45 min
     python -m bench.live --jobs 30000 --days 9 --minutes 2
-    python -m bench.live --only history               # or: --only load
+    python -m bench.live --only history               # or: --only load, --only ends
 
 Boots a lab of its own (docs/lab.md), which is gone afterwards; with --state one is kept and used again.
 
 History: jobs made up in the accounting database, collected by `operate.Collector` into a store, by REST and
 by sacct, each in a process of its own; in turns with each request the same by curl, with each command the
-same by itself, answers thrown away. Load: see bench/live_load.py. Prints Markdown.
+same by itself, answers thrown away. Load: see bench/live_load.py, and
+bench/live_ends.py. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import resource
 import subprocess
 import sys
@@ -29,6 +31,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlencode
 
+from bench.live_ends import show_ends
 from bench.live_load import show_load
 from forewarn.config import Config
 from forewarn.operate.collect import Collector
@@ -97,10 +100,12 @@ class Pairs:
     """What is asked through a scheduler, and the same by curl, or by the command alone: in turns.
 
     So what else the machine does meets both; and neither always comes second, to a database that is warm.
+    Which one does is drawn: questions of different kinds come in turns themselves.
     """
 
     def __init__(self, lab: Lab, way: str) -> None:
         self.asked, self.waited, self.bare = 0, 0.0, 0.0
+        self._luck = random.Random(7)
         self._base = lab.rest_url
         token = lab.token("root", 36000)
         header = ["-H", "X-SLURM-USER-NAME: root", "-H", f"X-SLURM-USER-TOKEN: {token}"]
@@ -130,12 +135,13 @@ class Pairs:
 
     def _pair(self, ours: Callable[[], Any], alone: list[str]) -> Any:
         self.asked += 1
-        if self.asked % 2:
+        alone_first = self._luck.random() < 0.5
+        if alone_first:
             self._ask(alone)
         began = time.perf_counter()
         answer = ours()
         self.waited += time.perf_counter() - began
-        if not self.asked % 2:
+        if not alone_first:
             self._ask(alone)
         return answer
 
@@ -209,9 +215,10 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=90, help="that these jobs are spread over")
     parser.add_argument("--live-jobs", type=int, default=1_000)
     parser.add_argument("--minutes", type=int, default=5, help="of each of the three phases of the load")
+    parser.add_argument("--ends", type=int, nargs="+", default=[10, 60, 200], help="jobs a minute")
     parser.add_argument("--slurm", choices=VERSIONS, default=DEFAULT)
     parser.add_argument("--state", type=Path, help="keep the lab here, up; the one that is up is used")
-    parser.add_argument("--only", choices=["history", "load"])
+    parser.add_argument("--only", choices=["history", "load", "ends"])
     parser.add_argument("--collect", choices=["REST", "sacct"], help=argparse.SUPPRESS)
     parser.add_argument("--home", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -229,10 +236,12 @@ def main() -> None:
             print(f"not run: {error}", file=sys.stderr)
             sys.exit(error.exit_code)
         try:
-            if options.only != "load":
+            if options.only in (None, "history"):
                 show_history(lab, options)
-            if options.only != "history":
+            if options.only in (None, "load"):
                 show_load(lab, options.live_jobs, options.minutes)
+            if options.only in (None, "ends"):
+                show_ends(lab, options.live_jobs, options.ends, options.minutes)
         finally:
             if not kept:
                 lab.down()

@@ -13,10 +13,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from lab.cluster import Lab
 from lab.jobs import wait_until
@@ -25,10 +27,21 @@ CALLS = re.compile(r"^\s+(\w+)\s+\(\s*\d+\)\s+count:(\d+)\s+ave_time:\d+\s+total
 OURSELVES = {"REQUEST_STATS_INFO", "REQUEST_STATS_RESET", "DBD_GET_STATS", "DBD_CLEAR_STATS"}
 SUBMIT = """
 for n in $(seq {count}); do
-  sbatch -Q -J "job$((n % 17))" -t $((60 + n % 50)) -c $((2 + n % 4)) --mem=100 \
+  sbatch -Q {where} -J "job$((n % 17))" -t $((60 + n % 50)) -c $((2 + n % 4)) --mem=100 \
     --comment="number $n" -D /tmp -o /dev/null --wrap 'sleep 36000'
 done
 """
+
+
+Calls = dict[str, tuple[int, float]]  # RPC, or user: how many, seconds in all
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What a daemon has counted since it was last set to nothing."""
+
+    calls: Calls
+    users: Calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +51,14 @@ class Phase:
     name: str
     requests: int
     received: int
-    controller: dict[str, tuple[int, float]]  # RPC: how many, seconds in all
-    database: dict[str, tuple[int, float]]
+    controller: Calls
+    database: Calls
     note: str = ""
 
 
 def show_load(lab: Lab, count: int, minutes: int) -> None:
     """The table of the steady cluster."""
-    lab.run("alice", "bash", "-c", SUBMIT.format(count=count), timeout=1800)
-    wait_until(lambda: live(lab) >= count, 120, f"{count} jobs are live")
+    fill(lab, count)
     running = len(lab.run("root", "squeue", "-h", "-t", "R").splitlines())
     phases = [
         phase(lab, "nobody", lambda: nobody(minutes)),
@@ -71,32 +83,51 @@ def show_load(lab: Lab, count: int, minutes: int) -> None:
     lab.run("root", "scancel", "-u", "alice")
 
 
-def live(lab: Lab) -> int:
+def fill(lab: Lab, count: int, leave: str = "") -> None:
+    """Submit so many jobs that run or wait all the time; none of them on the node to leave free."""
+    where = f"-x {leave}" if leave else ""
+    lab.run("alice", "bash", "-c", SUBMIT.format(count=count, where=where), timeout=1800)
+    wait_until(lambda: live(lab) >= count, 120, f"{count} jobs are live")
+
+
+def live(lab: Lab, user: str | None = None) -> int:
     """How many jobs wait or run."""
-    return len(lab.run("root", "squeue", "-h", "-o", "%i").splitlines())
+    whose = () if user is None else ("-u", user)
+    return len(lab.run("root", "squeue", "-h", "-o", "%i", *whose).splitlines())
+
+
+def reset(lab: Lab) -> None:
+    """Set what the daemons count to nothing."""
+    lab.run("root", "sdiag", "-r")
+    lab.run("root", "sacctmgr", "-i", "clear", "stats")
+
+
+def statistics(lab: Lab) -> tuple[Statistics, Statistics]:
+    """What slurmctld and slurmdbd have counted since."""
+    return _counted(lab.run("root", "sdiag")), _counted(lab.run("root", "sacctmgr", "show", "stats"))
+
+
+def _counted(text: str) -> Statistics:
+    calls, users = text.split("statistics by message type")[1].split("statistics by user")
+    return Statistics(calls_of(calls), calls_of(users.split("Pending RPC")[0]))
 
 
 def phase(lab: Lab, name: str, do: Callable[[], tuple[int, int, str]]) -> Phase:
     """Do something, and see what it cost."""
-    lab.run("root", "sdiag", "-r")
-    lab.run("root", "sacctmgr", "-i", "clear", "stats")
+    reset(lab)
     print(f"load: {name}", file=sys.stderr)
     requests, received, note = do()
-    controller = (
-        lab.run("root", "sdiag").split("statistics by message type")[1].split("statistics by user")[0]
-    )
-    told = lab.run("root", "sacctmgr", "show", "stats")
-    database = told.split("statistics by message type")[1].split("statistics by user")[0]
-    return Phase(name, requests, received, calls_of(controller), calls_of(database), note)
+    controller, database = statistics(lab)
+    return Phase(name, requests, received, controller.calls, database.calls, note)
 
 
-def calls_of(text: str) -> dict[str, tuple[int, float]]:
-    """RPC: how many, seconds in all; without those of looking at them."""
+def calls_of(text: str) -> Calls:
+    """The calls that a daemon counts, by type or by user; without those of looking at them."""
     found = {name: (int(count), int(time_) / 1e6) for name, count, time_ in CALLS.findall(text)}
     return {name: calls for name, calls in found.items() if name not in OURSELVES}
 
 
-def per_minute(calls: dict[str, tuple[int, float]], minutes: int) -> str:
+def per_minute(calls: Calls, minutes: int) -> str:
     """In words."""
     count, seconds = sum(c for c, _ in calls.values()), sum(s for _, s in calls.values())
     return f"{count / minutes:.1f}, {seconds * 1000 / minutes:.1f} ms"
@@ -110,33 +141,43 @@ def nobody(minutes: int) -> tuple[int, int, str]:
 
 def collector(lab: Lab, minutes: int) -> tuple[int, int, str]:
     """Let a collector run that has collected all there is, as people start it."""
-    with TemporaryDirectory() as home:
-        settings = {"FOREWARN_HOME": home, "FOREWARN_SLURMRESTD": lab.rest_url}
-        settings |= {"FOREWARN_SLURM_USER": "root", "SLURM_JWT": lab.token("root", 36000)}
-        others = {k: v for k, v in os.environ.items() if not k.startswith(("FOREWARN", "SLURM"))}
-        command = [sys.executable, "-c", "from forewarn.serve.cli.main import main; main()", "collect"]
-        begin = ("--since", "now-1hour")
-        subprocess.run([*command, "--once", *begin], env=others | settings, check=True)
-        lab.run("root", "sdiag", "-r")
-        lab.run("root", "sacctmgr", "-i", "clear", "stats")
-        told = Path(home) / "rounds"
-        with told.open("w") as output:
-            running = subprocess.Popen([*command, "--json"], env=others | settings, stdout=output)
-            time.sleep(minutes * 60)
-            running.send_signal(signal.SIGTERM)
-            running.wait()
-        rounds = [json.loads(text) for text in json_texts(told.read_text())]
+    with TemporaryDirectory() as home, collecting(lab, Path(home)) as told:
+        reset(lab)
+        time.sleep(minutes * 60)
+        rounds = told()
     assert not any(done["troubles"] for done in rounds), rounds
     changes = sum(done["changed_jobs"] + done["new_jobs"] for done in rounds[1:])
     note = f"{len(rounds)} rounds, {changes} observations written after the first"
     return sum(r["requests"] for r in rounds), sum(r["received"] for r in rounds), note
 
 
+@contextmanager
+def collecting(lab: Lab, home: Path) -> Iterator[Callable[[], list[Any]]]:
+    """A collector that has collected all there is and goes on, and its rounds so far."""
+    settings = {"FOREWARN_HOME": str(home), "FOREWARN_SLURMRESTD": lab.rest_url}
+    settings |= {"FOREWARN_SLURM_USER": "root", "SLURM_JWT": lab.token("root", 36000)}
+    others = {k: v for k, v in os.environ.items() if not k.startswith(("FOREWARN", "SLURM"))}
+    command = [sys.executable, "-c", "from forewarn.serve.cli.main import main; main()", "collect"]
+    begin = ("--since", "now-1hour")
+    subprocess.run([*command, "--once", *begin], env=others | settings, check=True)
+    printed = home / "rounds"
+    with printed.open("w") as output:
+        running = subprocess.Popen([*command, "--json"], env=others | settings, stdout=output)
+        try:
+            yield lambda: [json.loads(text) for text in json_texts(printed.read_text())]
+        finally:
+            running.send_signal(signal.SIGTERM)
+            running.wait()
+
+
 def json_texts(text: str) -> list[str]:
-    """The objects that were printed one after the other."""
+    """The objects that were printed one after the other; not one that is still being printed."""
     decoder, at, found = json.JSONDecoder(), 0, []
     while at < len(text.rstrip()):
-        _, end = decoder.raw_decode(text, at)
+        try:
+            _, end = decoder.raw_decode(text, at)
+        except ValueError:
+            break
         found.append(text[at:end])
         at = end + len(text[end:]) - len(text[end:].lstrip())
     return found

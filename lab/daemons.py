@@ -72,8 +72,18 @@ class Daemons:
             self._outside(daemon.socket).unlink(missing_ok=True)
         command = ["setpriv", "--reuid", daemon.user, "--regid", daemon.user, "--init-groups", "--"]
         files = [f"/run/lab/{name}.pid", f"/var/log/{name}.out"]
-        self._inside.run("root", ["bash", "-c", START, "start", *files, *command, *daemon.command])
-        self._wait(timeout, lambda: self._ready(daemon), f"{name} does not answer; see {self.log(name)}")
+        silent = f"{name} does not answer; see {self.log(name)}"
+        deadline = time.monotonic() + timeout
+        while True:
+            self._inside.run("root", ["bash", "-c", START, "start", *files, *command, *daemon.command])
+            try:
+                self._wait(deadline - time.monotonic(), lambda: self._ready(daemon), silent)
+                break
+            except LabError as error:
+                # The port may be held for some moments by what is left of who had it before.
+                if "Address already in use" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
         if name == "slurmrestd" and daemon.socket is not None:
             # Who may ask is decided by the token, not by who may open the socket.
             self._outside(daemon.socket).chmod(0o666)

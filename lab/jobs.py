@@ -79,7 +79,13 @@ def wait_ended(lab: Lab, jobs: Iterable[int], timeout: float = 180) -> None:
     def all_ended() -> bool:
         try:
             found = records(lab, waited)
+            incomplete = lab.sql(
+                f"SELECT COUNT(*) FROM {lab.settings.cluster}_job_table "
+                f"WHERE `partition` = '' AND id_job >= {min(waited, default=0)};"
+            )
         except LabError:  # slurmdbd may be on its way back
+            return False
+        if incomplete.strip() != "0":  # a task whose row does not name its array yet
             return False
         known = {int(re.split("[_+]", record.job_id)[0]) for record in found}  # 7_1, 7+1
         return known == set(waited) and all(r.ended and r.whole and r.state not in ENDLESS for r in found)

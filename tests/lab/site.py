@@ -51,6 +51,11 @@ class Site:
     def json(self, *args: object) -> Any:
         return json.loads(self.run(*args, "--json"))
 
+    def observations(self) -> list[dict[str, Any]]:
+        """All that was ever seen of jobs."""
+        with open_store(self.home, read_only=True) as store:
+            return store.observations("job", {"cluster": self.lab.settings.cluster}).to_dicts()
+
     def has(self, jobs: Iterable[int]) -> Counter[Told]:
         """What the store holds of some jobs, arrays and earlier runs with them."""
         numbers = set(jobs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from typing import Any
 
 from forewarn.job.outcomes import Outcome
 from forewarn.store.embedded import FILE
@@ -20,11 +21,25 @@ def test_every_ending_is_collected(site: Site, endings: dict[str, Ending]) -> No
     assert max(said.values()) == 1
     site.run("collect", "--once", "--since", "now-1day")
     assert site.has(jobs) == said, "none missing, none twice, each with its outcome"
+    before = site.observations()
     again = site.json("collect", "--once")
-    assert (again["new_jobs"], again["changed_jobs"], again["bad"]) == (0, 0, 0)
+    assert (again["new_jobs"], again["changed_jobs"], again["bad"]) == (0, 0, 0), changes(
+        before, site.observations()
+    )
     assert again["lag"] == 0
     outcomes = {outcome for _, _, outcome in said}
     assert outcomes >= {Outcome.COMPLETED, Outcome.FAILED, Outcome.TIMEOUT, Outcome.CANCELLED, ""}
+
+
+def changes(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[Any]:
+    """What the observations that are new say otherwise than each earlier one of the same job."""
+    found = []
+    for row in after:
+        if row not in before:
+            earlier = [one for one in before if one["job_id"] == row["job_id"]]
+            news = {name: value for name, value in row.items() if value not in [o[name] for o in earlier]}
+            found.append((row["job_id"], row["source"], news))
+    return found
 
 
 def test_killed_again_and_again(site: Site) -> None:
@@ -51,12 +66,13 @@ def test_an_ending_while_slurmdbd_is_away(site: Site) -> None:
 def test_endings_while_mariadb_alone_is_away(site: Site) -> None:
     """slurmdbd stays and takes what slurmctld tells it, but has nowhere to keep it."""
     lab = site.lab
-    collector = subprocess.Popen(
-        [EXECUTABLE, "collect", "--since", "now-1hour", "--interval", "1"],
-        env=site.environment,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    log = site.home / "collector.log"
+    with log.open("w") as said:
+        collector = subprocess.Popen(
+            [EXECUTABLE, "collect", "--since", "now-1hour", "--interval", "1"],
+            env=site.environment,
+            stderr=said,
+        )
     try:
         wait_until(lambda: (site.home / FILE).exists(), 30, "it collects")
         lab.daemons.kill("mariadb")
@@ -64,18 +80,18 @@ def test_endings_while_mariadb_alone_is_away(site: Site) -> None:
             jobs = [submit(lab, "erin", script=f"exit {code}") for code in (0, 4)]
             held = submit(lab, "erin", "--hold", script="true")
             wait_until(lambda: bool(site.has([held])), 60, "live jobs are seen all the same")
+            wait_until(lambda: "cannot read history" in log.read_text(), 60, "it says what is away")
         finally:
             lab.daemons.start("mariadb")
         wait_ended(lab, jobs)
         jobs.append(held)
         wait_until(lambda: site.has(jobs) == by_sacct(lab, jobs), 60, "what ended meanwhile is there")
+        wait_until(lambda: "can read again" in log.read_text(), 60, "it says that it is back")
         assert collector.poll() is None, "it is the same collector all the time"
     finally:
         collector.terminate()
-        said = collector.communicate(timeout=20)[1]
+        collector.wait(20)
     lab.run("erin", "scancel", str(held))
-    assert "cannot read history" in said
-    assert "can read again" in said
 
 
 def test_from_history_to_a_prediction(site: Site) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,6 +46,7 @@ class FakeScheduler:
     begins: list[int] = field(default_factory=list)  # of the histories asked for
     asked_about: list[list[str]] = field(default_factory=list)
     dies_after: int | None = None  # pieces of history
+    given: Counter[str] = field(default_factory=Counter)  # how often a history had a job
 
     @property
     def load(self) -> Load:
@@ -86,6 +88,7 @@ class FakeScheduler:
                     if self.dies_after < 0:
                         raise KilledError
                 reached = end if place == len(parts) else begin
+                self.given.update(row["job_id"] for row in part)
                 yield Piece(_batch(part), reached, (reached - since) / (until - since))
             begin = end
 

@@ -93,6 +93,45 @@ def test_the_cost_of_a_round(store: Store, slurm: FakeScheduler) -> None:
     assert (done.requests, done.received) == (3, 300)
 
 
+def test_what_ends_is_read_once(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
+    """The controller tells of the end at once; accounting, when it has heard of the last step too."""
+    rounds = collector(store, slurm).forever(60)
+    next(rounds)
+    for n in range(20):  # one a round
+        begun = int(time.now) + 10
+        seen = job(100 + n, begun, state="FAILED", outcome="failed", start=begun) | {"end": begun + 40}
+        slurm.live = [seen, *slurm.live][:5]
+        slurm.ended.append(job(100 + n, begun, start=begun, end=begun + 40, max_memory=77))
+        next(rounds)
+        assert (str(100 + n), "FAILED") in observed(store)
+    list(islice(rounds, 4))
+    (jobs,) = store.scan(job_ids=[str(100 + n) for n in range(20)], columns=["job_id", "max_memory"])
+    assert jobs["max_memory"].to_list() == [77] * 20
+    assert {slurm.given[str(100 + n)] for n in range(20)} == {1}
+    assert slurm.asked_about == []
+
+
+def test_a_step_that_is_told_after_its_job(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
+    rounds = collector(store, slurm).forever(60)
+    next(rounds)
+    slurm.ended.append(job(99, NOW - 100, start=NOW - 90, end=NOW + 20))
+    slurm.live = [job(99, NOW - 100, state="FAILED", outcome="failed", start=NOW - 90) | {"end": NOW + 20}]
+    next(rounds)
+    time.now += LATE - 60  # it was killed, and took its time
+    slurm.ended[-1] |= {"max_memory": 77}
+    list(islice(rounds, 4))
+    (jobs,) = store.scan(job_ids=["99"], columns=["max_memory"])
+    assert jobs["max_memory"].to_list() == [77]
+
+
+def test_who_looks_once_gets_all(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
+    next(collector(store, slurm).forever(60))
+    time.now += 60
+    slurm.ended.append(job(99, NOW, end=NOW + 59, max_memory=77))
+    collect(store, slurm)
+    assert ("99", "COMPLETED") in observed(store)
+
+
 def test_late_ends_are_heard(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
     collect(store, slurm)
     slurm.ended.append(job(99, NOW - 100, end=NOW - 60))
@@ -254,7 +293,9 @@ def test_a_full_disk_is_waited_out(small_disk: Path, slurm: FakeScheduler) -> No
     with open_store(small_disk / "home") as store:
         rounds = collector(store, slurm).forever(60)
         assert not next(rounds).troubles
-        slurm.ended += [job(1000 + n, NOW, end=NOW + n % 50, name="x" * 999) for n in range(500)]
+        slurm.ended += [
+            job(1000 + n, NOW - HOUR, end=NOW - LATE + n % 50, name="x" * 999) for n in range(500)
+        ]
         slurm.piece = 1000
         ballast = small_disk / "ballast"
         with ballast.open("wb") as file:

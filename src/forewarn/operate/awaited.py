@@ -18,7 +18,7 @@ from forewarn.job.arrays import split_arrays
 from forewarn.store.base import Store, Writer
 
 SPACE = "awaited"  # of the online state
-GRACE = 90  # seconds in which the next round's history mostly tells
+GRACE = 150  # seconds in which the next rounds' history mostly tells: more than `collect.LATE`
 LONGEST_WAIT = 3600  # seconds between two questions about one job
 GIVEN_UP = 86400  # seconds after which nobody will tell, where the controller has told all that it knows
 LONGEST_LIVE = 60 * 86400  # seconds since its submit for which a job may wait and run

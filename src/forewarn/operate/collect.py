@@ -7,6 +7,10 @@ moment from which ends may be missing is kept in the store too, and everything f
 later. And a job that the controller shows as ended, or has no longer, is waited for until accounting tells
 of it (`awaited.py`).
 
+A collector that has caught up hears of ends from the controller, which it asks anyway, and reads accounting up
+to two minutes ago: a job's last steps are in it by then, and each job is read once. One that runs once reads
+up to now.
+
 A Slurm without accounting is collected from its controller alone: ends that nobody saw are unknown.
 """
 
@@ -39,7 +43,7 @@ from forewarn.store.base import Store, Writer
 
 DAY = 86400
 BEGINNING = 30 * DAY  # how much history is read where nobody says it
-LATE = 120  # seconds by which a job's last steps are told after it, and clocks differ: read again each round
+LATE = 120  # seconds by which a job's last steps are told after it, and clocks differ
 AWAY = 900  # seconds without a look at the controller after which an end was seen by nobody
 LONGEST_GAP = 7 * DAY  # what is read again, at most, after somebody was away
 HANDED_OVER = (
@@ -142,6 +146,8 @@ class Collector:
         self._queue: int | None = (
             None  # what the controller has yet to tell accounting; None: it does not say
         )
+        self._goes_on = False  # another round follows: what accounting hears late, that one reads
+        self._caught_up = False  # accounting has been read up to now once
         self._review_at: float | None = None
         self._ended = False  # outcomes have come since the last review
 
@@ -162,6 +168,7 @@ class Collector:
     def forever(self, interval: float) -> Iterator[Round]:
         """Rounds without end. Trouble is waited out; what does not pass by itself, ends it at the start."""
         failed, worked = 0, False
+        self._goes_on = True
         while True:
             done, errors = self._round()
             lasting = [e for e in errors if isinstance(e, SchedulerError) and not e.passing]
@@ -301,9 +308,11 @@ class Collector:
     def _read_history(self, done: Round) -> None:
         now = int(self._clock.now())
         start, cursors = self._beginning(now)
+        until = self._end(now, done)
+        self._caught_up = False  # until it has come through: who was away is read up to now
         reached, read = start, 0
         done.lag = now - reached
-        for piece in self._scheduler.history(start, now):
+        for piece in self._scheduler.history(start, until):
             whole_window = piece.reached > reached
             reached = max(reached, piece.reached)
             moved = cursors | {self._cursor: str(reached)} if whole_window else None
@@ -311,11 +320,12 @@ class Collector:
             done.notes += piece.notes
             done.lag = now - reached
             read += piece.batch.frame.height
-            if whole_window and read >= self._most_jobs and reached < now:
+            if whole_window and read >= self._most_jobs and reached < until:
                 done.behind = True
                 return
-        # Quiet hours have no pieces.
+        # Quiet hours have no pieces. What is later than LATE before the cursor is read again from here.
         self._keep(done, (), cursors | {self._cursor: str(now)})
+        self._caught_up = True
         done.lag = 0
         if self._unseen:
             self._keep_unseen(done)
@@ -342,6 +352,11 @@ class Collector:
             left = "" if self._queue == 0 else str(gap.after_reading(now))
             start, cursors = min(start, gap.since), cursors | {self._gap: left}
         return start, cursors
+
+    def _end(self, now: int, done: Round) -> int:
+        """Where this round's history ends: before what may still change, if the controller tells of that."""
+        controller_tells = not self._unseen and "live jobs" not in done.troubles
+        return now - LATE if self._goes_on and self._caught_up and controller_tells else now
 
     def _waiting_ends(self) -> int | None:
         """How much the controller has to tell accounting yet; None where it cannot be asked."""

@@ -121,8 +121,8 @@ class SlurmrestdScheduler:
             return None
         query: Query = {"step": list(jobs), SHOW_SCRIPTS: "true", **self._flags(steps=False)}
         try:
-            frames = [batch.frame for batch in self._past("jobs", query, [], once=(SchedulerError,))]
-        except SchedulerError:  # a history without scripts is one, too; the next round asks again
+            frames = [batch.frame for batch in self._past("jobs", query, [])]
+        except SchedulerError:  # a history without scripts is one, too
             return None
         rows = [row for frame in frames for row in frame.select("job_id", *SCRIPT_FIELDS).iter_rows()]
         found = {job: ScriptFacts(*facts) for job, *facts in rows if facts[0] is not None}
