@@ -7,9 +7,9 @@ moment from which ends may be missing is kept in the store too, and everything f
 later. And a job that the controller shows as ended, or has no longer, is waited for until accounting tells
 of it (`awaited.py`).
 
-A collector that has caught up hears of ends from the controller, which it asks anyway, and reads accounting up
-to two minutes ago: a job's last steps are in it by then, and each job is read once. One that runs once reads
-up to now.
+A collector that has caught up hears of ends from the controller, which it asks anyway, and reads accounting
+up to two minutes ago: a job's last steps are in it by then, and each job is read once. One that runs once
+reads up to now.
 
 A Slurm without accounting is collected from its controller alone: ends that nobody saw are unknown.
 """

@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+import polars as pl
+
 from forewarn.errors import (
     ControllerDownError,
     DatabaseDownError,
@@ -120,9 +122,8 @@ class SlurmrestdScheduler:
         if self.asker.clock.now() < self._no_scripts_until:
             return None
         query: Query = {"step": list(jobs), SHOW_SCRIPTS: "true", **self._flags(steps=False)}
-        try:
-            frames = [batch.frame for batch in self._past("jobs", query, [])]
-        except SchedulerError:  # a history without scripts is one, too
+        frames = self._frames(query) or self._frames(query)
+        if frames is None:  # a history without scripts is one, too
             return None
         rows = [row for frame in frames for row in frame.select("job_id", *SCRIPT_FIELDS).iter_rows()]
         found = {job: ScriptFacts(*facts) for job, *facts in rows if facts[0] is not None}
@@ -130,6 +131,13 @@ class SlurmrestdScheduler:
         if not self._shows_scripts:
             self._no_scripts_until = self.asker.clock.now() + _NO_SCRIPTS
         return found
+
+    def _frames(self, query: Query) -> list[pl.DataFrame] | None:
+        """Jobs of accounting; None where it fails, which keeps nothing else from being asked."""
+        try:
+            return [batch.frame for batch in self._past("jobs", query, [], once=(SchedulerError,))]
+        except SchedulerError:
+            return None
 
     def accounted(self, job_ids: Sequence[str]) -> Iterator[Batch]:
         """See `Scheduler`."""
