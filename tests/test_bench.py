@@ -51,6 +51,15 @@ def test_advice_in_small() -> None:
     assert harmed <= 1
 
 
+def test_usage_is_served_as_it_is_judged_in_small() -> None:
+    command = [sys.executable, str(BENCH / "usage_served.py"), "--scenario", "small", "--jobs", "4000"]
+    said = subprocess.run([*command, "--moments", "6"], check=True, capture_output=True, text=True).stdout
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in said.splitlines()[2:]]
+    for name in ("cpu efficiency", "io rate"):
+        judged, served, _ = (float(row[3]) for row in rows if row[0] == name)
+        assert served == pytest.approx(judged, abs=0.05), "the same R², but for ten minutes of history"
+
+
 def test_ten_million_jobs_in_small(tmp_path: Path) -> None:
     command = [sys.executable, str(BENCH / "ten_million.py"), "--jobs", "3000", "--folder", str(tmp_path)]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
