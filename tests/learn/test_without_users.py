@@ -43,7 +43,7 @@ def test_at_start_it_follows_the_first_tasks_as_well_as_the_rules_do(found: dict
     rules = {name: start["baselines"][name]["f1"] for name in ("last_request", "last_array")}
     assert min(rules.values()) > 0.8
     # Not below the best rule by more than the noise.
-    assert start["at_validation"]["f1"] > max(rules.values()) - 0.03
+    assert start["at_validation"]["f1"] > max(rules.values()) - 0.01
     assert start["above_best_baseline"]["interval"][1] > 0
     assert start["above_best_baseline"]["baseline"] in ("last_request", "last_array_else_request")
     assert np.isfinite(start["above_best_baseline"]["interval"]).all()
