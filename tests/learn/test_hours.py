@@ -52,6 +52,22 @@ def test_areas_are_those_of_weighted_rows() -> None:
     json.dumps(found, allow_nan=False)
 
 
+def test_a_job_that_tells_no_hours_is_ranked_by_its_risk_of_middling_ones() -> None:
+    """As most of LLNL-Thunder's, which ask for no time: last in the list they hid nearly all of the waste."""
+    about, fails, p = made()
+    unknown = np.arange(len(p)) % 5 > 0
+    asked = about["asked_cpu_hours"].to_numpy()
+    told = about.with_columns(
+        asked_cpu_hours=pl.when(pl.Series(unknown)).then(None).otherwise("asked_cpu_hours")
+    )
+    lost = np.where(unknown, np.nan, p * asked)
+    found = by_hours(told, fails, p, lost, {"never": p > 2}, resamples=5)
+    expected = p * np.where(unknown, np.median(asked[~unknown]), asked)
+    wasted = about["cpu_hours"].to_numpy() * fails
+    assert found["top_20"] == pytest.approx(Ranked(expected, wasted).share(0.2))
+    assert found["top_20"] > Ranked(np.nan_to_num(lost), wasted).share(0.2)
+
+
 def test_jobs_are_ranked_by_the_hours_that_they_may_lose_not_by_risk() -> None:
     about, fails, p = made()
     used = about["cpu_hours"].to_numpy()

@@ -302,7 +302,7 @@ def _judged(
         p = calibration(log_odds)
     elif needs is not None and (excess := needs.excess(table, apart)):
         given, causes = needs.causes.given_failure(matrix), needs.causes.causes
-        pooling = choose_pooling(p, given, causes, excess, fails, weights, groups)
+        pooling = choose_pooling(p, given, causes, excess, fails, weights)
         if pooling is not None:
             log_odds = pooling.log_odds(p, given, causes, excess)
             p = pooling.calibration(log_odds)

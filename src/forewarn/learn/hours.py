@@ -75,7 +75,9 @@ def by_hours(
     about, fails, p, used = about.filter(pl.Series(counted)), fails[counted], p[counted], used[counted]
     # A job that does not tell what it asks for is taken for a middling one: last or first would be a guess.
     asked = np.nan_to_num(asked[counted], nan=float(np.nanmedian(asked[counted])) if has_asked else 0.0)
-    expected = p * asked if hours_lost is None else np.nan_to_num(hours_lost[counted])
+    expected = p * asked
+    if hours_lost is not None:
+        expected = np.where(np.isfinite(hours_lost[counted]), hours_lost[counted], expected)
     warned = {name: alarms[counted].astype(np.float64) for name, alarms in rules.items()}
     wasted = used * fails
 
