@@ -35,7 +35,7 @@ def jobs(seed: int) -> tuple[NDArray[np.float64], ...]:
 def chosen(over: NDArray[np.float64], seed: int = 0) -> Pooling | None:
     model, given, _, fails = jobs(seed)
     ones = np.ones(COUNT)
-    return choose_pooling(model, given, CAUSES, {"timeout": over}, fails, ones)
+    return choose_pooling(model, given, CAUSES, {"timeout": over}, fails, ones, np.arange(COUNT))
 
 
 def test_a_forecast_that_comes_true_counts_most_and_noise_least() -> None:
@@ -56,7 +56,7 @@ def test_a_forecast_of_what_never_ended_a_job_does_not_count() -> None:
     model, given, over, fails = jobs(0)
     ones = np.ones(COUNT)
     no_such = [Cause("failed", "user"), Cause("cancelled", "user"), Cause("other", None)]
-    assert choose_pooling(model, given, no_such, {"timeout": over}, fails, ones) is None
+    assert choose_pooling(model, given, no_such, {"timeout": over}, fails, ones, np.arange(COUNT)) is None
     alone = risk(model, given, no_such, {"timeout": over}, None)
     assert alone.probability is model
 

@@ -15,7 +15,7 @@ import polars as pl
 from forewarn.assess.advice import Changed, Situation, advise, changed, savings
 from forewarn.assess.assessment import Assessment, Change, Failure, Finding, NodeFitness, Oddness
 from forewarn.assess.champions import FEATURE_SETS, Champions
-from forewarn.assess.explanation import reasons, with_needs
+from forewarn.assess.explanation import reasons, with_needs, with_record
 from forewarn.assess.hours import hours_at_risk, spent_by_cause
 from forewarn.assess.machine import Machine
 from forewarn.assess.needs import ForeseenNeeds
@@ -55,6 +55,9 @@ class _Stated:
     failures: Sequence[Failure | None]
 
     def needs(self, row: int) -> ForeseenNeeds:
+        """None where the model passed the job on: its forecasts rest on no more such jobs than its risk."""
+        if self.spoken[row].champion is None:
+            return ForeseenNeeds(None)
         return ForeseenNeeds(self.foreseen.row(row) if self.foreseen else None)
 
     def excess(self, row: int) -> dict[Outcome, float]:
@@ -111,6 +114,7 @@ class Assessor:
         if spoken.champion and spoken.matrix and spoken.own:
             values = {name: float(table.column(name)[0]) for name in table.names}
             why = reasons(spoken.champion.bundle, spoken.matrix, values, whose=whose)
+            why = with_record(why, spoken.own, values, whose)
             made = replace(made, reasons=with_needs(why, spoken.own, made))
         alike = similar_jobs(self._store, job, as_of=self.at, whose=whose)
         made = replace(made, similar=alike.jobs, similar_in_short=alike.tally)

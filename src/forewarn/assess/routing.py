@@ -14,15 +14,20 @@ from numpy.typing import NDArray
 
 from forewarn.assess.assessment import CauseOfFailure, Failure, Route
 from forewarn.assess.champions import FEATURE_SETS, Champion, Champions
+from forewarn.assess.stated import own_endings, with_own_endings
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.calibration import Calibration
 from forewarn.learn.causes import Causes
 from forewarn.learn.matrix import Matrix
+from forewarn.learn.own_record import alike, leant_on
 from forewarn.learn.pooling import Excess
 from forewarn.learn.table import Table
 
 ONLINE = "online"
 FEWEST_ENDED, FEWEST_OWN = 200, 3  # jobs of the cluster, and of the user, before the regression speaks
+# Jobs of the cluster before it speaks of one that is like none of its user's: a young history holds a handful
+# of such. On a lab each new script was 23 % after 412 jobs, and 60 % after 1,365.
+FEWEST_FOR_NEW = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,7 @@ class Spoken:
 
     route: Route
     failure: Failure | None = None  # as it is stated
-    own: Failure | None = None  # by the model alone, without forecast needs
+    own: Failure | None = None  # by the model and the user's own record, without forecast needs
     champion: Champion | None = None
     matrix: Matrix | None = None  # of one row
 
@@ -81,7 +86,9 @@ def _of(
     part = table.rows(which)
     matrix = bundle.assembly.matrix(part)
     risk = bundle.risk(matrix, {outcome: over[which] for outcome, over in excess.items()})
+    leant = bundle.pooling.leant(risk.own, matrix) if bundle.pooling else risk.own
     given = bundle.causes.given_failure(matrix) if bundle.causes else np.zeros((len(rows), 0))
+    endings = own_endings(part)
     why = bundle.abstention.why({name: part.column(name) for name in part.names})
     made: list[Spoken | None] = []
     for place, row in enumerate(rows):
@@ -89,7 +96,7 @@ def _of(
             passed[row].append(f"{champion.name.feature_set}: {reason}")
             made.append(None)
             continue
-        p, own = float(risk.probability[place]), float(risk.own[place])
+        p, own = float(risk.probability[place]), float(leant[place])
         failure = Failure(
             probability=p,
             threshold=bundle.chosen.value,
@@ -98,15 +105,18 @@ def _of(
             rests_on=bundle.jobs,
             causes=by_cause(bundle.causes, risk.by_cause[place]) if bundle.causes else (),
             causes_learnt=bundle.causes is None or bundle.causes.tells_apart,
-            model_probability=own,
+            model_probability=float(risk.own[place]),
         )
         alone = by_cause(bundle.causes, own * given[place]) if bundle.causes else ()
         route = _route(table, passed[row], champion)
         made.append(
             Spoken(
                 route,
-                failure,
-                replace(failure, probability=own, warns=own >= failure.threshold, causes=alone),
+                with_own_endings(failure, endings[place]),
+                with_own_endings(
+                    replace(failure, probability=own, warns=own >= failure.threshold, causes=alone),
+                    endings[place],
+                ),
                 champion,
                 matrix.rows(np.array([place])),
             )
@@ -143,13 +153,17 @@ def _online(
     calibration: Calibration,
 ) -> Spoken:
     own = float(np.nan_to_num(table.column("user_ended")[row]))
-    if ended < FEWEST_ENDED or own < FEWEST_OWN or recent_rate is None:
+    needed = FEWEST_FOR_NEW if _is_new(table, row) else FEWEST_ENDED
+    if ended < needed or own < FEWEST_OWN or recent_rate is None:
+        new = ", for a job with a new name and request," if needed == FEWEST_FOR_NEW else ""
         missing = (
             f"{ONLINE}: {ended:,} jobs of the cluster are known and {own:.0f} of this user have ended, "
-            f"of {FEWEST_ENDED} and {FEWEST_OWN} that are needed"
+            f"of {needed:,} and {FEWEST_OWN} that are needed{new}".rstrip(",")
         )
         return Spoken(_route(table, [*passed, missing], None))
-    p = float(calibration(table.column(ONLINE)[row : row + 1])[0])
+    here = slice(row, row + 1)
+    estimate = calibration(table.column(ONLINE)[here])
+    p = float(leant_on(estimate, alike(lambda name: table.column(name)[here]), recent_rate)[0])
     threshold = untrained_threshold(recent_rate)
     failure = Failure(
         probability=p,
@@ -157,10 +171,16 @@ def _online(
         warns=p >= threshold,
         base_rate=recent_rate,
         rests_on=ended,
-        model_probability=p,
+        model_probability=float(estimate[0]),
     )
     route = Route(model=ONLINE, version=None, phase=table.phase, feature_set=None, passed=tuple(passed))
     return Spoken(route, failure, failure)
+
+
+def _is_new(table: Table, row: int) -> bool:
+    """Whether no job of its user with this request or name has ended."""
+    alike_ended = (table.column(f"user_{what}_ended")[row] for what in ("request", "name"))
+    return not any(np.nan_to_num(ended) > 0 for ended in alike_ended)
 
 
 def _route(table: Table, passed: Sequence[str], champion: Champion | None) -> Route:

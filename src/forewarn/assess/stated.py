@@ -1,7 +1,8 @@
 """The parts of a stated risk: by cause, and with a sick node in it.
 
 `learn/pooling.py` states the risk of a job: the model of failure pooled with its forecast needs. A sick node
-that the job may be given adds to that, since no training knows which nodes are sick today.
+that the job may be given adds to that, since no training knows which nodes are sick today. What a user's own
+runs of this very job died of counts among its causes: a model of few failures knows only the usual shares.
 """
 
 from __future__ import annotations
@@ -9,10 +10,57 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import exp, log1p
+from typing import NamedTuple
+
+import numpy as np
 
 from forewarn.assess.assessment import CauseOfFailure, Failure
-from forewarn.job.outcomes import Outcome
+from forewarn.job.outcomes import Kind, Outcome
+from forewarn.learn.own_record import MOST_ALIKE, PRIOR, alike
 from forewarn.learn.pooling import CERTAIN
+from forewarn.learn.table import Table
+
+
+class OwnEndings(NamedTuple):
+    """How a user's runs of this very job ended, which all failed."""
+
+    runs: float  # 0: not all failed, or there were too few
+    killed_for_memory: float  # share of them
+    at_limit: float
+
+
+def own_endings(part: Table) -> list[OwnEndings]:
+    """What the history tells of each job of a table."""
+    runs = np.clip(np.nan_to_num(alike(part.column)), 0, MOST_ALIKE)
+    memory, limit = (np.nan_to_num(part.column(f"user_name_{what}15")) for what in ("memory", "limit"))
+    return [OwnEndings(*map(float, row)) for row in zip(runs, memory, limit, strict=True)]
+
+
+def with_own_endings(failure: Failure, own: OwnEndings) -> Failure:
+    """Lean the causes on what the user's own runs died of; the probability stays."""
+    if not own.runs or not failure.causes:
+        return failure
+    share, limits = own.runs / (own.runs + PRIOR), (Outcome.OUT_OF_MEMORY, Outcome.TIMEOUT)
+    theirs = dict(zip(limits, (own.killed_for_memory, own.at_limit), strict=True))
+    rest = max(0.0, 1 - sum(theirs.values()))
+    others = sum(c.probability for c in failure.causes if c.outcome not in limits)
+    causes = {(c.outcome, c.kind): (1 - share) * c.probability for c in failure.causes}
+    for cause in failure.causes:
+        if cause.outcome not in limits and others > 0:
+            part = rest * cause.probability / others
+            causes[cause.outcome, cause.kind] += share * failure.probability * part
+    for outcome, part in theirs.items():
+        key = next((k for k in causes if k[0] == outcome), (str(outcome), str(Kind.LIMIT)))
+        if part > 0:
+            causes[key] = causes.get(key, 0.0) + share * failure.probability * part
+    whole = sum(causes.values())
+    made = [
+        CauseOfFailure(outcome=outcome, kind=kind, probability=failure.probability * p / whole)
+        for (outcome, kind), p in causes.items()
+    ]
+    return replace(
+        failure, causes=tuple(sorted(made, key=lambda cause: -cause.probability)), causes_learnt=True
+    )
 
 
 def with_node_risk(failure: Failure, node_risk: float) -> Failure:

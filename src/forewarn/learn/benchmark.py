@@ -100,7 +100,8 @@ def figures(table: Table, fitted: Fitted, said: InTime, *, seed: int) -> dict[st
         "rule": fitted.rule and label(fitted.rule),
         "members": {recipe.family: round(weight, 3) for weight, recipe in fitted.recipes if weight > 0},
         "calibration": fitted.last_calibration.kind,
-        "forecast_weight": fitted.pooling.weight if fitted.pooling else None,
+        "forecast_weight": fitted.pooling.weight if fitted.pooling and fitted.pooling.outcomes else None,
+        "record_weight": fitted.pooling.record if fitted.pooling else 0.0,
         "trials": len(fitted.search.trials) if fitted.search else 0,
     }
 

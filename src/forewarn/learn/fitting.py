@@ -34,7 +34,7 @@ from forewarn.learn.fallback import Recipes, beaten_by, rule_of, rule_recipes, r
 from forewarn.learn.families import FAMILIES, family
 from forewarn.learn.imbalance import balanced
 from forewarn.learn.matrix import Sample
-from forewarn.learn.pooling import Needs, Pooling, Risk, choose_pooling
+from forewarn.learn.pooling import Needs, Pooling, Risk, choose_pooling, ended_alike
 from forewarn.learn.profiles import Profiles
 from forewarn.learn.search import SearchProgress, SearchResult, SearchSettings, search
 from forewarn.learn.selection import Rankings, rankings
@@ -133,7 +133,8 @@ class Fitted:
             return margins
         causes = self.needs.causes
         given, excess = causes.given_failure(matrix), self.needs.excess(table, rows)
-        return self.pooling.log_odds(self.calibration(margins), given, causes.causes, excess)
+        own = self.pooling.leant(self.calibration(margins), matrix)
+        return self.pooling.log_odds(own, given, causes.causes, excess)
 
     def risk(self, table: Table, rows: NDArray[np.int64]) -> Risk:
         """What is stated of some jobs: the risk that is served, and judged."""
@@ -200,7 +201,7 @@ def fit(table: Table, settings: Settings, *, folder: Path, watch: Watch = unwatc
         rule = beaten_by(table, apart, alarms, learnt, assembly.features, seed=settings.seed)
         if rule is not None:
             recipes = rule_recipes(rule)
-            judged = _judged(table, assembly, recipes, second, left_out, apart, settings)
+            judged = _judged(table, assembly, recipes, second, left_out, apart, settings, early_needs)
     with watch("fitting on all that was known"):
         ensemble = refit(table, assembly, recipes, learnt, settings)
     thresholds = judged.thresholds
@@ -217,14 +218,16 @@ def as_rule(table: Table, fitted: Fitted, rule: str, settings: Settings) -> Fitt
     parts = fitted.parts
     second = settled(table, np.concatenate([parts.train, parts.search]), parts.cuts[1])
     recipes, left_out = rule_recipes(rule), fitted.left_out
-    judged = _judged(table, fitted.assembly, recipes, second, left_out, fitted.held_out, settings)
+    judged = _judged(
+        table, fitted.assembly, recipes, second, left_out, fitted.held_out, settings, fitted.needs
+    )
     ensemble = refit(table, fitted.assembly, recipes, fitted.learnt, settings)
     return replace(
         fitted,
         recipes=recipes,
         ensemble=ensemble,
         calibration=judged.calibration,
-        pooling=None,
+        pooling=judged.pooling,
         thresholds=rule_thresholds(judged.thresholds, ensemble, judged.calibration),
         abstention=judged.abstention,
         held_out_log_odds=judged.log_odds,
@@ -273,9 +276,9 @@ def _judged(
     left_out: NDArray[np.int64],
     apart: NDArray[np.int64],
     settings: Settings,
-    needs: Needs | None = None,
+    needs: Needs,
 ) -> _Judged:
-    """Decide by the jobs `apart`; without `needs` (a rule) nothing is pooled."""
+    """Decide by the jobs `apart`."""
     sample = _to_fit(table, assembly, recipes, np.setdiff1d(second, left_out), settings)
     ensemble = fit_ensemble(recipes, sample, seed=settings.seed, threads=settings.threads)
     # Balancing moves the log odds of all that is fitted; the online regression is not.
@@ -300,11 +303,14 @@ def _judged(
     if not is_rule and abstention.abstains(_columns(table, apart)).mean() >= SILENT:
         calibration = flat(log_odds, fails, weights)
         p = calibration(log_odds)
-    elif needs is not None and (excess := needs.excess(table, apart)):
+    elif not is_rule:  # a rule is stated as it is
+        excess = needs.excess(table, apart)
         given, causes = needs.causes.given_failure(matrix), needs.causes.causes
-        pooling = choose_pooling(p, given, causes, excess, fails, weights)
+        usual = float(np.average(table.fails[second], weights=table.weights[second]))
+        records = ended_alike(matrix)
+        pooling = choose_pooling(p, given, causes, excess, fails, weights, groups, records, usual)
         if pooling is not None:
-            log_odds = pooling.log_odds(p, given, causes, excess)
+            log_odds = pooling.log_odds(pooling.leant(p, matrix), given, causes, excess)
             p = pooling.calibration(log_odds)
     node_hours = table.about["node_hours"].to_numpy()[apart]
     asked = dict.fromkeys((settings.threshold, *RULES))

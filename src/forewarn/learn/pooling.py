@@ -5,22 +5,27 @@ causes, and the forecast of run time and memory against the request. They are po
 log odds. How much the forecast counts is decided on the block `calibrate`, and the pooled log odds are
 calibrated there too: what training, benchmark and evaluation judge is the number that people are shown.
 
+Before that the model's probability is leant on the user's record with this very job (`own_record.py`): where
+the block has enough such jobs as far as that is clearly better there, else half.
+
 Causes are competing hazards: the first to strike is the one that is seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from forewarn.job.outcomes import Outcome
+from forewarn.learn.bootstrap import Groups, paired_lead
 from forewarn.learn.calibration import Calibration, straight
 from forewarn.learn.causes import Cause, Causes
 from forewarn.learn.matrix import Matrix, Rows
 from forewarn.learn.metrics import Floats, surprise
+from forewarn.learn.own_record import HALF, alike, leant_on
 from forewarn.learn.table import Table
 from forewarn.learn.usage import Foreseen, Usage
 from forewarn.learn.usage.quantities import memory_a_node, time_limit
@@ -30,6 +35,9 @@ FORECASTS = ("run_time", "memory")  # that are held against a request
 # quarter ranks failures by hours better on Graham and time-outs worse; on CTC-SP2, SDSC-SP2 and SDSC-BLUE it
 # is worse throughout, and `calibrate` holds too few decisions to choose well: docs/measurements.md#one-risk.
 WEIGHTS = (0.1, 0.25)
+# A block tells whether the user's own record is worth more than the model from so many such jobs and
+# user-weeks on; clearly is by so many standard errors.
+FEWEST_RECORDS, FEWEST_GROUPS, CLEARLY = 30, 10, 2.0
 CERTAIN = 1e-3  # no opinion counts as surer than this, in either direction
 # A user's own runs of the same request overrule a forecast: after so many, none of which came near the
 # request, the chance to exceed it is at most that of one more run that does (Laplace).
@@ -49,11 +57,17 @@ class Risk:
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """How much a forecast counts, for which causes, and the calibration of what comes out."""
+    """How much forecasts and the user's own record count, and the calibration of what comes out."""
 
-    weight: float
-    outcomes: tuple[str, ...]
+    weight: float  # of a forecast
+    outcomes: tuple[str, ...]  # that are forecast; none: no forecast counts
     calibration: Calibration
+    record: float = 0.0  # weight of the user's record with this very job
+    usual: float = 0.5  # the failure rate that this record is added to
+
+    def leant(self, own: Floats, matrix: Matrix) -> Floats:
+        """Lean the model's probabilities on the user's own record."""
+        return leant_on(own, ended_alike(matrix), self.usual, self.record) if self.record else own
 
     def log_odds(self, own: Floats, given: Floats, causes: Sequence[Cause], excess: Excess) -> Floats:
         """Compute pooled log odds, before calibration."""
@@ -66,13 +80,20 @@ class Pooling:
             "weight": self.weight,
             "outcomes": list(self.outcomes),
             "calibration": self.calibration.to_json(),
+            "record": self.record,
+            "usual": self.usual,
         }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """From the bundle."""
-        calibration = Calibration.from_json(value["calibration"])
-        return cls(float(value["weight"]), tuple(value["outcomes"]), calibration)
+        """From the bundle; one of an earlier version knows no record."""
+        return cls(
+            float(value["weight"]),
+            tuple(value["outcomes"]),
+            Calibration.from_json(value["calibration"]),
+            float(value.get("record", 0.0)),
+            float(value.get("usual", 0.5)),
+        )
 
 
 def risk(
@@ -122,6 +143,30 @@ def _within_own_runs(over: Floats, part: Table, what: str) -> Floats:
     return np.where(is_far, np.minimum(over, 1 / (runs + 2)), over)
 
 
+def record_weight(
+    own: Floats, records: Floats, usual: float, fails: Floats, weights: Floats, groups: Groups
+) -> float:
+    """Choose how much the user's own record counts, on jobs that the model was not fitted to."""
+    there = ~np.isnan(records)
+    within = np.unique(groups[there], return_inverse=True)[1]
+    if there.sum() < FEWEST_RECORDS or len(np.unique(within)) < FEWEST_GROUPS:
+        return HALF
+    leant = leant_on(own, records, usual)
+    by_model, by_record, rows = (
+        np.bincount(within, part[there] * weights[there]).astype(np.float64)
+        for part in (surprise(fails, own), surprise(fails, leant), np.ones(len(fails)))
+    )
+    lead, error = paired_lead(by_model, by_record, rows)
+    return HALF if lead > CLEARLY * error else 0.0
+
+
+def ended_alike(matrix: Matrix) -> Floats:
+    """How many of the user's jobs of the same name and request ended alike, as `own_record.alike` counts."""
+    names = list(matrix.names)
+    missing = np.full(len(matrix.values), np.nan)
+    return alike(lambda name: matrix.values[:, names.index(name)] if name in names else missing)
+
+
 def choose_pooling(
     own: Floats,
     given: Floats,
@@ -129,11 +174,26 @@ def choose_pooling(
     excess: Excess,
     fails: Floats,
     weights: Floats,
+    groups: Groups,
+    records: Floats | None = None,
+    usual: float = 0.5,
 ) -> Pooling | None:
-    """Choose how much forecasts count, on jobs that neither model nor forecast was fitted to."""
+    """Choose how much forecasts and own records count, on jobs that neither model nor forecast was fitted to.
+
+    Parameters
+    ----------
+    records
+        What `ended_alike` finds for these jobs; None: no record counts.
+    usual
+        The failure rate of the jobs learnt from.
+    """
     outcomes = tuple(sorted(set(excess).intersection(cause.outcome for cause in causes)))
+    record = 0.0
+    if records is not None:
+        record = record_weight(own, records, usual, fails, weights, groups)
+        own = leant_on(own, records, usual, record)
     if not outcomes:
-        return None
+        return Pooling(0.0, (), Calibration(), record, usual) if record else None
 
     def pooling(weight: float) -> tuple[float, Pooling]:
         z = _log_odds_of_hazard(_hazards(own, given, causes, excess, weight, outcomes).sum(axis=1))
@@ -141,7 +201,7 @@ def choose_pooling(
         # already, and a second curve would bend to the block (Sandia-Ross: ECE .015 → .029).
         calibration = straight(z, fails, weights**2)
         loss = np.average(surprise(fails, calibration(z)), weights=weights)
-        return float(loss), Pooling(weight, outcomes, calibration)
+        return float(loss), Pooling(weight, outcomes, calibration, record, usual)
 
     return min(map(pooling, WEIGHTS), key=lambda found: found[0])[1]
 
@@ -168,7 +228,9 @@ class Needs:
 
     def risk(self, own: Floats, matrix: Matrix, excess: Excess, pooling: Pooling | None) -> Risk:
         """State the risk of jobs that the model gives these probabilities."""
-        return risk(own, self.causes.given_failure(matrix), self.causes.causes, excess, pooling)
+        leant = pooling.leant(own, matrix) if pooling else own
+        stated = risk(leant, self.causes.given_failure(matrix), self.causes.causes, excess, pooling)
+        return replace(stated, own=own)
 
 
 def _hazards(

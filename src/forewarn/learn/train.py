@@ -179,7 +179,8 @@ def _report(table: Table, fitted: Fitted, settings: Settings, now: int, absence:
         ],
         "imbalance": {"how": settings.imbalance, "active": fitted.active},
         "calibration": fitted.last_calibration.to_json(),
-        "forecast_weight": fitted.pooling.weight if fitted.pooling else None,
+        "forecast_weight": fitted.pooling.weight if fitted.pooling and fitted.pooling.outcomes else None,
+        "record_weight": fitted.pooling.record if fitted.pooling else 0.0,
         "thresholds": {rule: found.to_json() for rule, found in fitted.thresholds.items()},
         "abstention": fitted.abstention.to_json() | {"share_of_test": float(abstained.mean())},
         "evaluation": evaluate(

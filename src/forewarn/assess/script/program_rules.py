@@ -75,7 +75,8 @@ def _launchers(subject: Subject) -> Iterator[Finding]:
 
 
 def _not_on_path(name: str) -> str:
-    return f"{name} is not on PATH here, and the script loads no module or environment that could bring it"
+    loads = "the script loads no module or environment that could bring it"
+    return f"the program {name} is not on PATH here, and {loads}"
 
 
 # What a module system sets, and where it is started from.

@@ -116,7 +116,7 @@ def _facts(made: Assessment) -> Iterator[tuple[str, str]]:
         version = f" version {made.route.version}" if made.route.version is not None else ""
         rests = ""
         if made.failure and made.route.model == ONLINE:
-            rests = f": a running estimate from {made.failure.rests_on:,} outcomes, not a trained model"
+            rests = f": a running estimate over {made.failure.rests_on:,} jobs, not a trained model"
         elif made.failure:
             rests = f", trained on {made.failure.rests_on:,} jobs"
         rule = f"; {made.route.rule}" if made.route.rule else ""
