@@ -79,8 +79,7 @@ def show_ends(lab: Lab, count: int, rates: Sequence[int], minutes: int) -> None:
 def at_rate(lab: Lab, rate: int, minutes: int, node: str) -> Ends:
     """Let so many jobs end a minute, and see what a collector costs meanwhile."""
     print(f"ends: {rate} a minute", file=sys.stderr)
-    squeue = _one_squeue(lab)
-    count = int(rate * (minutes + SETTLING / 60 + 0.5))
+    count = int(rate * (minutes + SETTLING / 60 + 1))
     submit = SUBMIT.format(count=count, node=node, pause=round(60 / rate, 3))
     said: list[str] = []
     submitter = threading.Thread(
@@ -96,6 +95,7 @@ def at_rate(lab: Lab, rate: int, minutes: int, node: str) -> Ends:
         after = rounds()[len(before) :]
         controller, database = statistics(lab)
         took = time.time() - began
+        squeue = _one_squeue(lab)  # now: slurmctld shows it, too, what has ended within MinJobAge
         submitter.join()
         jobs = [int(word) for word in said[0].split()]
         wait_until(lambda: live(lab, USER) == 0, 300, "all have ended")

@@ -44,3 +44,23 @@ def test_one_task_is_asked_for_all_of_an_array() -> None:
     assert told["script_hash"].drop_nulls().n_unique() == 1
     assert told["script_language"].to_list()[9:] == [None, "python", None]
     assert told.columns == frame.columns
+
+
+def test_what_is_left_of_an_array_is_asked_for_by_its_number() -> None:
+    """A list of tasks is no id: slurmrestd refuses a question with one, and would tell no script at all."""
+    jobs = [
+        Job(cluster="c", job_id="3", submit=0, submit_line="sbatch a"),
+        Job(cluster="c", job_id="4_[2-9]", submit=0, array_job_id=4, submit_line="sbatch b"),
+    ]
+    frame = to_frame(Observation(seen_at=0, source="s", reconstructed=True, record=job) for job in jobs)
+    asked: list[str] = []
+
+    def ask(ids: Sequence[str]) -> dict[str, ScriptFacts]:
+        asked.extend(ids)
+        return {job: script_facts("#!/bin/sh\nmodule load gcc\n") for job in ("3", "4_[2-9]")}
+
+    scripts = Scripts(ask)
+    assert scripts.added(frame)["script_modules"].to_list() == ["gcc", "gcc"]
+    assert asked == ["3", "4"]
+    scripts.added(frame)
+    assert asked == ["3", "4"], "once"

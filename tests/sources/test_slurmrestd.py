@@ -270,6 +270,13 @@ def test_ids(tmp_path: Path, changes: dict[str, Any], job_id: str, parts: dict[s
     check(one(tmp_path, slurm_job(**changes)), job_id=job_id, raw_id=8, **parts)
 
 
+def test_tasks_that_never_started_are_told_by_a_bit_each(tmp_path: Path) -> None:
+    """As accounting has what is left of an array that was cancelled while it waited."""
+    limits = {"max": {"running": {"tasks": 2}}}
+    array = {"job_id": 9, "task": "0x1d", "task_id": wrapped(0, set_=False), "limits": limits}
+    check(one(tmp_path, slurmdb_job(array=array)), job_id="9_[0,2-4%2]", array_tasks="0,2-4%2")
+
+
 @pytest.mark.parametrize(
     ("state", "read_as", "outcome"),
     [

@@ -66,7 +66,9 @@ class Scripts:
             answer = self._ask(some)
             if answer is None:  # the others would wait for nothing, too
                 break
-            self._known |= dict.fromkeys(some) | dict(answer)
+            # What is left of an array that was cancelled while it waited (7_[2-9]) was asked for by number.
+            rests = {job.partition("_")[0]: facts for job, facts in answer.items() if "_[" in job}
+            self._known |= dict.fromkeys(some) | rests | dict(answer)
         found = {job: facts for job in ids if (facts := self._known.get(job))}
         for job in list(self._known)[:-_REMEMBERED]:
             del self._known[job]
@@ -81,7 +83,10 @@ class Scripts:
         # All tasks of an array have one script: one of them is asked for.
         owner = jobs.select(pl.coalesce(pl.col("array_job_id").cast(pl.String), "job_id")).to_series()
         batch = lines.str.contains(r"^\S*sbatch(?:\s|$)").fill_null(False) & jobs["script_hash"].is_null()
-        asked = dict(zip(owner.filter(batch), jobs["job_id"].filter(batch), strict=True))
+        # A list of tasks is no id: slurmrestd would refuse the whole question.
+        named = pl.when(pl.col("job_id").str.contains("_[", literal=True))
+        ids = jobs.select(named.then(owner).otherwise("job_id")).to_series()
+        asked = dict(zip(owner.filter(batch), ids.filter(batch), strict=True))
         facts = self.of(list(asked.values()))
         made = [_facts(facts.get(asked.get(of, "")), line) for of, line in zip(owner, lines, strict=True)]
         new = pl.DataFrame(made, schema=dict.fromkeys(SCRIPT_FIELDS, pl.String), orient="row")

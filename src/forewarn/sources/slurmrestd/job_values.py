@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from forewarn.job.units import JobId
 from forewarn.sources.slurmrestd.values import MB, Reader, Record, as_number, at, number, text
 
@@ -32,7 +34,8 @@ def ids(
             return JobId(leader, offset=place).job, plain, None, None, None, leader, place
         if (parent := parent_id(record)) is None:
             return str(plain), plain, None, None, None, None, None
-        if (tasks := waiting_of(record)) is not None:
+        if (told := waiting_of(record)) is not None:
+            tasks = task_list(told)
             limit = limit_of(record)
             if limit is not None and "%" not in tasks:
                 tasks = f"{tasks}%{limit}"
@@ -41,6 +44,21 @@ def ids(
         return JobId(parent, task=index).job, plain, parent, index, None, None, None
 
     return read
+
+
+def task_list(tasks: str) -> str:
+    """The tasks of an array as people write them: accounting tells those that never started by a bit each.
+
+    >>> task_list("0x3"), task_list("0x1d%2"), task_list("0-8:2%4")
+    ('0-1', '0,2-4%2', '0-8:2%4')
+    """
+    mask, percent, most = tasks.partition("%")
+    if not mask.startswith("0x"):
+        return tasks
+    bits = f"{int(mask, 16):b}"[::-1]
+    spans = [(found.start(), found.end() - 1) for found in re.finditer("1+", bits)]
+    listed = ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in spans)
+    return f"{listed}{percent}{most}"
 
 
 def state(path: str) -> Reader:

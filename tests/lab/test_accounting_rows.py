@@ -1,19 +1,23 @@
-"""Jobs that slurmdbd knows only by a step and an end so far: nothing is believed of them yet."""
+"""What accounting tells too early, or in a form of its own: incomplete rows, and what is left of arrays."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 
 from forewarn.config import Config
+from forewarn.job.arrays import split_arrays
+from forewarn.sources.commands import CommandScheduler
 from forewarn.sources.connect import connect
 from forewarn.sources.live import Scheduler
 from lab.cluster import Lab
 from lab.jobs import records, submit, wait_ended, wait_until
 from tests.lab.conftest import LABS
+from tests.lab.test_features_live import waiting
 
 ROUNDS = 3
 
@@ -44,3 +48,20 @@ def test_what_is_asked_about_too_early(lab: Lab, scheduler: Scheduler) -> None:
     assert asked, "slurmdbd had half a record when it was asked"
     seen = [row for frame in given for row in frame.iter_rows(named=True)]
     assert [row for row in seen if row["name"] != "soon over" or row["array_job_id"] is None] == []
+
+
+def test_an_array_that_is_cancelled_while_it_waits(lab: Lab, scheduler: Scheduler) -> None:
+    """It is its tasks, and keeps no other job's script from being read."""
+    since = int(time.time())
+    ended = submit(lab, "erin", script="true # beside an array")
+    wait_ended(lab, [ended])
+    with waiting(lab):
+        array = submit(lab, "erin", "--array=0,2-3%2", script="true")
+        wait_until(lambda: bool(records(lab, [array])), 60, "accounting has heard of it")
+        lab.run("erin", "scancel", str(array))
+    wait_ended(lab, [array])
+    frames = [split_arrays(piece.batch.frame) for piece in scheduler.history(since)]
+    told = {row["job_id"]: row for frame in frames for row in frame.iter_rows(named=True)}
+    assert [told[f"{array}_{n}"]["outcome"] for n in (0, 2, 3)] == ["cancelled"] * 3
+    if lab.settings.version != "22.05" or isinstance(scheduler, CommandScheduler):  # v0.0.38 has no scripts
+        assert told[str(ended)]["script_hash"] is not None
