@@ -34,7 +34,7 @@ from forewarn.learn.fallback import Recipes, beaten_by, rule_of, rule_recipes, r
 from forewarn.learn.families import FAMILIES, family
 from forewarn.learn.imbalance import balanced
 from forewarn.learn.matrix import Sample
-from forewarn.learn.pooling import Needs, Pooling, Risk, choose_pooling, ended_alike
+from forewarn.learn.pooling import Needs, Pooling, Risk, beside_rule, choose_pooling, ended_alike
 from forewarn.learn.profiles import Profiles
 from forewarn.learn.search import SearchProgress, SearchResult, SearchSettings, search
 from forewarn.learn.selection import Rankings, rankings
@@ -303,12 +303,15 @@ def _judged(
     if not is_rule and abstention.abstains(_columns(table, apart)).mean() >= SILENT:
         calibration = flat(log_odds, fails, weights)
         p = calibration(log_odds)
-    elif not is_rule:  # a rule is stated as it is
+    else:
         excess = needs.excess(table, apart)
         given, causes = needs.causes.given_failure(matrix), needs.causes.causes
-        usual = float(np.average(table.fails[second], weights=table.weights[second]))
-        records = ended_alike(matrix)
-        pooling = choose_pooling(p, given, causes, excess, fails, weights, groups, records, usual)
+        if is_rule:
+            pooling = beside_rule(excess, causes)
+        else:
+            usual = float(np.average(table.fails[second], weights=table.weights[second]))
+            records = ended_alike(matrix)
+            pooling = choose_pooling(p, given, causes, excess, fails, weights, groups, records, usual)
         if pooling is not None:
             log_odds = pooling.log_odds(pooling.leant(p, matrix), given, causes, excess)
             p = pooling.calibration(log_odds)
