@@ -33,7 +33,7 @@ from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.own_record import by_own_record
-from forewarn.learn.pooling import NEARLY_CERTAIN, Excess
+from forewarn.learn.pooling import PROBABLE, Excess
 from forewarn.learn.table import Table, table_of_now, with_earlier
 from forewarn.learn.usage.foreseen import Foreseen
 from forewarn.store.base import Store
@@ -136,12 +136,12 @@ class Assessor:
     ) -> Assessment:
         """What to change: only where a model speaks of the job, and it could run at all.
 
-        A simple rule in a model's place knows nothing of requests: unless it is nearly certain that the
+        A simple rule in a model's place knows nothing of requests: unless it is probable that the
         request is too small, the forecast needs alone say what a change is good for, and no risk is promised.
         """
         champion = said.spoken[0].champion
         is_rule = champion is not None and champion.bundle.rule is not None
-        by_rule = is_rule and all(over < NEARLY_CERTAIN for over in said.excess(0).values())
+        by_rule = is_rule and all(over < PROBABLE for over in said.excess(0).values())
 
         def after(plans: Sequence[Sequence[Change]]) -> Sequence[Failure | None]:
             variants = [vary(changes) for changes in plans]

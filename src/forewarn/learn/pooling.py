@@ -35,10 +35,10 @@ FORECASTS = ("run_time", "memory")  # that are held against a request
 # quarter ranks failures by hours better on Graham and time-outs worse; on CTC-SP2, SDSC-SP2 and SDSC-BLUE it
 # is worse throughout, and `calibrate` holds too few decisions to choose well: docs/measurements.md#one-risk.
 WEIGHTS = (0.1, 0.25)
-# A forecast that is surer than the model counts more from here on, up to three quarters: of jobs with 90 %
-# and more, 92 to 100 % ended so (Graham 1,109, SDSC-BLUE 309). A model has met few requests that are far too
-# small, and a simple rule knows nothing of requests at all.
-NEARLY_CERTAIN, MOST = 0.9, 0.75
+# A forecast that is surer than the model counts more from here on, up to three quarters: of jobs with 70 %
+# and more, 79 to 99 % failed (Graham, CTC-SP2, SDSC-SP2, SDSC-BLUE: 138 to 1,864 each). A model has met few
+# requests that are far too small, and a simple rule knows nothing of requests at all.
+PROBABLE, MOST = 0.7, 0.75
 # A block tells whether the user's own record is worth more than the model from so many such jobs and
 # user-weeks on; clearly is by so many standard errors.
 FEWEST_RECORDS, FEWEST_GROUPS, CLEARLY = 30, 10, 2.0
@@ -211,7 +211,7 @@ def choose_pooling(
 
 
 def beside_rule(excess: Excess, causes: Sequence[Cause]) -> Pooling | None:
-    """How a simple rule is stated: as it is, unless a forecast is nearly certain."""
+    """How a simple rule is stated: as it is, unless it is probable that the request is exceeded."""
     outcomes = _shared(excess, causes)
     return Pooling(0.0, outcomes, Calibration()) if outcomes else None
 
@@ -265,7 +265,7 @@ def _hazards(
         places = [place for place, cause in enumerate(causes) if cause.outcome == outcome]
         there, known = np.maximum(made[:, places].sum(axis=1), 1e-12), ~np.isnan(over)
         by_model, forecast = _log_odds(-np.expm1(-there)), _log_odds(np.where(known, over, 0.5))
-        surer = np.clip((over - NEARLY_CERTAIN) / (1 - NEARLY_CERTAIN), 0.0, 1.0) * (forecast > by_model)
+        surer = np.clip((over - PROBABLE) / (1 - PROBABLE), 0.0, 1.0) * (forecast > by_model)
         counts = weight + (MOST - weight) * np.where(known, surer, 0.0)
         pooled = (1 - counts) * by_model + counts * forecast
         made[:, places] *= np.where(known, np.logaddexp(0.0, pooled) / there, 1.0)[:, None]
