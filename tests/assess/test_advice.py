@@ -229,6 +229,7 @@ def test_what_the_model_of_failures_knows_asks_for_more() -> None:
     (advice,) = advise(situation(needs, model=failure(memory=0.5)))
     assert asked(advice, "mem") > asked(calm, "mem")
     assert (advice.risk_before or 0) > (calm.risk_before or 0)
+    assert "what they were seen to use is less" in advice.why, "nine in ten need less than was asked for"
 
 
 def test_it_is_written_as_it_was_asked() -> None:

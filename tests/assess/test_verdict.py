@@ -16,6 +16,7 @@ from forewarn.assess.assessment import (
     Route,
     Verdict,
 )
+from forewarn.assess.stated import OwnEndings, with_own_endings
 from forewarn.assess.verdict import judged
 
 PLAIN = Assessment(
@@ -43,6 +44,8 @@ def failing(p: float, threshold: float = 0.2) -> Failure:
         (replace(PLAIN, failure=failing(0.6)), Verdict.LIKELY_TO_FAIL),
         (replace(PLAIN, failure=failing(0.6, threshold=0.8)), Verdict.LIKELY_TO_FAIL),
         (replace(PLAIN, failure=failing(0.42, threshold=0.45)), Verdict.WARNING),
+        (replace(PLAIN, failure=replace(failing(0.35, threshold=0.5), base_rate=0.34)), Verdict.CANNOT_SAY),
+        (replace(PLAIN, failure=replace(failing(0.42, threshold=0.5), base_rate=0.34)), Verdict.WARNING),
         (PLAIN, Verdict.CANNOT_SAY),
         (replace(PLAIN, findings=(Finding(rule="r", what="w", severity="error"),)), Verdict.LIKELY_TO_FAIL),
         (replace(PLAIN, findings=(Finding(rule="r", what="w"),)), Verdict.WARNING),
@@ -104,6 +107,46 @@ def test_what_cannot_run_has_its_risk_once_that_is_fixed() -> None:
 def test_an_estimate_without_training_says_so() -> None:
     rough = replace(PLAIN.route, model="online", version=None)
     assert "no trained model" in judged(replace(PLAIN, route=rough, failure=failing(0.2))).summary
+
+
+def test_an_estimate_beside_a_model_does_not_say_that_there_is_none() -> None:
+    passed = ("generic: not enough evidence: only 1 or 2 earlier jobs of this user have ended; few",)
+    rough = replace(PLAIN.route, model="online", version=None, passed=passed)
+    said = judged(replace(PLAIN, route=rough, failure=failing(0.4, threshold=0.5))).summary
+    assert "(the model knows too few such jobs)" in said
+    assert "below this estimate's threshold of 50%" in said
+
+
+def test_what_is_wrong_in_the_script_is_said_beside_a_high_risk() -> None:
+    finding = Finding(rule="r", what="there is no conda here")
+    for p in (0.3, 0.6):
+        assert judged(replace(PLAIN, failure=failing(p), findings=(finding,))).summary.startswith(
+            "there is no conda here; "
+        )
+
+
+def test_silence_is_explained_without_the_name_of_a_feature_set() -> None:
+    silent = replace(PLAIN.route, model=None, passed=("generic: not enough evidence: no earlier job",))
+    assert judged(replace(PLAIN, route=silent)).summary == "not enough evidence: no earlier job"
+
+
+def test_causes_lean_on_what_own_runs_died_of() -> None:
+    """All three were killed for memory, and the page said: most likely by an error of its own."""
+    usual = (
+        CauseOfFailure(outcome="failed", kind="user", probability=0.5),
+        CauseOfFailure(outcome="timeout", kind="limit", probability=0.1),
+    )
+    failure = replace(failing(0.6), causes=usual, causes_learnt=False)
+    killed = with_own_endings(failure, OwnEndings(3.0, 1.0, 0.0))
+    assert killed.causes[0].outcome == "out_of_memory"
+    assert killed.causes_learnt
+    assert sum(cause.probability for cause in killed.causes) == pytest.approx(0.6)
+    by_itself = with_own_endings(failure, OwnEndings(3.0, 0.0, 0.0)).causes
+    assert {cause.outcome: round(cause.probability, 2) for cause in by_itself} == {
+        "failed": 0.56,
+        "timeout": 0.04,
+    }
+    assert with_own_endings(failure, OwnEndings(0.0, 1.0, 0.0)) is failure
 
 
 def test_exit_codes_are_those_of_a_check() -> None:

@@ -5,8 +5,10 @@ and the job completes. *Wrong*: it says so of one that completes and has no flaw
 nothing was found. Nothing may be wrong; what it is silent about is listed, so that a change either way is
 noticed.
 
-What is found is in the script, against the cluster's nodes and partitions, and in Slurm's own answer. What
-a model says of the same scripts depends on what their author ran before: see docs/measurements.md.
+What is found is in the script, against the cluster's nodes and partitions, and in Slurm's own answer. The
+verdict that a person reads rests on a model too, where there is a history: it is judged before the author has
+ever run these scripts, when it must not go beyond what was found, and after three runs of each, when it must
+know their fate. *Unsaid*: it cannot say, and the job completes.
 """
 
 from __future__ import annotations
@@ -21,13 +23,14 @@ from typing import Any
 
 from lab.cluster import Lab
 from lab.jobs import records, submit, wait_ended, wait_until
-from lab.users import PEOPLE
+from lab.synthetic import FIRST_JOB, load_jobs
+from lab.users import PEOPLE, LabUser
 from tests.lab.conftest import one_version
 from tests.lab.site import EXECUTABLE, Site
 from tests.lab.trial_scripts import PENDING, REFUSED, TRIALS, Trial
 
 pytestmark = one_version
-ALICE = PEOPLE[0]
+ALICE, BOB = PEOPLE[:2]
 WELL = "completed"
 CANNOT_RUN, WARNING, NOTHING = "cannot run", "warning", "nothing"
 # How much memory a program takes, and what it finds, no script tells; the others no rule looks at.
@@ -35,20 +38,26 @@ SILENT = {"too_little_memory", "exits_by_test"}
 SILENT |= {"unset_variable", "steps_too_wide"}
 
 
+JUDGEMENTS = ("right", "wrong", "silent", "unsaid")
+SAID = {"likely to fail": CANNOT_RUN, "warning": WARNING, "fine": NOTHING}
+
+
 @dataclass(frozen=True)
 class Row:
     """A script, what was said of it, and what became of it."""
 
     trial: Trial
-    said: str  # cannot run, warning, nothing
+    said: str  # cannot run, warning, nothing, or the verdict `cannot say`
     findings: tuple[str, ...]
     ended: str
 
     @property
     def judgement(self) -> str:
-        if self.said != NOTHING:
+        if self.said in (CANNOT_RUN, WARNING):
             return "right" if self.ended != WELL or self.trial.has_flaw else "wrong"
-        return "right" if self.ended == WELL else "silent"
+        if self.ended != WELL:
+            return "silent"
+        return "right" if self.said == NOTHING else "unsaid"
 
     def __str__(self) -> str:
         found = "; ".join(self.findings) or "-"
@@ -56,20 +65,79 @@ class Row:
 
 
 def test_what_is_said_comes_true(lab: Lab, site: Site) -> None:
-    folder = lab.state / "home" / ALICE.name / "trial"
+    folder = _folder(lab)
     site.run("collect", "--once")
     makers = _place(lab, folder)
-    said = _said(site, folder)
+    said = {name: _findings(one) for name, one in _checked(site, folder).items()}
+    ended = _run(lab, folder, makers)
+    rows = [Row(trial, *said[trial.name], ended[trial.name]) for trial in TRIALS]
+    print("\n".join(map(str, rows)))
+    assert ended == {trial.name: trial.ends for trial in TRIALS}
+    assert [str(row) for row in rows if row.judgement == "wrong"] == []
+    assert {row.trial.name for row in rows if row.judgement == "silent"} == SILENT
+
+
+def test_the_verdict_comes_true(lab: Lab, site: Site) -> None:
+    folder = _folder(lab)
+    load_jobs(lab, 2500, days=14)
+    # Made-up endings are chance: let something be learnt of them.
+    mine = f"WHERE id_job > {FIRST_JOB} AND job_name"
+    lab.sql(f"UPDATE lab_job_table SET state = 5, exit_code = 256 {mine} = 'fft';")
+    lab.sql(f"UPDATE lab_job_table SET state = 3, exit_code = 0 {mine} = 'sim';")
+    try:
+        site.run("collect", "--once", "--since", "now-17days", "--no-assess")
+        trained = site.json("train", "--family", "lightgbm", "--family", "online", "--trials", "1")
+        assert trained["aliases"] == ["champion"], trained["verdict"]
+        makers = _place(lab, folder)
+        new = _verdicts(_checked(site, folder, BOB))
+        for _ in range(3):
+            ended = _run(lab, folder, makers)
+            assert ended == {trial.name: trial.ends for trial in TRIALS}
+            makers = _place(lab, folder)
+        site.run("collect", "--once", "--no-assess")
+        checked = _checked(site, folder)
+        known = _verdicts(checked)
+        lab.run("root", "scancel", *map(str, makers))
+    finally:
+        lab.sql(f"DELETE FROM lab_job_table WHERE id_job > {FIRST_JOB};")
+    # Of a script that somebody has never run, findings are all that is known.
+    by = {what: {name for name, one in new.items() if one["judgement"] == what} for what in JUDGEMENTS}
+    assert by["wrong"] == set()
+    assert by["silent"] == SILENT
+    assert by["unsaid"] == {trial.name for trial in TRIALS if trial.ends == WELL and not trial.has_flaw}
+    # After three runs of each the history knows the rest.
+    assert {name: one for name, one in known.items() if one["judgement"] != "right"} == {}
+    modelled = [one["route"]["model"] for one in checked.values() if one["verdict"] == "fine"]
+    assert set(modelled) == {"lab.submit.generic"}
+    killed = checked["too_little_memory"]["failure"]["causes"][0]
+    assert killed["outcome"] == "out_of_memory", "as its own runs ended"
+
+
+def _folder(lab: Lab) -> Path:
+    return lab.state / "home" / ALICE.name / "trial"
+
+
+def _run(lab: Lab, folder: Path, makers: list[int]) -> dict[str, str]:
+    """Submit all of them, wait, and tell how each ended."""
     jobs = {trial.name: _submitted(lab, trial, folder) for trial in TRIALS}
     for maker in makers:
         lab.run("root", "scontrol", "release", str(maker))
     wait_ended(lab, [job for trial in TRIALS if trial.ends != PENDING and (job := jobs[trial.name])])
-    rows = [Row(trial, *said[trial.name], _ended(lab, jobs[trial.name])) for trial in TRIALS]
+    ended = {trial.name: _ended(lab, jobs[trial.name]) for trial in TRIALS}
     lab.run("root", "scancel", *(str(jobs[trial.name]) for trial in TRIALS if trial.ends == PENDING))
-    print("\n".join(map(str, rows)))
-    assert {row.trial.name: row.ended for row in rows} == {trial.name: trial.ends for trial in TRIALS}
-    assert [str(row) for row in rows if row.judgement == "wrong"] == []
-    assert {row.trial.name for row in rows if row.judgement == "silent"} == SILENT
+    return ended
+
+
+def _verdicts(checked: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """The verdict of each script beside its fate, and why."""
+    rows = {}
+    for trial in TRIALS:
+        told = checked[trial.name]
+        said = SAID.get(told["verdict"], told["verdict"])
+        judgement = Row(trial, said, (), trial.ends).judgement
+        rows[trial.name] = {"judgement": judgement, "verdict": told["verdict"], "why": told["summary"]}
+    print("\n".join(f"{name}: {row}" for name, row in rows.items()))
+    return rows
 
 
 def _place(lab: Lab, folder: Path) -> list[int]:
@@ -94,20 +162,20 @@ def _file(trial: Trial) -> str:
     return f"{trial.name}.sbatch"
 
 
-def _said(site: Site, folder: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """What is said of each script, and why, checked in the folder from which they are submitted."""
+def _checked(site: Site, folder: Path, user: LabUser = ALICE) -> dict[str, Any]:
+    """What is said of each script, checked in the folder from which they are submitted."""
     # A Python that can be looked into, whatever stands on PATH.
     path = f"{site.lab.state / 'bin'}:{EXECUTABLE.parent}:{os.environ['PATH']}"
     done = subprocess.run(
-        [EXECUTABLE, "check", "-u", ALICE.name, "--json", *(_file(trial) for trial in TRIALS)],
-        env=site.environment | {"PATH": path, "LAB_USER": ALICE.name},
+        [EXECUTABLE, "check", "-u", user.name, "--json", *(_file(trial) for trial in TRIALS)],
+        env=site.environment | {"PATH": path, "LAB_USER": user.name},
         cwd=folder,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 2, done.stderr
-    return {Path(one["script"]).stem: _findings(one) for one in json.loads(done.stdout)}
+    return {Path(one["script"]).stem: one for one in json.loads(done.stdout)}
 
 
 def _findings(told: dict[str, Any]) -> tuple[str, tuple[str, ...]]:

@@ -63,6 +63,20 @@ def test_a_new_users_jobs_are_not_judged_where_there_were_none_to_learn_from() -
     assert "too few such jobs" in str(found.why(columns(LADDER))[0])
 
 
+def test_a_job_unlike_all_before_is_not_judged_where_the_model_met_too_few_such() -> None:
+    """A young history repeats itself: its block held no new request, and the model said 62 % of every one."""
+    table, p = made(lambda rung: rung >= 0)
+    repeated = np.flatnonzero(np.tile(np.arange(6), 600) >= 4)
+    found = Abstention.fit(table, repeated, p[repeated])
+    new, young, known = [50.0, 0.0, 0.0], [5.0, 0.0, 0.0], [5.0, 0.0, 5.0]
+    said = found.why(columns(np.array([new, young, known])))
+    assert [bool(reason) for reason in said] == [True, True, False]
+    assert said[0] == said[1]
+    assert "no earlier job of this user with this request or name has ended; there were too few" in str(
+        said[0]
+    )
+
+
 def test_the_reason_is_said_in_words() -> None:
     table, p = made(lambda rung: rung > 0)
     found = Abstention.fit(table, np.arange(len(p)), p)

@@ -9,7 +9,7 @@ from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel import regression
 from forewarn.features.kernel.state import new_state
 from forewarn.learn.families.base import probabilities
-from forewarn.learn.own_record import by_own_record
+from forewarn.learn.own_record import alike, by_own_record, leant_on
 
 recorded = getattr(regression.recorded, "py_func")  # noqa: B009 - as it is before Numba, which gives it no wrapper
 
@@ -47,3 +47,20 @@ def test_more_failures_in_the_record_never_lower_the_risk() -> None:
         less, more = (by_own_record(np.array([jobs, log_odds, fails]))(at) for fails in (few, few + jobs / 4))
         assert more.mean() > less.mean()
         assert (np.diff(less) > 0).all(), "and its order is kept"
+
+
+def test_only_jobs_that_all_ended_alike_are_a_record() -> None:
+    columns = {
+        "user_name_request_streak": np.array([3.0, -3.0, 2.0, 3.0, np.nan]),
+        "user_name_request_rate100": np.array([1.0, 0.0, 1.0, 0.4, np.nan]),
+    }
+    assert alike(columns.__getitem__) == pytest.approx([3, -3, np.nan, np.nan, np.nan], nan_ok=True)
+
+
+def test_failures_never_lower_a_risk_and_jobs_that_went_well_never_raise_it() -> None:
+    p = np.linspace(0.01, 0.99, 99)
+    for count in (3.0, 5.0, 40.0):
+        assert (leant_on(p, np.full(99, count), 0.3) >= p).all()
+        assert (leant_on(p, np.full(99, -count), 0.3) <= p).all()
+    three, many = (float(leant_on(np.array([0.16]), np.array([n]), 0.3)[0]) for n in (3.0, 15.0))
+    assert 0.4 < three < many, "what was 16 % after three failures of three"

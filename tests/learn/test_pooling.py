@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from forewarn.learn.calibration import Calibration
 from forewarn.learn.causes import Cause
-from forewarn.learn.pooling import WEIGHTS, Pooling, choose_pooling, excess_of, risk
+from forewarn.learn.pooling import WEIGHTS, Pooling, choose_pooling, excess_of, record_weight, risk
 from forewarn.learn.table import Table
 from forewarn.learn.usage.foreseen import Distributions, Foreseen
 from forewarn.learn.usage.levels import Levels
@@ -114,3 +114,26 @@ def test_a_limit_that_is_not_kept_counts_for_nothing() -> None:
     assert not Usage({"run_time": part}).is_enforced("timeout")
     assert Usage({"run_time": replace(part, limited=True)}).is_enforced("timeout")
     assert not Usage({}).is_enforced("timeout")
+
+
+def test_an_own_record_counts_half_unless_the_block_shows_that_the_model_knows_as_much() -> None:
+    random = np.random.default_rng(3)
+    records = np.where(random.random(COUNT) < 0.3, 4.0, -4.0)
+    truth = np.where(records > 0, 0.75, 0.08)
+    fails = (random.random(COUNT) < truth).astype(np.float64)
+    ones, groups, rate = np.ones(COUNT), np.arange(COUNT) % 200, float(fails.mean())
+    ignorant = np.full(COUNT, rate)
+    assert record_weight(ignorant, records, rate, fails, ones, groups) == 0.5
+    assert record_weight(truth, records, rate, fails, ones, groups) == 0.0
+    few = np.where(np.arange(COUNT) < 20, records, np.nan)
+    assert record_weight(truth, few, rate, fails, ones, groups) == 0.5, "too few to show it"
+
+
+def test_a_pooling_with_a_record_and_no_forecast_survives_the_bundle() -> None:
+    model, given, _, fails = jobs(0)
+    few = np.full(COUNT, np.nan)
+    made = choose_pooling(model, given, CAUSES, {}, fails, np.ones(COUNT), np.arange(COUNT), few, 0.2)
+    assert made is not None
+    assert (made.record, made.usual, made.outcomes) == (0.5, 0.2, ())
+    assert Pooling.from_json(made.to_json()) == made
+    assert risk(model, given, CAUSES, {}, made).probability == pytest.approx(model)

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from forewarn.assess.advice import Changed, Situation, advise, changed, savings
-from forewarn.assess.assessment import Assessment, Change, Failure, Finding, NodeFitness, Oddness
+from forewarn.assess.assessment import Assessment, Change, Failure, Finding, NodeFitness, Oddness, Resources
 from forewarn.assess.champions import FEATURE_SETS, Champions
 from forewarn.assess.explanation import reasons, with_needs, with_record
 from forewarn.assess.hours import hours_at_risk, spent_by_cause
@@ -24,7 +24,7 @@ from forewarn.assess.oddness import Request, oddness
 from forewarn.assess.oddness.usual import usual_of
 from forewarn.assess.routing import Spoken, speak
 from forewarn.assess.similar import similar_jobs
-from forewarn.assess.stated import with_node_risk, with_other_excess
+from forewarn.assess.stated import own_endings, with_node_risk, with_other_excess
 from forewarn.assess.usage import limit_of, memory_of, resources, run_time
 from forewarn.assess.verdict import judged
 from forewarn.assess.waits import median_waits
@@ -39,6 +39,9 @@ from forewarn.learn.usage.foreseen import Foreseen
 from forewarn.store.base import Store
 
 USED_DAYS = 180  # within which what a user's jobs used tells of the next, and where they ran is open to them
+
+
+_ALL = 0.99  # of earlier runs, in a memory that fades
 
 
 # The job that some changes make of the one assessed.
@@ -300,7 +303,7 @@ class Assessor:
             state=job.state,
             route=said.route,
             run_time=run_time(own, 0, limit) if own else None,
-            resources=resources(own, 0, memory_of(table, row)) if own else None,
+            resources=_resources(own, table, row) if own else None,
             failure=failure,
             hours_at_risk=hours_at_risk(
                 failure,
@@ -312,6 +315,20 @@ class Assessor:
             profile=_profile(said, table, row),
             notes=_notes(said, table, job),
         )
+
+
+def _resources(own: Foreseen, table: Table, row: int) -> Resources | None:
+    """What it will use; no memory where the user's runs of this very job say that it needs more.
+
+    A job that is killed before its use is sampled was seen to use next to nothing.
+    """
+    asked = memory_of(table, row)
+    use = resources(own, 0, asked)
+    killed = own_endings(table.rows(np.array([row])))[0]
+    is_denied = killed.runs and killed.killed_for_memory > _ALL
+    if not is_denied or use is None or use.memory is None or asked is None or use.memory.high >= asked:
+        return use
+    return replace(use, memory=None, memory_request=None, over_memory=None)
 
 
 def _profile(said: Spoken, table: Table, row: int) -> str | None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from forewarn.assess.assessment import CauseOfFailure, Failure, Route
 from forewarn.assess.champions import FEATURE_SETS, Champion, Champions
 from forewarn.assess.stated import own_endings, with_own_endings
+from forewarn.learn.abstention import NOT_ENOUGH
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.calibration import Calibration
 from forewarn.learn.causes import Causes
@@ -26,7 +27,8 @@ from forewarn.learn.table import Table
 ONLINE = "online"
 FEWEST_ENDED, FEWEST_OWN = 200, 3  # jobs of the cluster, and of the user, before the regression speaks
 # Jobs of the cluster before it speaks of one that is like none of its user's: a young history holds a handful
-# of such. On a lab each new script was 23 % after 412 jobs, and 60 % after 1,365.
+# of such. On a lab each new script was 23 % after 412 jobs, and 60 % after 1,365. Where a model of the same
+# history found that it knows too few of them, so does the regression, however many jobs there are.
 FEWEST_FOR_NEW = 2000
 
 
@@ -153,12 +155,15 @@ def _online(
     calibration: Calibration,
 ) -> Spoken:
     own = float(np.nan_to_num(table.column("user_ended")[row]))
-    needed = FEWEST_FOR_NEW if _is_new(table, row) else FEWEST_ENDED
+    is_new = _is_new(table, row)
+    if is_new and any(NOT_ENOUGH in reason for reason in passed):
+        return Spoken(_route(table, passed, None))
+    needed = FEWEST_FOR_NEW if is_new else FEWEST_ENDED
     if ended < needed or own < FEWEST_OWN or recent_rate is None:
-        new = ", for a job with a new name and request," if needed == FEWEST_FOR_NEW else ""
+        new = " for a new name and request" if is_new else ""
         missing = (
             f"{ONLINE}: {ended:,} jobs of the cluster are known and {own:.0f} of this user have ended, "
-            f"of {needed:,} and {FEWEST_OWN} that are needed{new}".rstrip(",")
+            f"of {needed:,} and {FEWEST_OWN} that are needed{new}"
         )
         return Spoken(_route(table, [*passed, missing], None))
     here = slice(row, row + 1)

@@ -88,15 +88,22 @@ class Abstention:
     def abstains(self, columns: Columns) -> Alarms:
         """For which jobs there is too little evidence; columns are features, and one not given is missing."""
         carries = np.array([rung.carries for rung in self.rungs])
-        return ~carries[_rungs(columns, self.history)] | _unknown(columns)
+        return ~carries[self._on(columns)] | _unknown(columns)
 
     def why(self, columns: Columns) -> list[str | None]:
         """In words, for each job; `None` where there is evidence enough."""
-        on, unknown, abstains = _rungs(columns, self.history), _unknown(columns), self.abstains(columns)
+        on, unknown, abstains = self._on(columns), _unknown(columns), self.abstains(columns)
         return [
             self._why(int(rung), nothing) if silent else None
             for rung, nothing, silent in zip(on, unknown, abstains, strict=True)
         ]
+
+    def _on(self, columns: Columns) -> NDArray[np.intp]:
+        """The rung that decides: a job unlike all before stands on that one also where its user is young."""
+        on = _rungs(columns, self.history)
+        if not self.history or self.rungs[UNLIKE_ALL].carries:
+            return on
+        return np.where((on == UNLIKE_ALL - 1) & (_alike(columns) == 0), UNLIKE_ALL, on)
 
     def _why(self, place: int, nothing_known: bool) -> str:
         if nothing_known:
@@ -125,11 +132,15 @@ class Abstention:
 def _rungs(columns: Columns, history: bool) -> NDArray[np.intp]:
     if not history:
         return (~_nothing_asked(columns)).astype(np.intp)
-    user, request, name = (
-        np.nan_to_num(_column(columns, f"{entity}_ended")) for entity in ("user", "user_request", "user_name")
-    )
-    alike = np.searchsorted([1, 5], np.maximum(request, name), side="right")
-    return np.where(user < 10, np.searchsorted([1, 3], user, side="right"), 3 + alike)
+    user = np.nan_to_num(_column(columns, "user_ended"))
+    alike = np.searchsorted([1, 5], _alike(columns), side="right")
+    return np.where(user < 10, np.searchsorted([1, 3], user, side="right"), UNLIKE_ALL + alike)
+
+
+def _alike(columns: Columns) -> Floats:
+    """How many jobs of the user with this request, or with this name, have ended."""
+    ended = (_column(columns, f"user_{entity}_ended") for entity in ("request", "name"))
+    return np.asarray(np.maximum(*map(np.nan_to_num, ended)))
 
 
 def _unknown(columns: Columns) -> Alarms:

@@ -79,7 +79,7 @@ def _memory(s: Situation, place: Place) -> Iterator[Move]:
     yield Move(
         Change(option=option, before=written_memory(s.job), after=written),
         f"ask for {bytes_in_words(new)} a node instead of {bytes_in_words(asked)}",
-        usual(needs.memory_for, bytes_in_words, "need"),
+        _why_more(needs.memory_for, asked, risk, bytes_in_words, "need", "of running out of memory"),
     )
 
 
@@ -113,7 +113,7 @@ def _time(s: Situation, place: Place) -> Iterator[Move]:
     yield Move(
         Change(option="time", before=written_time(s.job), after=format_duration(new)),
         f"ask for {time_in_words(new)} instead of {time_in_words(asked)}",
-        usual(s.needs.limit_for, time_in_words, "run"),
+        _why_more(s.needs.limit_for, asked, risk, time_in_words, "run", "of reaching the time limit"),
         limit=new,
     )
 
@@ -161,6 +161,24 @@ def _raised(
     if new <= asked or new < max(min(least, LEAP * asked), floor):
         return None
     return new
+
+
+def _why_more(
+    enough: Callable[[float], float | None],
+    asked: float,
+    risk: float,
+    words: Callable[[float], str],
+    need: str,
+    ending: str,
+) -> str:
+    """Why more is asked for: what such jobs take, unless nine in ten take less than was asked for.
+
+    Then the risk comes from how earlier ones ended, as of jobs that are killed before their use is sampled.
+    """
+    high = enough(0.9)
+    if high is None or high >= asked:
+        return usual(enough, words, need)
+    return f"a risk of {risk:.0%} {ending}, by how such jobs ended; what they were seen to use is less"
 
 
 def usual(enough: Callable[[float], float | None], words: Callable[[float], str], need: str) -> str:
