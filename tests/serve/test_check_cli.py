@@ -289,12 +289,15 @@ def test_fix_fixes_what_it_says(check: Forewarn, script: Path, site: Site, first
     assert made["fixed"]["verdict"] != "likely to fail"
 
 
-def test_a_fixed_script_keeps_the_jobs_name(check: Forewarn, script: Path, site: Site) -> None:
+def test_a_fixed_script_keeps_the_jobs_name(forewarn: Forewarn, script: Path, site: Site) -> None:
     """Else Slurm would call the job after the new file, and its history would be lost."""
-    script.write_text(site.script("16M").replace(f"#SBATCH --job-name={site.name}\n", ""))
-    made = check("--fix", "--json").json
-    fixed = script.with_name("job.fixed.sbatch")
-    assert read_script(fixed.read_text()).options.value("job-name") == "job.sbatch"
+    named = script.with_name(site.name)  # Slurm calls a job after its file where it has no other name
+    named.write_text(site.script("16M").replace(f"#SBATCH --job-name={site.name}\n", ""))
+    known = ("-u", site.user, "--at", site.at, "--no-test-only")
+    made = forewarn("check", named, *known, "--fix", "--json").json
+    fixed = Path(made["fixed"]["path"])
+    assert fixed.name != site.name
+    assert read_script(fixed.read_text()).options.value("job-name") == site.name
     assert made["fixed"]["risk"] == pytest.approx(
         next(a for a in made["advice"] if a["changes"])["risk_after"]
     )

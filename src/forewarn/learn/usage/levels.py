@@ -55,7 +55,7 @@ class Levels:
 
     def to_json(self) -> list[float]:
         """For the bundle."""
-        return [round(float(value), 6) for value in self.holds]
+        return [float(value) for value in self.holds]
 
     @classmethod
     def from_json(cls, value: Sequence[float]) -> Self:
