@@ -154,7 +154,10 @@ def test_predict_says_who_states_a_risk(
     assert registry_home.is_dir()
     times = [dict(TIMES, submission=NOW - 900 + n, eligible=NOW - 900 + n) for n in range(250)]
     ended = jobs(*(slurmdb_job(job_id=1000 + n, time=time) for n, time in enumerate(times)))
-    with serving(script(42, **ANSWERS | {"jobs_db": ended})) as fake:
+    # Of a new name and request nothing is said yet.
+    live = slurm_job(submit_time=NOW - 30, start_time=NOW - 20, name=slurmdb_job()["name"])
+    waits = dict.fromkeys(("jobs", "job_8"), jobs(live, last_update=NOW))
+    with serving(script(42, **ANSWERS | {"jobs_db": ended} | waits)) as fake:
         monkeypatch.setenv("FOREWARN_SLURMRESTD", fake.address)
         monkeypatch.setenv("SLURM_JWT", jwt(issued=NOW - 10, expires=NOW + 3600))
         assert forewarn("collect", "--once", "--since", "now-1hour").code == 0

@@ -157,7 +157,8 @@ def _online(
     own = float(np.nan_to_num(table.column("user_ended")[row]))
     is_new = _is_new(table, row)
     if is_new and any(NOT_ENOUGH in reason for reason in passed):
-        return Spoken(_route(table, passed, None))
+        missing = f"{ONLINE}: of a new name and request it knows no more than the model"
+        return Spoken(_route(table, [*passed, missing], None))
     needed = FEWEST_FOR_NEW if is_new else FEWEST_ENDED
     if ended < needed or own < FEWEST_OWN or recent_rate is None:
         new = " for a new name and request" if is_new else ""
