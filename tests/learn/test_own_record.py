@@ -9,7 +9,7 @@ from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel import regression
 from forewarn.features.kernel.state import new_state
 from forewarn.learn.families.base import probabilities
-from forewarn.learn.own_record import alike, by_own_record, leant_on
+from forewarn.learn.own_record import alike, by_own_record, pool_with_record
 
 recorded = getattr(regression.recorded, "py_func")  # noqa: B009 - as it is before Numba, which gives it no wrapper
 
@@ -60,7 +60,7 @@ def test_only_jobs_that_all_ended_alike_are_a_record() -> None:
 def test_failures_never_lower_a_risk_and_jobs_that_went_well_never_raise_it() -> None:
     p = np.linspace(0.01, 0.99, 99)
     for count in (3.0, 5.0, 40.0):
-        assert (leant_on(p, np.full(99, count), 0.3) >= p).all()
-        assert (leant_on(p, np.full(99, -count), 0.3) <= p).all()
-    three, many = (float(leant_on(np.array([0.16]), np.array([n]), 0.3)[0]) for n in (3.0, 15.0))
+        assert (pool_with_record(p, np.full(99, count), 0.3) >= p).all()
+        assert (pool_with_record(p, np.full(99, -count), 0.3) <= p).all()
+    three, many = (float(pool_with_record(np.array([0.16]), np.array([n]), 0.3)[0]) for n in (3.0, 15.0))
     assert 0.4 < three < many, "what was 16 % after three failures of three"

@@ -20,7 +20,7 @@ from forewarn.learn.bundle import Bundle
 from forewarn.learn.calibration import Calibration
 from forewarn.learn.causes import Causes
 from forewarn.learn.matrix import Matrix
-from forewarn.learn.own_record import alike, leant_on
+from forewarn.learn.own_record import alike, pool_with_record
 from forewarn.learn.pooling import Excess
 from forewarn.learn.table import Table
 
@@ -52,7 +52,7 @@ def speak(
     recent_rate: float | None = None,
     untrained: Calibration | None = None,
 ) -> list[Spoken]:
-    """What is said of each job of a table; the cluster has so many `ended` jobs and a recent failure rate.
+    """State the risk of each job of a table; the cluster has so many `ended` jobs and a recent failure rate.
 
     `excess` tells how likely the jobs need more than they request, by a model's own forecasts.
     `untrained` makes probabilities of the online regression's log odds.
@@ -88,7 +88,7 @@ def _of(
     part = table.rows(which)
     matrix = bundle.assembly.matrix(part)
     risk = bundle.risk(matrix, {outcome: over[which] for outcome, over in excess.items()})
-    leant = bundle.pooling.leant(risk.own, matrix) if bundle.pooling else risk.own
+    pooled = bundle.pooling.with_record(risk.own, matrix) if bundle.pooling else risk.own
     given = bundle.causes.given_failure(matrix) if bundle.causes else np.zeros((len(rows), 0))
     endings = own_endings(part)
     why = bundle.abstention.why({name: part.column(name) for name in part.names})
@@ -98,7 +98,7 @@ def _of(
             passed[row].append(f"{champion.name.feature_set}: {reason}")
             made.append(None)
             continue
-        p, own = float(risk.probability[place]), float(leant[place])
+        p, own = float(risk.probability[place]), float(pooled[place])
         failure = Failure(
             probability=p,
             threshold=bundle.chosen.value,
@@ -169,7 +169,7 @@ def _online(
         return Spoken(_route(table, [*passed, missing], None))
     here = slice(row, row + 1)
     estimate = calibration(table.column(ONLINE)[here])
-    p = float(leant_on(estimate, alike(lambda name: table.column(name)[here]), recent_rate)[0])
+    p = float(pool_with_record(estimate, alike(lambda name: table.column(name)[here]), recent_rate)[0])
     threshold = untrained_threshold(recent_rate)
     failure = Failure(
         probability=p,

@@ -37,7 +37,7 @@ def own_endings(part: Table) -> list[OwnEndings]:
 
 
 def with_own_endings(failure: Failure, own: OwnEndings) -> Failure:
-    """Lean the causes on what the user's own runs died of; the probability stays."""
+    """Shift the causes towards what the user's own runs failed of; the probability stays."""
     if not own.runs or not failure.causes:
         return failure
     share, limits = own.runs / (own.runs + PRIOR), (Outcome.OUT_OF_MEMORY, Outcome.TIMEOUT)

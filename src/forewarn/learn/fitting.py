@@ -133,7 +133,7 @@ class Fitted:
             return margins
         causes = self.needs.causes
         given, excess = causes.given_failure(matrix), self.needs.excess(table, rows)
-        own = self.pooling.leant(self.calibration(margins), matrix)
+        own = self.pooling.with_record(self.calibration(margins), matrix)
         return self.pooling.log_odds(own, given, causes.causes, excess)
 
     def risk(self, table: Table, rows: NDArray[np.int64]) -> Risk:
@@ -313,7 +313,7 @@ def _judged(
             records = ended_alike(matrix)
             pooling = choose_pooling(p, given, causes, excess, fails, weights, groups, records, usual)
         if pooling is not None:
-            log_odds = pooling.log_odds(pooling.leant(p, matrix), given, causes, excess)
+            log_odds = pooling.log_odds(pooling.with_record(p, matrix), given, causes, excess)
             p = pooling.calibration(log_odds)
     node_hours = table.about["node_hours"].to_numpy()[apart]
     asked = dict.fromkeys((settings.threshold, *RULES))

@@ -6,7 +6,7 @@ the outcomes, which fades; Platt's line through that table is what makes a proba
 
 A user's jobs of the same name and request that all ended alike tell more of the next one than a young model
 can: of three that all failed the next failed in 71 % (CTC-SP2, 383 cases) and 78 % (a lab, 9), and there the
-untrained estimate said 45 %. After n of them the estimate is leant on by the mean of a beta distribution.
+untrained estimate said 45 %. After n of them the estimate is pooled with the mean of a beta distribution.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.learn.calibration import LEAST_SLOPE, Calibration
-from forewarn.learn.families.base import probabilities
+from forewarn.learn.families.base import log_odds, probabilities
 from forewarn.learn.metrics import Floats
 
 # How many jobs of the same name and request must have ended alike, how many count, and how many jobs that
@@ -65,21 +65,16 @@ def alike(column: Callable[[str], NDArray[np.floating[Any]]]) -> Floats:
     return np.where(is_one & (np.abs(streak) >= FEWEST_ALIKE), streak, np.nan)
 
 
-def leant_on(p: Floats, ended_alike: Floats, usual: float, weight: float = HALF) -> Floats:
-    """Probabilities of failure, leant on the user's record with this very job where there is one.
+def pool_with_record(p: Floats, ended_alike: Floats, usual: float, weight: float = HALF) -> Floats:
+    """Pool probabilities of failure with the user's record of this job, where there is one.
 
     Failures never lower it, and jobs that went well never raise it.
 
-    >>> leant_on(np.full(3, 0.3), np.array([3.0, -3.0, np.nan]), 0.3).round(2)
+    >>> pool_with_record(np.full(3, 0.3), np.array([3.0, -3.0, np.nan]), 0.3).round(2)
     array([0.51, 0.19, 0.3 ])
     """
     count = np.clip(np.nan_to_num(np.abs(ended_alike)), 0, MOST_ALIKE)
     record = (PRIOR * usual + np.where(ended_alike > 0, count, 0.0)) / (PRIOR + count)
-    leant = probabilities((1 - weight) * _log_odds(p) + weight * _log_odds(record))
-    leant = np.where(ended_alike > 0, np.maximum(leant, p), np.minimum(leant, p))
-    return np.asarray(np.where(np.isnan(ended_alike), p, leant))
-
-
-def _log_odds(p: Floats) -> Floats:
-    p = np.clip(p, 1e-6, 1 - 1e-6)
-    return np.asarray(np.log(p / (1 - p)))
+    pooled = probabilities((1 - weight) * log_odds(p) + weight * log_odds(record))
+    pooled = np.where(ended_alike > 0, np.maximum(pooled, p), np.minimum(pooled, p))
+    return np.asarray(np.where(np.isnan(ended_alike), p, pooled))

@@ -5,8 +5,9 @@ causes, and the forecast of run time and memory against the request. They are po
 log odds. How much the forecast counts is decided on the block `calibrate`, and the pooled log odds are
 calibrated there too: what training, benchmark and evaluation judge is the number that people are shown.
 
-Before that the model's probability is leant on the user's record with this very job (`own_record.py`): where
-the block has enough such jobs as far as that is clearly better there, else half.
+Before that the model's probability is pooled with the user's record of this job (`own_record.py`): jobs of
+the same name and request that all ended alike. It counts one half where the block `calibrate` has too few such
+jobs to judge by, or shows that this is clearly better; else nothing.
 
 Causes are competing hazards: the first to strike is the one that is seen.
 """
@@ -23,9 +24,10 @@ from forewarn.job.outcomes import Outcome
 from forewarn.learn.bootstrap import Groups, paired_lead
 from forewarn.learn.calibration import Calibration, straight
 from forewarn.learn.causes import Cause, Causes
+from forewarn.learn.families.base import log_odds
 from forewarn.learn.matrix import Matrix, Rows
 from forewarn.learn.metrics import Floats, surprise
-from forewarn.learn.own_record import HALF, alike, leant_on
+from forewarn.learn.own_record import HALF, alike, pool_with_record
 from forewarn.learn.table import Table
 from forewarn.learn.usage import Foreseen, Usage
 from forewarn.learn.usage.quantities import memory_a_node, time_limit
@@ -69,9 +71,9 @@ class Pooling:
     record: float = 0.0  # weight of the user's record with this very job
     usual: float = 0.5  # the failure rate that this record is added to
 
-    def leant(self, own: Floats, matrix: Matrix) -> Floats:
-        """Lean the model's probabilities on the user's own record."""
-        return leant_on(own, ended_alike(matrix), self.usual, self.record) if self.record else own
+    def with_record(self, own: Floats, matrix: Matrix) -> Floats:
+        """Pool the model's probabilities with the user's own record."""
+        return pool_with_record(own, ended_alike(matrix), self.usual, self.record) if self.record else own
 
     def log_odds(self, own: Floats, given: Floats, causes: Sequence[Cause], excess: Excess) -> Floats:
         """Compute pooled log odds, before calibration."""
@@ -155,10 +157,10 @@ def record_weight(
     within = np.unique(groups[there], return_inverse=True)[1]
     if there.sum() < FEWEST_RECORDS or len(np.unique(within)) < FEWEST_GROUPS:
         return HALF
-    leant = leant_on(own, records, usual)
+    with_own = pool_with_record(own, records, usual)
     by_model, by_record, rows = (
         np.bincount(within, part[there] * weights[there]).astype(np.float64)
-        for part in (surprise(fails, own), surprise(fails, leant), np.ones(len(fails)))
+        for part in (surprise(fails, own), surprise(fails, with_own), np.ones(len(fails)))
     )
     lead, error = paired_lead(by_model, by_record, rows)
     return HALF if lead > CLEARLY * error else 0.0
@@ -195,7 +197,7 @@ def choose_pooling(
     record = 0.0
     if records is not None:
         record = record_weight(own, records, usual, fails, weights, groups)
-        own = leant_on(own, records, usual, record)
+        own = pool_with_record(own, records, usual, record)
     if not outcomes:
         return Pooling(0.0, (), Calibration(), record, usual) if record else None
 
@@ -217,7 +219,7 @@ def beside_rule(excess: Excess, causes: Sequence[Cause]) -> Pooling | None:
 
 
 def _shared(excess: Excess, causes: Sequence[Cause]) -> tuple[str, ...]:
-    """The outcomes that are forecast and have ended jobs."""
+    """Find the outcomes that are forecast and that jobs have failed of."""
     return tuple(sorted(set(excess).intersection(cause.outcome for cause in causes)))
 
 
@@ -243,8 +245,8 @@ class Needs:
 
     def risk(self, own: Floats, matrix: Matrix, excess: Excess, pooling: Pooling | None) -> Risk:
         """State the risk of jobs that the model gives these probabilities."""
-        leant = pooling.leant(own, matrix) if pooling else own
-        stated = risk(leant, self.causes.given_failure(matrix), self.causes.causes, excess, pooling)
+        with_own = pooling.with_record(own, matrix) if pooling else own
+        stated = risk(with_own, self.causes.given_failure(matrix), self.causes.causes, excess, pooling)
         return replace(stated, own=own)
 
 
@@ -264,17 +266,15 @@ def _hazards(
             continue
         places = [place for place, cause in enumerate(causes) if cause.outcome == outcome]
         there, known = np.maximum(made[:, places].sum(axis=1), 1e-12), ~np.isnan(over)
-        by_model, forecast = _log_odds(-np.expm1(-there)), _log_odds(np.where(known, over, 0.5))
+        by_model, forecast = (
+            log_odds(-np.expm1(-there), CERTAIN),
+            log_odds(np.where(known, over, 0.5), CERTAIN),
+        )
         surer = np.clip((over - PROBABLE) / (1 - PROBABLE), 0.0, 1.0) * (forecast > by_model)
         counts = weight + (MOST - weight) * np.where(known, surer, 0.0)
         pooled = (1 - counts) * by_model + counts * forecast
         made[:, places] *= np.where(known, np.logaddexp(0.0, pooled) / there, 1.0)[:, None]
     return np.asarray(made)
-
-
-def _log_odds(p: Floats) -> Floats:
-    p = np.clip(p, CERTAIN, 1 - CERTAIN)
-    return np.asarray(np.log(p / (1 - p)))
 
 
 def _log_odds_of_hazard(hazard: Floats) -> Floats:

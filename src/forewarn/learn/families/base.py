@@ -144,3 +144,9 @@ def probabilities(margins: NDArray[np.float64]) -> NDArray[np.float64]:
     [0.5]
     """
     return 1 / (1 + np.exp(-np.clip(margins, -500, 500)))
+
+
+def log_odds(p: NDArray[np.float64], least: float = 1e-6) -> NDArray[np.float64]:
+    """Log odds of probabilities, none of which counts as surer than `least` in either direction."""
+    p = np.clip(p, least, 1 - least)
+    return np.asarray(np.log(p / (1 - p)))
