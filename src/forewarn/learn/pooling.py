@@ -6,8 +6,8 @@ log odds. How much the forecast counts is decided on the block `calibrate`, and 
 calibrated there too: what training, benchmark and evaluation judge is the number that people are shown.
 
 Before that the model's probability is pooled with the user's record of this job (`own_record.py`): jobs of
-the same name and request that all ended alike. It counts one half where the block `calibrate` has too few such
-jobs to judge by, or shows that this is clearly better; else nothing.
+the same name and request that all ended alike. It counts one half where the block `calibrate` has too few
+such jobs to judge by, or shows that this is clearly better; else nothing.
 
 Causes are competing hazards: the first to strike is the one that is seen.
 """
