@@ -23,7 +23,7 @@ from forewarn.assess.assessment import Advice, Assessment, Saving
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
 from forewarn.assess.oddness.machine import limit, places
-from forewarn.features.present import Present, bring_up_to_date
+from forewarn.features.snapshot import Present, bring_up_to_date
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job

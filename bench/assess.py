@@ -22,7 +22,7 @@ import numpy as np
 
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
-from forewarn.features.present import Present
+from forewarn.features.snapshot import Present
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
-from forewarn.features.present import Present, bring_up_to_date
+from forewarn.features.snapshot import Present, bring_up_to_date
 from forewarn.job.columns import to_records
 from forewarn.job.record import Job
 from forewarn.learn.fitting import Settings

@@ -5,8 +5,9 @@ others. So the cache of a kernel lies in a folder named by a digest of all files
 the user's cache and not in the installation, which may be read-only. What only the kernel calls is compiled
 without the wrappers for Python and is cached within its callers.
 
-A process that needs the features of one job only is quicker without: loading Numba and the kernel takes
-longer than Python takes to walk one event. Such a process says so (`interpret`) before it imports a kernel.
+A kernel is plain Python that Numba can compile. What Python calls of it is an `Entry`: called, it is compiled
+first; `plain` runs the same code uncompiled, which is the quicker way for one or two jobs of a process that
+has not loaded Numba, since loading it takes longer than Python takes to walk one event.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ import stat
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache, wraps
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from threading import Lock
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy
 
@@ -29,20 +31,14 @@ from forewarn.files import is_ours
 # What whoever installs Forewarn has compiled for its users: operate/precompile.py.
 SHARED = Path(__file__).parent / "__compiled__"
 
+FEW_ROWS = 100  # at 1 to 2 ms each as plain Python: less than Numba takes to load
+
 F = TypeVar("F", bound=Callable[..., Any])
-_interpreted = False
+P = ParamSpec("P")
+R = TypeVar("R")
+_inner: list[Callable[..., Any]] = []  # functions that only kernels call, and Numba has not heard of yet
 _cold: list[Path] = []  # caches that were empty
-
-
-def interpret() -> None:
-    """From now on kernels that are imported stay plain Python: for the features of one job, not of many."""
-    global _interpreted
-    _interpreted = True
-
-
-def is_interpreted() -> bool:
-    """Whether kernels are plain Python in this process."""
-    return _interpreted
+_compiling = Lock()  # Numba is told of the folder of a cache by one setting for all
 
 
 def is_cold() -> bool:
@@ -58,40 +54,54 @@ def _njit(*args: Any, **options: Any) -> Any:
 
 
 def inner(function: F) -> F:
-    """A function that only compiled ones call, and that allocates nothing: it counts no references."""
-    if _interpreted:
-        return function
-    lean = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return cast(F, _njit(error_model="numpy", **lean)(function))
+    """Mark a function that kernels call. It stays plain Python, which Numba compiles within its callers."""
+    _inner.append(function)
+    return function
 
 
-def entry(function: F) -> F:
-    """A function that Python calls."""
-    if _interpreted:
-        return cast(F, _unwarned(function))
-    return cast(F, _cached(function, lambda: _njit(cache=True, error_model="numpy")(function)))
+class Entry(Generic[P, R]):
+    """A kernel as Python calls it: compiled, or `plain`."""
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        self.function = function
+        self._compiled: Callable[P, R] | None = None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run it compiled."""
+        if self._compiled is None:
+            with _compiling:
+                self._compiled = cast(Callable[P, R], _cached(self.function, self._compile))
+        return self._compiled(*args, **kwargs)
+
+    def plain(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run it as Python: Numba's arithmetic says nothing of overflows, on which hashes live, and of NaN."""
+        with numpy.errstate(all="ignore"):
+            return self.function(*args, **kwargs)
+
+    def for_rows(self, rows: int) -> Callable[P, R]:
+        """The quicker way for so many rows in this process."""
+        return self.plain if self._compiled is None and rows <= FEW_ROWS else self
+
+    def _compile(self) -> Any:
+        from numba.extending import register_jitable
+
+        while _inner:
+            register_jitable(error_model="numpy")(_inner.pop())
+        return _njit(cache=True, error_model="numpy")(self.function)
+
+
+def entry(function: Callable[P, R]) -> Entry[P, R]:
+    """Make an entry of a kernel's function, for Python to call."""
+    return Entry(function)
 
 
 def typed(signature: str) -> Callable[[F], F]:
     """A small function with fixed types: left to itself, Numba compiles one for each constant passed."""
 
     def compile_it(function: F) -> F:
-        if _interpreted:
-            return function
         return cast(F, _cached(function, lambda: _njit(signature, cache=True)(function)))
 
     return compile_it
-
-
-def _unwarned(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Numba's arithmetic says nothing of overflows (hashes live on them) and of what is no number."""
-
-    @wraps(function)
-    def quiet(*args: Any) -> Any:
-        with numpy.errstate(all="ignore"):
-            return function(*args)
-
-    return quiet
 
 
 def _cached(function: Callable[..., Any], compile_it: Callable[[], Any]) -> Any:

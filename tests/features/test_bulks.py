@@ -12,7 +12,7 @@ from forewarn.errors import StoreError
 from forewarn.features import saved
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.online import OnlineFeatures
-from forewarn.features.present import bring_up_to_date, is_current
+from forewarn.features.snapshot import bring_up_to_date, is_current
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
 from forewarn.learn.population import POPULATIONS

@@ -14,7 +14,7 @@ from forewarn.features.batch import events_of, ordered, read_inputs, walk
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import START, SUBMIT, new_state
 from forewarn.features.online import OnlineFeatures
-from forewarn.features.present import Present, bring_up_to_date, is_current
+from forewarn.features.snapshot import Present, bring_up_to_date, is_current
 from forewarn.features.programs import PROGRAM, EarlierPrograms
 from forewarn.features.told import with_slurm_policies
 from forewarn.job.columns import to_frame, to_records

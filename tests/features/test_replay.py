@@ -23,7 +23,7 @@ from forewarn.features.batch import (
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import START, SUBMIT, WAITING, new_state
 from forewarn.features.online import OnlineFeatures
-from forewarn.features.present import Present, bring_up_to_date, is_current
+from forewarn.features.snapshot import Present, bring_up_to_date, is_current
 from forewarn.features.saved import job_key
 from forewarn.job.columns import SCHEMAS, to_records
 from forewarn.job.outcomes import POLICIES, Policy

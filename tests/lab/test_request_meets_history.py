@@ -25,7 +25,7 @@ from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
 from forewarn.assess.script import Here
 from forewarn.config import Config
-from forewarn.features.present import Phase, Present, bring_up_to_date
+from forewarn.features.snapshot import Phase, Present, bring_up_to_date
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
 from forewarn.learn.serving import Serving

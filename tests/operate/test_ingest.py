@@ -11,7 +11,7 @@ import pytest
 from forewarn.config import Config, resolve
 from forewarn.errors import BadRowError
 from forewarn.features.kernel.layout import FEATURES
-from forewarn.features.present import Present, bring_up_to_date
+from forewarn.features.snapshot import Present, bring_up_to_date
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
 from forewarn.operate.ingest import Report, ingest, is_read_otherwise, read_as_slurm, review, source_of

@@ -12,7 +12,7 @@ import pytest
 from forewarn.features import saved
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.online import OnlineFeatures
-from forewarn.features.present import Present, bring_up_to_date, is_current, is_kept_up
+from forewarn.features.snapshot import Present, bring_up_to_date, is_current, is_kept_up
 from forewarn.features.saved import read_mark
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job

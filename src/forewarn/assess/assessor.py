@@ -10,42 +10,48 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import polars as pl
 
 from forewarn.assess.advice import Changed, Situation, advise, changed, savings
-from forewarn.assess.assessment import Assessment, Change, Failure, Finding, NodeFitness, Oddness, Resources
+from forewarn.assess.assessment import (
+    Advice,
+    Assessment,
+    Change,
+    Failure,
+    Finding,
+    NodeFitness,
+    Oddness,
+    Reason,
+    Resources,
+    Saving,
+)
 from forewarn.assess.champions import FEATURE_SETS, Champions
 from forewarn.assess.explanation import reasons, with_needs, with_record
+from forewarn.assess.forecast import Forecast
 from forewarn.assess.hours import hours_at_risk, spent_by_cause
 from forewarn.assess.machine import Machine
 from forewarn.assess.needs import ForeseenNeeds
 from forewarn.assess.node_health import Health, fitness, sick_risk
 from forewarn.assess.oddness import Request, oddness
-from forewarn.assess.oddness.usual import usual_of
+from forewarn.assess.past import Pasts, earlier_used
 from forewarn.assess.routing import Spoken, speak
 from forewarn.assess.similar import similar_jobs
-from forewarn.assess.stated import own_endings, with_node_risk, with_other_excess
-from forewarn.assess.usage import limit_of, memory_of, resources, run_time
+from forewarn.assess.stated import OwnEndings, own_endings, with_node_risk, with_other_excess
 from forewarn.assess.verdict import judged
-from forewarn.assess.waits import median_waits
-from forewarn.features.present import Phase, Present
+from forewarn.features.snapshot import Phase, Snapshot
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.own_record import by_own_record
 from forewarn.learn.pooling import PROBABLE, Excess
-from forewarn.learn.table import Table, table_of_now, with_earlier
+from forewarn.learn.table import Table, table_of_now
 from forewarn.learn.usage.foreseen import Foreseen
-from forewarn.store.base import Store
-
-USED_DAYS = 180  # within which what a user's jobs used tells of the next, and where they ran is open to them
-
 
 _ALL = 0.99  # of earlier runs, in a memory that fades
 
-
 # The job that some changes make of the one assessed.
 Vary = Callable[[Sequence[Change]], Changed]
+# Median waits, in seconds, of recent requests like a job's with each of two time limits; None: too few.
+Waits = Callable[[Job, float, float], tuple[float, float] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,33 +60,28 @@ class _Stated:
 
     table: Table
     spoken: Sequence[Spoken]
-    foreseen: Foreseen | None
+    forecast: Forecast
     failures: Sequence[Failure | None]
 
     def needs(self, row: int) -> ForeseenNeeds:
         """None where the model passed the job on: its forecasts rest on no more such jobs than its risk."""
-        if self.spoken[row].champion is None:
-            return ForeseenNeeds(None)
-        return ForeseenNeeds(self.foreseen.row(row) if self.foreseen else None)
+        return ForeseenNeeds(self.forecast.row(row) if self.spoken[row].champion else None)
 
     def excess(self, row: int) -> dict[Outcome, float]:
         """How likely a job needs more than it requests, where a forecast tells."""
-        needs, limit, memory = self.needs(row), limit_of(self.table, row), memory_of(self.table, row)
-        over = {
-            Outcome.TIMEOUT: None if limit is None else needs.over_limit(limit),
-            Outcome.OUT_OF_MEMORY: None if memory is None else needs.over_memory(memory),
-        }
-        return {outcome: chance for outcome, chance in over.items() if chance is not None}
+        return self.forecast.excess(row) if self.spoken[row].champion else {}
 
 
 class Assessor:
-    """Assesses jobs of one cluster as of one moment."""
+    """Assesses jobs of one cluster as of one moment. Any number of threads may ask; it keeps nothing."""
 
-    def __init__(self, store: Store, present: Present, champions: Champions) -> None:
-        self._store, self._present, self._champions = store, present, champions
-        self.cluster, self.at = present.cluster, present.at
-        self.known_until = present.mark.at if present.mark else 0
-        self.machine = Machine(store, self.cluster, self.at)
+    def __init__(
+        self, snapshot: Snapshot, champions: Champions, machine: Machine, pasts: Pasts, waits: Waits
+    ) -> None:
+        self._snapshot, self._champions, self._waits = snapshot, champions, waits
+        self.machine, self.pasts = machine, pasts
+        self.cluster, self.at = snapshot.cluster, snapshot.at
+        self.known_until = snapshot.known_until
 
     def assess(
         self,
@@ -92,7 +93,7 @@ class Assessor:
         exclude: frozenset[str] = frozenset(),
         vary: Vary | None = None,
     ) -> Assessment:
-        """All that is said of one job.
+        """Assess one job as a whole.
 
         Parameters
         ----------
@@ -107,111 +108,101 @@ class Assessor:
         vary
             The job with changes made; without it, its record with those fields set.
         """
-        phase = self._phase(job)
-        fit = self._nodes(job, exclude)
-        said = self._state(phase, [Changed(job, exclude)], [self._node_risk(job, fit)])
-        made = self._brief(said, 0, job)
-        made = replace(made, findings=tuple(findings), nodes=fit)
-        made = replace(made, oddness=self._oddness(job, said.table))
-        spoken, table = said.spoken[0], said.table
-        if spoken.champion and spoken.matrix and spoken.own:
-            values = {name: float(table.column(name)[0]) for name in table.names}
-            why = reasons(spoken.champion.bundle, spoken.matrix, values, whose=whose)
-            why = with_record(why, spoken.own, values, whose)
-            made = replace(made, reasons=with_needs(why, spoken.own, made))
-        alike = similar_jobs(self._store, job, as_of=self.at, whose=whose)
-        made = replace(made, similar=alike.jobs, similar_in_short=alike.tally)
-        possible = not any(oddity.impossible for oddity in made.oddness.oddities) if made.oddness else True
-        if made.failure and possible:
+        (phase,) = self._phases([job])
+        nodes = self._nodes(job, exclude)
+        node_risk = self._node_risk(job, nodes)
+        stated = self._state(phase, [Changed(job, exclude)], [node_risk])
+        (brief,) = self._brief(stated, [job])
+        alike = similar_jobs(self.pasts.past_of(job.user), job, as_of=self.at, whose=whose)
+        odd = self._oddness(job, stated.table)
+        advice: tuple[Advice, ...] = ()
+        saved: tuple[Saving, ...] = ()
+        if brief.failure and not any(oddity.impossible for oddity in odd.oddities):
             vary = vary or (lambda changes: changed(job, changes, exclude))
-            made = self._with_advice(made, made.failure, job, phase, said, memory_floor, vary)
-        return judged(made)
+            is_by_rule = _is_by_rule(stated)
+            situation = Situation(
+                job=job,
+                needs=stated.needs(0),
+                failure=brief.failure,
+                after=self._after(phase, stated, brief.failure, vary, is_by_rule),
+                nodes=self.machine.nodes,
+                partitions=self.machine.partitions,
+                fitness=nodes,
+                memory_floor=memory_floor,
+                waits=_waits(stated.table, job),
+                node_risk=node_risk,
+                may_use=lambda: self.pasts.past_of(job.user).partitions(job.user),
+            )
+            advice = advise(situation)
+            if is_by_rule:
+                advice = tuple(replace(one, risk_after=None) for one in advice)
+            longest = max((float(other.run_time) for other in alike.jobs if other.run_time), default=None)
+            saved = savings(
+                situation,
+                longest=longest,
+                waits=lambda limit, smaller: self._waits(job, limit, smaller),
+            )
+        return judged(
+            replace(
+                brief,
+                findings=tuple(findings),
+                nodes=nodes,
+                oddness=odd,
+                similar=alike.jobs,
+                similar_in_short=alike.tally,
+                reasons=_reasons(stated, brief, whose),
+                advice=advice,
+                savings=saved,
+            )
+        )
 
-    def _with_advice(
-        self,
-        made: Assessment,
-        failure: Failure,
-        job: Job,
-        phase: Phase,
-        said: _Stated,
-        memory_floor: int | None,
-        vary: Vary,
-    ) -> Assessment:
-        """What to change: only where a model speaks of the job, and it could run at all.
+    def assess_all(self, jobs: Sequence[Job]) -> list[Assessment]:
+        """Assess each of many jobs in brief: how long, how much, will it fail and of what."""
+        self.pasts.prepare({job.user for job in jobs})
+        made: dict[int, Assessment] = {}
+        phases = self._phases(jobs)
+        for phase in dict.fromkeys(phases):
+            places = [place for place, at in enumerate(phases) if at == phase]
+            some = [jobs[place] for place in places]
+            stated = self._state(phase, [Changed(job) for job in some], self._kept_node_risks(some))
+            made |= zip(places, map(judged, self._brief(stated, some)), strict=True)
+        return [made[place] for place in range(len(jobs))]
 
-        A simple rule in a model's place knows nothing of requests: unless it is probable that the
-        request is too small, the forecast needs alone say what a change is good for, and no risk is promised.
-        """
-        champion = said.spoken[0].champion
-        is_rule = champion is not None and champion.bundle.rule is not None
-        by_rule = is_rule and all(over < PROBABLE for over in said.excess(0).values())
+    def table(self, phase: Phase, jobs: Sequence[Job]) -> Table:
+        """What is knowable of jobs now, as a model sees it."""
+        rows = self._snapshot.features(jobs, phase)
+        return table_of_now(self.cluster, phase, jobs, rows, self.at, self._snapshot.facts)
+
+    def _after(
+        self, phase: Phase, stated: _Stated, failure: Failure, vary: Vary, is_by_rule: bool
+    ) -> Callable[[Sequence[Sequence[Change]]], Sequence[Failure | None]]:
+        """What is stated of a job with each of some lists of changes."""
 
         def after(plans: Sequence[Sequence[Change]]) -> Sequence[Failure | None]:
             variants = [vary(changes) for changes in plans]
             if not variants:
                 return ()
             risks = [self._node_risk(one.job, self._nodes(one.job, one.exclude)) for one in variants]
-            stated = self._state(phase, variants, risks)
-            if not by_rule:
-                return stated.failures
+            other = self._state(phase, variants, risks)
+            if not is_by_rule:
+                return other.failures
             return [
-                with_other_excess(failure, said.excess(0), stated.excess(row)) for row in range(len(variants))
+                with_other_excess(failure, stated.excess(0), other.excess(row)) for row in range(len(variants))
             ]
 
-        machine = self.machine
-        situation = Situation(
-            job=job,
-            needs=said.needs(0),
-            failure=failure,
-            after=after,
-            nodes=machine.nodes,
-            partitions=machine.partitions,
-            fitness=made.nodes,
-            memory_floor=memory_floor,
-            waits=_waits(said.table, job),
-            node_risk=self._node_risk(job, made.nodes),
-            may_use=lambda: self._partitions_of(job),
-        )
-        advice = advise(situation)
-        longest = max((float(other.run_time) for other in made.similar if other.run_time), default=None)
-        return replace(
-            made,
-            advice=tuple(replace(one, risk_after=None) for one in advice) if by_rule else advice,
-            savings=savings(
-                situation,
-                longest=longest,
-                waits=lambda limit, smaller: median_waits(self._store, job, self.at, limit, smaller),
-            ),
-        )
-
-    def assess_all(self, jobs: Sequence[Job]) -> list[Assessment]:
-        """What is said of each of many jobs, in brief: how long, how much, will it fail and of what."""
-        made: dict[int, Assessment] = {}
-        phases = [self._phase(job) for job in jobs]
-        for phase in dict.fromkeys(phases):
-            places = [place for place, at in enumerate(phases) if at == phase]
-            some = [jobs[place] for place in places]
-            said = self._state(phase, [Changed(job) for job in some], self._kept_node_risks(some))
-            for row, (place, job) in enumerate(zip(places, some, strict=True)):
-                made[place] = judged(self._brief(said, row, job))
-        return [made[place] for place in range(len(jobs))]
-
-    def table(self, phase: Phase, jobs: Sequence[Job]) -> Table:
-        """What is knowable of jobs now, as a model sees it."""
-        rows = np.stack([self._present.features(job, phase) for job in jobs])
-        return table_of_now(self.cluster, phase, jobs, rows, self.at, self._present.facts)
+        return after
 
     def _state(self, phase: Phase, variants: Sequence[Changed], node_risks: Sequence[float]) -> _Stated:
         """The one path on which a risk is stated, of jobs as they are and as they could be."""
-        jobs = [variant.job for variant in variants]
-        table = self.table(phase, jobs)
-        foreseen = self._foreseen(table)
-        spoken = self._speak(table, foreseen)
+        table = self.table(phase, [variant.job for variant in variants])
+        bundle = self._bundle(table)
+        foreseen = self._foreseen(bundle, table)
+        spoken = self._speak(bundle, table, foreseen)
         failures = [
             one.failure and with_node_risk(one.failure, risk)
             for one, risk in zip(spoken, node_risks, strict=True)
         ]
-        return _Stated(table, spoken, foreseen, failures)
+        return _Stated(table, spoken, Forecast(table, foreseen), failures)
 
     def _node_risk(self, job: Job, fit: NodeFitness | None) -> float:
         """Of a sick node that it may be given; one that runs has its nodes, and the model has seen them."""
@@ -228,42 +219,39 @@ class Assessor:
                 found[key] = self._node_risk(job, self._nodes(job))
         return [found[Request.of(job), job.partition, job.start is None] for job in jobs]
 
-    def _phase(self, job: Job) -> Phase:
-        """As at its start, where the job is in flight and a model knows starts; else as at its submit."""
-        if self._champions.serve_at("start") and self._present.is_in_flight(job):
-            return "start"
-        return "submit"
+    def _phases(self, jobs: Sequence[Job]) -> list[Phase]:
+        """As at its start, where a job is in flight and a model knows starts; else as at its submit."""
+        if not self._champions.serve_at("start"):
+            return ["submit"] * len(jobs)
+        return ["start" if flies else "submit" for flies in self._snapshot.in_flight(jobs)]
 
-    def _speak(self, table: Table, foreseen: Foreseen | None) -> list[Spoken]:
-        first = self._bundle(table)
-
-        def excess(bundle: Bundle) -> Excess:
-            if bundle is first and foreseen is not None:
-                return bundle.excess_of(foreseen, table)
-            return bundle.excess(table, np.arange(len(table.values)))
+    def _speak(self, bundle: Bundle | None, table: Table, foreseen: Foreseen | None) -> list[Spoken]:
+        def excess(of: Bundle) -> Excess:
+            if of is bundle and foreseen is not None:
+                return of.excess_of(foreseen, table)
+            return of.excess(table, np.arange(len(table.values)))
 
         return speak(
             table,
             self._champions,
             excess=excess,
-            ended=self._store.count(cluster=self.cluster),
-            recent_rate=self._present.recent_failure_rate,
-            untrained=by_own_record(self._present.record),
+            ended=self._snapshot.ended,
+            recent_rate=self._snapshot.recent_failure_rate,
+            untrained=by_own_record(self._snapshot.record),
         )
 
     def _bundle(self, table: Table) -> Bundle | None:
         found = (self._champions.get(table.phase, feature_set) for feature_set in FEATURE_SETS)
         return next((one.bundle for one in found if one and one.unfit(table) is None), None)
 
-    def _foreseen(self, table: Table) -> Foreseen | None:
-        bundle = self._bundle(table)
+    def _foreseen(self, bundle: Bundle | None, table: Table) -> Foreseen | None:
         usage = bundle.usage if bundle else None
         if usage is None:
             return None
         # As it was judged: CPU efficiency and I/O lean on what the user's earlier jobs used.
-        since = self.at - USED_DAYS * 86400
-        whole = with_earlier(table, self._store, since=since) if usage.remembers else table
-        return usage.foresee(whole, np.arange(len(table.values)))
+        kept = usage.is_enforced(Outcome.TIMEOUT)
+        earlier = earlier_used(self.pasts, table.about, usage.remembered, self.at, kept)
+        return usage.foresee(table, earlier=earlier)
 
     def _nodes(self, job: Job, exclude: Collection[str] = ()) -> NodeFitness | None:
         machine = self.machine
@@ -271,72 +259,97 @@ class Assessor:
             return None
         return fitness(job, machine.nodes, machine.partitions, machine.health, exclude)
 
-    def _partitions_of(self, job: Job) -> frozenset[str]:
-        """Where the user has run jobs before: what else is open to them nobody here knows."""
-        frames = self._store.scan(
-            cluster=self.cluster,
-            since=self.at - USED_DAYS * 86400,
-            columns=["user", "partition", "start"],
-            where=(pl.col("user") == job.user) & pl.col("start").is_not_null(),
-        )
-        return frozenset(name for frame in frames for name in frame["partition"].unique() if name)
-
     def _oddness(self, job: Job, table: Table) -> Oddness:
-        usual = usual_of(self._store, self.cluster, job.user, self.at) if job.user else None
         bundle, machine = self._bundle(table), self.machine
+        usual = self.pasts.past_of(job.user).usual(job.user)
         forest = bundle.oddness if bundle else None
         return oddness(job, machine.nodes, machine.partitions, usual, forest=forest, table=table)
 
-    def _brief(self, stated_of: _Stated, row: int, job: Job) -> Assessment:
-        table, said, failure = stated_of.table, stated_of.spoken[row], stated_of.failures[row]
-        needs = stated_of.needs(row)
-        own, limit = needs.foreseen, limit_of(table, row)
-        return Assessment(
-            cluster=self.cluster,
-            job_id=job.job_id or None,
-            submit=job.submit,
-            user=job.user,
-            name=job.name,
-            partition=job.partition,
-            made_at=self._present.asked_at,
-            phase=table.phase,
-            state=job.state,
-            route=said.route,
-            run_time=run_time(own, 0, limit) if own else None,
-            resources=_resources(own, table, row) if own else None,
-            failure=failure,
-            hours_at_risk=hours_at_risk(
-                failure,
-                needs,
-                limit,
-                job.nodes_given or job.nodes_asked,
-                spent_by_cause(said.champion.bundle.causes if said.champion else None),
-            ),
-            profile=_profile(said, table, row),
-            notes=_notes(said, table, job),
-        )
+    def _brief(self, stated: _Stated, jobs: Sequence[Job]) -> list[Assessment]:
+        """What is said in brief of each job of a table, without a verdict."""
+        table, forecast = stated.table, stated.forecast
+        profiles, endings = _profiles(stated), own_endings(table)
+        return [
+            Assessment(
+                cluster=self.cluster,
+                job_id=job.job_id or None,
+                submit=job.submit,
+                user=job.user,
+                name=job.name,
+                partition=job.partition,
+                made_at=self._snapshot.asked_at,
+                phase=table.phase,
+                state=job.state,
+                route=spoken.route,
+                run_time=forecast.run_time(row) if spoken.champion else None,
+                resources=_resources(forecast, row, endings[row]) if spoken.champion else None,
+                failure=failure,
+                hours_at_risk=hours_at_risk(
+                    failure,
+                    forecast.expected_run_time(row) if spoken.champion else forecast.limit(row),
+                    forecast.limit(row),
+                    job.nodes_given or job.nodes_asked,
+                    spent_by_cause(spoken.champion.bundle.causes if spoken.champion else None),
+                ),
+                profile=profiles[row],
+                notes=_notes(spoken, table, job),
+            )
+            for row, (job, spoken, failure) in enumerate(
+                zip(jobs, stated.spoken, stated.failures, strict=True)
+            )
+        ]
 
 
-def _resources(own: Foreseen, table: Table, row: int) -> Resources | None:
+def _is_by_rule(stated: _Stated) -> bool:
+    """Whether a simple rule in a model's place states the risk of a job.
+
+    It knows nothing of requests: unless it is probable that the request is too small, the forecast needs alone
+    say what a change is good for, and no risk is promised.
+    """
+    champion = stated.spoken[0].champion
+    is_rule = champion is not None and champion.bundle.rule is not None
+    return is_rule and all(over < PROBABLE for over in stated.excess(0).values())
+
+
+def _reasons(stated: _Stated, brief: Assessment, whose: str) -> tuple[Reason, ...]:
+    spoken, table = stated.spoken[0], stated.table
+    if not (spoken.champion and spoken.matrix and spoken.own):
+        return ()
+    values = dict(zip(table.names, table.values[0].tolist(), strict=True))
+    why = reasons(spoken.champion.bundle, spoken.matrix, values, row=spoken.row, whose=whose)
+    why = with_record(why, spoken.own, values, whose)
+    return with_needs(why, spoken.own, brief)
+
+
+def _resources(forecast: Forecast, row: int, killed: OwnEndings) -> Resources | None:
     """What it will use; no memory where the user's runs of this very job say that it needs more.
 
     A job that is killed before its use is sampled was seen to use next to nothing.
     """
-    asked = memory_of(table, row)
-    use = resources(own, 0, asked)
-    killed = own_endings(table.rows(np.array([row])))[0]
+    use = forecast.resources(row)
     is_denied = killed.runs and killed.killed_for_memory > _ALL
-    if not is_denied or use is None or use.memory is None or asked is None or use.memory.high >= asked:
+    if not is_denied or use is None or use.memory is None or use.memory_asked is None:
+        return use
+    if use.memory.high >= use.memory_asked:
         return use
     return replace(use, memory=None, memory_request=None, over_memory=None)
 
 
-def _profile(said: Spoken, table: Table, row: int) -> str | None:
-    profiles = said.champion.bundle.profiles if said.champion else None
-    if profiles is None or len(profiles.words) < 2:
-        return None
-    belongs = profiles.posterior(table.about[row], table.phase)[0]
-    return profiles.words[int(belongs.argmax())]
+def _profiles(stated: _Stated) -> list[str | None]:
+    """Which of the cluster's kinds of jobs each job is most like; None where nobody tells."""
+    made: list[str | None] = [None] * len(stated.spoken)
+    by_champion: dict[int, list[int]] = {}
+    for row, spoken in enumerate(stated.spoken):
+        if spoken.champion and spoken.champion.bundle.profiles:
+            by_champion.setdefault(id(spoken.champion), []).append(row)
+    for rows in by_champion.values():
+        champion = stated.spoken[rows[0]].champion
+        profiles = champion.bundle.profiles if champion else None
+        if profiles is not None and len(profiles.words) > 1:
+            belongs = profiles.posterior(stated.table.about[rows], stated.table.phase)
+            for row, kind in zip(rows, belongs.argmax(axis=1), strict=True):
+                made[row] = profiles.words[kind]
+    return made
 
 
 def _notes(said: Spoken, table: Table, job: Job) -> tuple[str, ...]:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from threading import RLock
 
 from forewarn.errors import BundleError
 from forewarn.features.told import reading_changed
+from forewarn.job.outcomes import POLICIES, Policy
 from forewarn.learn.bundle import Bundle
-from forewarn.learn.serving import ModelName, Serving
+from forewarn.learn.population import POPULATIONS
+from forewarn.learn.serving import ModelName, Served, Serving
 from forewarn.learn.table import Table
+
+log = logging.getLogger(__name__)
+PHASES = ("submit", "start")
+# In which order models are asked: of a job whose user the first knows too little, the last may know the kind.
+FEATURE_SETS = ("generic", "swf", "restricted")
+Slot = tuple[str, str]  # phase, feature set
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +46,11 @@ class Champion:
 
 
 class Champions:
-    """What serves one cluster: by the pointers of a home, or the bundles that somebody was given."""
+    """What serves one cluster: by the pointers of a home, or the bundles that somebody was given.
+
+    The pointers are read once, so that all that one of these says is of the same models; `refreshed` looks
+    again. Any number of threads may ask.
+    """
 
     def __init__(
         self,
@@ -47,39 +62,86 @@ class Champions:
     ) -> None:
         """`bundles_of` names the cluster that bundles were made on, where that is another one on purpose."""
         self.cluster, self._serving = cluster, serving
-        self._given: dict[tuple[str, str], Champion] = {}
-        # With the bundle's id: another may be promoted while we run, and takes the place of the one before.
-        self._loaded: dict[ModelName, tuple[str, Champion]] = {}
-        for folder in bundles:
-            bundle = Bundle.load(folder)
-            name = ModelName.of(bundle.facts)
-            if name.cluster != (bundles_of or cluster):
-                raise BundleError(
-                    f"the model that was given was made on the cluster {name.cluster!r}, and the jobs are of "
-                    f"{bundles_of or cluster!r}: its users and limits are others. Export one of this "
-                    f"cluster; to use it all the same, set model_cluster = {name.cluster!r}"
-                )
-            self._given[name.phase, name.feature_set] = Champion(name, None, bundle)
+        self._lock = RLock()
+        self._loaded: dict[Slot, Champion] = dict(_given(cluster, bundles, bundles_of))
+        self._served = self._pointers = _served(serving, cluster)
 
     def get(self, phase: str, feature_set: str) -> Champion | None:
         """The model of a phase and feature set, its files held against their hashes; None: there is none."""
-        if (phase, feature_set) in self._given:
-            return self._given[phase, feature_set]
-        name = ModelName(self.cluster, phase, feature_set)
-        served = self._serving.served(name) if self._serving else None
-        if served is None or self._serving is None:
-            return None
-        loaded = self._loaded.get(name)
-        if loaded is None or loaded[0] != served.id:
-            # By its id: another may be promoted between two looks at the pointer.
-            bundle = Bundle.load(self._serving.copy_of(served.id))
-            loaded = self._loaded[name] = served.id, Champion(name, served.version, bundle)
-        return loaded[1]
+        slot = phase, feature_set
+        served = self._served.get(slot)
+        if slot in self._loaded or served is None or self._serving is None:
+            return self._loaded.get(slot)
+        with self._lock:
+            if slot not in self._loaded:
+                self._loaded[slot] = _load(self._serving, served)
+            return self._loaded[slot]
 
     def serve_at(self, phase: str) -> bool:
         """Whether a model serves at a phase that knows users' histories."""
-        return any(self.get(phase, feature_set) for feature_set in FEATURE_SETS[:-1])
+        return any((phase, feature_set) in {*self._served, *self._loaded} for feature_set in FEATURE_SETS[:-1])
+
+    @property
+    def policy(self) -> Policy:
+        """What counts as failure to the models that serve; without any, what operators mean by it."""
+        for phase in PHASES:
+            for feature_set in FEATURE_SETS:
+                if champion := self.get(phase, feature_set):
+                    return POPULATIONS[champion.bundle.facts.population].policy
+        return POLICIES["wasted"]
+
+    def refreshed(self) -> Champions:
+        """What serves now: itself where nothing was promoted since.
+
+        A model that was promoted is loaded at once. Where its files are not what they should be, the one
+        before it serves on.
+        """
+        if self._serving is None:
+            return self
+        try:
+            served = _served(self._serving, self.cluster)
+        except BundleError as error:
+            log.warning("which models serve %s cannot be read, those before serve on: %s", self.cluster, error)
+            return self
+        if served == self._pointers:
+            return self
+        made = Champions(self.cluster, None)
+        made._serving, made._pointers = self._serving, served  # what is refused is not looked at again
+        for slot, found in served.items():
+            try:
+                same = found == self._pointers.get(slot)
+                champion = self.get(*slot) if same else _load(self._serving, found)
+            except BundleError as error:
+                champion = self.get(*slot)
+                what = "the one before serves on" if champion else "no model serves in its place"
+                log.warning("%s version %s is refused, %s: %s", found.name, found.version, what, error)
+            if champion is not None:
+                made._loaded[slot] = champion
+        return made
 
 
-# In which order models are asked: of a job whose user the first knows too little, the last may know the kind.
-FEATURE_SETS = ("generic", "swf", "restricted")
+def _served(serving: Serving | None, cluster: str) -> dict[Slot, Served]:
+    """What the pointers of a home say."""
+    slots = [(phase, feature_set) for phase in PHASES for feature_set in FEATURE_SETS] if serving else []
+    found = {slot: serving.served(ModelName(cluster, *slot)) for slot in slots} if serving else {}
+    return {slot: served for slot, served in found.items() if served is not None}
+
+
+def _load(serving: Serving, served: Served) -> Champion:
+    # By its id: another may be promoted between two looks at the pointer.
+    return Champion(served.name, served.version, Bundle.load(serving.copy_of(served.id)))
+
+
+def _given(
+    cluster: str, bundles: tuple[Path, ...], bundles_of: str | None
+) -> Iterator[tuple[Slot, Champion]]:
+    for folder in bundles:
+        bundle = Bundle.load(folder)
+        name = ModelName.of(bundle.facts)
+        if name.cluster != (bundles_of or cluster):
+            raise BundleError(
+                f"the model that was given was made on the cluster {name.cluster!r}, and the jobs are of "
+                f"{bundles_of or cluster!r}: its users and limits are others. Export one of this "
+                f"cluster; to use it all the same, set model_cluster = {name.cluster!r}"
+            )
+        yield (name.phase, name.feature_set), Champion(name, None, bundle)

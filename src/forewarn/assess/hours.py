@@ -5,30 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from forewarn.assess.advice.needs import Needs
 from forewarn.assess.assessment import Failure
 from forewarn.job.outcomes import Outcome
 from forewarn.learn.causes import Causes
 
 Cause = tuple[str, str | None]
 _NOTHING: Mapping[Cause, float] = MappingProxyType({})
-_LEVELS = tuple((place + 0.5) / 10 for place in range(10))
 
 
 def hours_at_risk(
     failure: Failure | None,
-    needs: Needs,
+    ran: float | None,
     limit: int | None,
     nodes: int | None,
     spent: Mapping[Cause, float] = _NOTHING,
 ) -> float | None:
     """By each cause its probability times what has run by then: at a time-out all of the limit.
 
-    `spent` is the share of their limits that failures of each cause used before. Where that or the limit is
+    `ran` is how long it is expected to run within its limit. `spent` is the share of their limits that failures of each cause used before. Where that or the limit is
     not known, a failure is taken to come when the run would have ended: seldom later, often sooner. Where no
     run time is foreseen, what was asked for stands in; None where neither is known.
     """
-    ran = _expected(needs, limit)
     if failure is None or ran is None:
         return None
     seconds, rest = 0.0, failure.probability
@@ -45,11 +42,3 @@ def spent_by_cause(causes: Causes | None) -> Mapping[Cause, float]:
         return _NOTHING
     pairs = zip(causes.causes, causes.spent, strict=True)
     return {(cause.outcome, cause.kind): share for cause, share in pairs}
-
-
-def _expected(needs: Needs, limit: int | None) -> float | None:
-    """The mean run time within the limit."""
-    drawn = [seconds for level in _LEVELS if (seconds := needs.limit_for(level)) is not None]
-    if not drawn:
-        return None if limit is None else float(limit)
-    return sum(min(seconds, limit or seconds) for seconds in drawn) / len(drawn)

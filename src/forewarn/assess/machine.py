@@ -21,6 +21,11 @@ class Machine:
     cluster: str
     at: int
 
+    def load(self) -> None:
+        """Read all of it now: for a process in which many threads will ask."""
+        for part in ("nodes", "partitions", "kept_health", "health"):
+            getattr(self, part)
+
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """All nodes that were ever seen, as they were last."""

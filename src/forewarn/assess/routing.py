@@ -22,7 +22,7 @@ from forewarn.learn.causes import Causes
 from forewarn.learn.matrix import Matrix
 from forewarn.learn.own_record import alike, pool_with_record
 from forewarn.learn.pooling import Excess
-from forewarn.learn.table import Table
+from forewarn.learn.table import Columns, Table
 
 ONLINE = "online"
 FEWEST_ENDED, FEWEST_OWN = 200, 3  # jobs of the cluster, and of the user, before the regression speaks
@@ -40,7 +40,8 @@ class Spoken:
     failure: Failure | None = None  # as it is stated
     own: Failure | None = None  # by the model and the user's own record, without forecast needs
     champion: Champion | None = None
-    matrix: Matrix | None = None  # of one row
+    matrix: Matrix | None = None  # what the model saw, of this and other jobs
+    row: int = 0  # of the job in it
 
 
 def speak(
@@ -85,13 +86,13 @@ def _of(
 ) -> list[Spoken | None]:
     """What one model says of some jobs; None, and why, of those that it passes on."""
     bundle, which = champion.bundle, np.array(rows)
-    part = table.rows(which)
+    part = table if len(rows) == len(table.values) else table.rows(which)
     matrix = bundle.assembly.matrix(part)
     risk = bundle.risk(matrix, {outcome: over[which] for outcome, over in excess.items()})
     pooled = bundle.pooling.with_record(risk.own, matrix) if bundle.pooling else risk.own
     given = bundle.causes.given_failure(matrix) if bundle.causes else np.zeros((len(rows), 0))
     endings = own_endings(part)
-    why = bundle.abstention.why({name: part.column(name) for name in part.names})
+    why = bundle.abstention.why(Columns(part))
     made: list[Spoken | None] = []
     for place, row in enumerate(rows):
         if (reason := why[place]) is not None:
@@ -120,7 +121,8 @@ def _of(
                     endings[place],
                 ),
                 champion,
-                matrix.rows(np.array([place])),
+                matrix,
+                place,
             )
         )
     return made

@@ -10,24 +10,35 @@ from forewarn.store.base import Store
 DAYS = 30
 FEWEST = 30  # jobs on each side, below which a median says little
 NEAR = 1.5  # times the limit, and twice this the CPUs, within which a request is like another
+COLUMNS = ("submit", "start", "partition", "cpus_asked", "time_limit")
 
 
-def median_waits(store: Store, job: Job, at: int, limit: float, smaller: float) -> tuple[float, float] | None:
-    """Median waits, in seconds, of recent requests of this size with each limit; None: too few to tell."""
-    cpus = job.cpus_asked or 1
-    size = (pl.col("cpus_asked") >= cpus / (2 * NEAR)) & (pl.col("cpus_asked") <= cpus * 2 * NEAR)
-    frames = list(
-        store.scan(
-            cluster=job.cluster,
-            since=at - DAYS * 86400,
-            until=at,
-            columns=["submit", "start", "partition", "cpus_asked", "time_limit", "array_job_id"],
-            where=(pl.col("partition") == job.partition) & pl.col("start").is_not_null() & size,
-        )
+def stored_waits(store: Store, job: Job, at: int, limit: float, smaller: float) -> tuple[float, float] | None:
+    """`median_waits` among the jobs that a store has."""
+    frames = store.scan(
+        cluster=job.cluster,
+        since=at - DAYS * 86400,
+        until=at,
+        columns=COLUMNS,
+        where=(pl.col("partition") == job.partition) & pl.col("start").is_not_null(),
     )
-    if not frames:
-        return None
-    jobs = pl.concat(frames)
+    found = list(frames)
+    return median_waits(pl.concat(found), job, at, limit, smaller) if found else None
+
+
+def median_waits(
+    started: pl.DataFrame, job: Job, at: int, limit: float, smaller: float
+) -> tuple[float, float] | None:
+    """Median waits, in seconds, of recent requests of this size with each limit; None: too few to tell.
+
+    `started` are jobs of its partition that have started (`COLUMNS`).
+    """
+    cpus = job.cpus_asked or 1
+    jobs = started.filter(
+        (pl.col("submit") >= at - DAYS * 86400)
+        & (pl.col("cpus_asked") >= cpus / (2 * NEAR))
+        & (pl.col("cpus_asked") <= cpus * 2 * NEAR)
+    )
     found = []
     for about in (limit, smaller):
         like = jobs.filter((pl.col("time_limit") >= about / NEAR) & (pl.col("time_limit") <= about * NEAR))

@@ -18,7 +18,7 @@ from forewarn.features import saved
 from forewarn.features.batch import events_of, read_inputs, walk
 from forewarn.features.inputs import job_atoms, job_numbers, job_result, node_keys, policed_job
 from forewarn.features.kernel import layout as L  # noqa: N812
-from forewarn.features.kernel.entities import entity_keys
+from forewarn.features.kernel.entities import keys_of_job
 from forewarn.features.kernel.run import run
 from forewarn.features.kernel.state import KNOWN, NEVER, START, SUBMIT, new_state, with_room
 from forewarn.features.kernel.update import corrected
@@ -92,7 +92,7 @@ class OnlineFeatures:
             zip(events.jobs[late], events.times[late], ids.iter_rows(), strict=True)
         ):
             keys = np.zeros(L.N_ENTITIES, np.uint64)
-            entity_keys(inputs.numbers[job], inputs.atoms[job], keys)
+            keys_of_job(inputs.numbers[job], inputs.atoms[job], keys)
             made.landed[saved.job_key(*key)] = Landed(int(moment), number, keys, inputs.results[job])
         made._landed = set(made.landed)
         made._learned = set(np.flatnonzero(made.state.weight[:, L.W_COUNT]).tolist())
@@ -125,17 +125,21 @@ class OnlineFeatures:
         self._in_flight(job)
         self._walk(KNOWN, known_at, job, emitted=NEVER)
 
-    def correct(self, job: Job) -> bool:
-        """Take in what became known of a job after its outcome: what it used, what killed it.
+    def can_correct(self, job: Job) -> bool:
+        """Whether what became known of a job after its outcome can be taken in.
 
-        False where the outcome itself is another one now: then the state has to be made from history.
+        Not where the outcome itself is another one now: then the state has to be made from history.
         """
+        before = self.landed[saved.job_key(job.job_id, job.submit)]
+        fails = job_result(job, self.policy)[L.R_FAILS]
+        return bool(np.array_equal(before.result[L.R_FAILS], fails, equal_nan=True))
+
+    def correct(self, job: Job) -> None:
+        """Take in what became known of a job after its outcome: what it used, what killed it."""
         key = saved.job_key(job.job_id, job.submit)
         before, result = self.landed[key], job_result(job, self.policy)
         if np.array_equal(before.result, result, equal_nan=True):
-            return True
-        if not np.array_equal(before.result[L.R_FAILS], result[L.R_FAILS], equal_nan=True):
-            return False
+            return
         if before.counts:
             later = [job for job in self._landed_after(before.number) if job.counts]
             ended, failed = (
@@ -146,7 +150,6 @@ class OnlineFeatures:
             corrected(self.state, before.keys, ended, failed, before.result, result)
         self.landed[key] = replace(before, result=result)
         self._landed.add(key)
-        return True
 
     def _landed_after(self, number: int) -> Iterator[Landed]:
         return takewhile(lambda job: job.number > number, reversed(self.landed.values()))
@@ -159,8 +162,7 @@ class OnlineFeatures:
         if self._anew:
             saved.clear(writer, self.cluster)
             self._anew = False
-        # In their order, so that of those that are left all that landed later are left too.
-        forgotten = list(takewhile(lambda key: self.landed[key].known < self.at - RECENT, self.landed))
+        forgotten = self._forgotten()
         saved.save_changes(
             writer,
             self.cluster,
@@ -174,9 +176,20 @@ class OnlineFeatures:
             learned=self._learned,
         )
         saved.save_mark(writer, self.cluster, mark or Mark(0, self.at))
-        for key in forgotten:
+        self.settle()
+
+    def settle(self) -> None:
+        """Forget what only a save needs, and jobs that landed long ago: for who saves, and who never does."""
+        for key in self._forgotten():
             del self.landed[key]
         self._fresh, self._landed, self._learned = set(), set(), set()
+
+    def _forgotten(self) -> list[int]:
+        """Jobs that landed so long ago that nobody asks.
+
+        In their order, so that of those that are left all that landed later are left too.
+        """
+        return list(takewhile(lambda key: self.landed[key].known < self.at - RECENT, self.landed))
 
     def _in_flight(self, job: Job) -> None:
         if saved.job_key(job.job_id, job.submit) not in self.places:

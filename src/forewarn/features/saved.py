@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from forewarn.errors import StoreError
 from forewarn.features.kernel import layout as L  # noqa: N812
-from forewarn.features.kernel.entities import row_of, rows_of
-from forewarn.features.kernel.regression import regression_slots
 from forewarn.features.kernel.state import (
     FREE_FLIGHTS,
     USED_RINGS,
@@ -22,6 +20,7 @@ from forewarn.features.kernel.state import (
     Floats,
     Hashes,
     State,
+    index_rows,
     new_state,
     with_room,
 )
@@ -35,7 +34,6 @@ CLUSTER, META = "cluster", "meta"
 _SPACES = (ENTITY, RING, WEIGHT, FLIGHT, LANDED, CLUSTER, META)
 _MARK = 1  # beside META's row 0, which says what the state depends on
 _RING_SHAPE = (L.RING_JOBS, L.N_RING)
-_NOBODY = np.zeros(0, np.uint64)
 _KEY_BYTES, _SLOT_BYTES = 8 * L.N_ENTITIES, 4 * L.N_KEYS
 
 
@@ -185,19 +183,10 @@ def _flight(state: State, place: int) -> bytes:
 def load_all(store: Store, cluster: str) -> tuple[State, dict[int, int]]:
     """The whole state of a cluster, and where each job in flight lies."""
     entities, rings = dict(store.all_state(cluster, ENTITY)), dict(store.all_state(cluster, RING))
-    flights = dict(store.all_state(cluster, FLIGHT))
-    state = with_room(new_state(), rows=len(entities), rings=len(rings), flights=len(flights))
-    _put_entities(state, entities, rings)
-    for slot, values in store.all_state(cluster, WEIGHT):
-        state.weight[slot] = np.frombuffer(values)
+    state, places = _filled(entities, rings, dict(store.all_state(cluster, FLIGHT)))
+    slots, weights = _columns(dict(store.all_state(cluster, WEIGHT)), len(L.WEIGHT))
+    state.weight[slots] = weights
     state.cluster[:] = cluster_state(store, cluster)
-    places: dict[int, int] = {}
-    for key, values in flights.items():
-        state.used[FREE_FLIGHTS] -= 1
-        place = int(state.flight_free[state.used[FREE_FLIGHTS]])
-        places[key] = place
-        _put_flight(state, place, values)
-        rows_of(state, state.flight_key[place], state.flight_row[place])
     return state, places
 
 
@@ -207,57 +196,73 @@ def load_landed(store: Store, cluster: str) -> dict[int, Landed]:
     return dict(sorted(found, key=lambda pair: pair[1].number))
 
 
-def load_entities(
-    store: Store, cluster: str, keys: Hashes, nodes: Hashes, flight: bytes | None, weight: Floats
-) -> State:
-    """A state that holds some entities, the user's ring, some nodes, and one job in flight, at place 0.
+def load_some(
+    store: Store, cluster: str, keys: Hashes, nodes: Hashes, jobs: Sequence[int], weight: Floats
+) -> tuple[State, dict[int, int]]:
+    """A state that holds what some jobs need: their entities (jobs × `keys`), users' rings, nodes, and those
+    of the jobs that are in flight, with where these lie.
 
     `weight` is a table to put weights into: to make one, most of it never touched, costs more than all else.
     """
+    flights = store.get_state(cluster, FLIGHT, jobs)
     # What a job in flight asked for at its submit may have changed since, and its entities with it.
-    then = np.frombuffer(flight[:_KEY_BYTES], np.uint64) if flight else _NOBODY
-    wanted = list({_signed(int(key)) for key in (*keys, *nodes, *then) if key})
-    entities = store.get_state(cluster, ENTITY, wanted)
-    rings = store.get_state(cluster, RING, [_signed(int(keys[L.E_USER]))])
-    state = with_room(new_state(weight), rows=len(wanted) + L.N_ENTITIES, rings=1, flights=1)
-    _put_entities(state, entities, rings)
+    then = [np.frombuffer(flight[:_KEY_BYTES], np.uint64) for flight in flights.values()]
+    wanted = {_signed(int(key)) for part in (keys.ravel(), nodes, *then) for key in part if key}
+    users = {_signed(int(key)) for key in keys[:, L.E_USER] if key}
+    entities = store.get_state(cluster, ENTITY, list(wanted))
+    state, places = _filled(entities, store.get_state(cluster, RING, list(users)), flights, weight)
     state.cluster[:] = cluster_state(store, cluster)
-    if flight is not None:
-        state.used[FREE_FLIGHTS] = 0
-        _put_flight(state, 0, flight)
-    return state
+    return state, places
 
 
-def load_weights(store: Store, cluster: str, state: State, keys: Hashes, numbers: Floats, at: int) -> None:
-    """Put the regression's weights into a state that one job's features at a moment need.
-
-    Its table may hold what another job needed: of this one's slots, those that nobody learned are cleared.
-    """
-    rows, slots = np.zeros(L.N_ENTITIES, np.int64), np.zeros(L.N_KEYS, np.int32)
-    rows_of(state, keys, rows)
-    regression_slots(state, float(at), numbers, keys, rows, slots)
-    wanted = {
-        int(slot) for slot in (*slots, *state.flight_slot[0])
-    }  # at a start some are those of the submit
-    state.weight[sorted(wanted)] = 0.0
-    for slot, values in store.get_state(cluster, WEIGHT, sorted(wanted)).items():
+def load_weights(store: Store, cluster: str, state: State, slots: NDArray[np.int32]) -> None:
+    """Put the regression's weights at some slots into a state; those that nobody learned are cleared."""
+    wanted = np.unique(slots).tolist()
+    state.weight[wanted] = 0.0
+    for slot, values in store.get_state(cluster, WEIGHT, wanted).items():
         state.weight[slot] = np.frombuffer(values)
 
 
-def flight_of(store: Store, cluster: str, job_id: str, submit: int) -> bytes | None:
-    """A job in flight as it was saved."""
-    key = job_key(job_id, submit)
-    return store.get_state(cluster, FLIGHT, [key]).get(key)
+def flying(store: Store, cluster: str, jobs: Iterable[int]) -> set[int]:
+    """Those of some jobs, by their keys, that are in flight."""
+    return set(store.get_state(cluster, FLIGHT, list(jobs)))
 
 
-def _put_entities(state: State, entities: Mapping[int, bytes], rings: Mapping[int, bytes]) -> None:
-    for key, values in entities.items():
-        row = row_of(state, np.uint64(key % (1 << 64)))
-        state.entity[row] = np.frombuffer(values)
-        if key in rings:
-            state.ring[state.used[USED_RINGS]] = np.frombuffer(rings[key]).reshape(_RING_SHAPE)
-            state.used[USED_RINGS] += 1
-            state.entity[row, L.S_RING] = state.used[USED_RINGS]
+def _filled(
+    entities: Mapping[int, bytes],
+    rings: Mapping[int, bytes],
+    flights: Mapping[int, bytes],
+    weight: Floats | None = None,
+) -> tuple[State, dict[int, int]]:
+    """A state made of saved rows, and where each job in flight lies."""
+    keys, rows = _columns(entities, L.N_STATE)
+    first, last = 1, 1 + len(keys)  # row 0 is nobody's
+    state = with_room(new_state(weight), rows=len(keys), rings=len(rings), flights=len(flights))
+    state.entity[first:last] = rows
+    state.key[first:last] = keys.view(np.uint64)
+    state.used[USED_ROWS] = last
+    index_rows(state)
+    place_of = dict(zip(keys.tolist(), range(first, last), strict=True))
+    for number, (key, ring) in enumerate(rings.items(), 1):
+        if key in place_of:
+            state.ring[number - 1] = np.frombuffer(ring).reshape(_RING_SHAPE)
+            state.entity[place_of[key], L.S_RING] = number
+    state.used[USED_RINGS] = len(rings)
+    places: dict[int, int] = {}
+    for key, values in flights.items():
+        state.used[FREE_FLIGHTS] -= 1
+        place = places[key] = int(state.flight_free[state.used[FREE_FLIGHTS]])
+        _put_flight(state, place, values)
+        state.flight_row[place] = [
+            place_of.get(_signed(int(entity)), 0) for entity in state.flight_key[place]
+        ]
+    return state, places
+
+
+def _columns(saved: Mapping[int, bytes], width: int) -> tuple[NDArray[np.int64], Floats]:
+    """Keys, and rows of so many numbers."""
+    keys = np.fromiter(saved.keys(), np.int64, len(saved))
+    return keys, np.frombuffer(b"".join(saved.values())).reshape(len(saved), width)
 
 
 def _put_flight(state: State, place: int, values: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,17 @@ class Matrix:
         """Some of the columns, in the order asked for."""
         if names == self.names:
             return self
-        places = [self.names.index(name) for name in names]
+        places = places_of(self.names, names)
         return Matrix(
             np.ascontiguousarray(self.values[:, places]), names, self.categorical.intersection(names)
         )
+
+
+@lru_cache(maxsize=256)
+def places_of(names: tuple[str, ...], wanted: tuple[str, ...]) -> list[int]:
+    """Where some columns lie among others."""
+    place_of = {name: place for place, name in enumerate(names)}
+    return [place_of[name] for name in wanted]
 
 
 def effective(weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -129,12 +129,26 @@ class Profiles:
         for pattern in np.unique(there, axis=0):
             known, rows = np.flatnonzero(pattern), (there == pattern).all(axis=1)
             part = values[np.ix_(rows, known)]
-            for place, (mean, covariance) in enumerate(zip(self.means, self.covariances, strict=True)):
-                root = np.linalg.cholesky(covariance[np.ix_(known, known)])
-                away = np.linalg.solve(root, (part - mean[known]).T)
-                halved = (away**2).sum(axis=0) / 2 + len(known) * np.log(2 * np.pi) / 2
-                made[rows, place] = -halved - np.log(np.diag(root)).sum()
+            for place, (mean, (inverse, volume)) in enumerate(
+                zip(self.means, self._roots(tuple(known.tolist())), strict=True)
+            ):
+                away = (part - mean[known]) @ inverse.T
+                made[rows, place] = -(away**2).sum(axis=1) / 2 - volume
         return made
+
+    def _roots(self, known: tuple[int, ...]) -> list[tuple[NDArray[np.float64], float]]:
+        """Of each profile, for some of the numbers: the inverse root of its covariance, and its log volume."""
+        if known not in self._roots_of:
+            roots = [np.linalg.cholesky(of[np.ix_(known, known)]) for of in self.covariances]
+            whole = len(known) * np.log(2 * np.pi) / 2
+            self._roots_of[known] = [
+                (np.linalg.inv(root), float(whole + np.log(np.diag(root)).sum())) for root in roots
+            ]
+        return self._roots_of[known]
+
+    @cached_property
+    def _roots_of(self) -> dict[tuple[int, ...], list[tuple[NDArray[np.float64], float]]]:
+        return {}
 
     def describe(self, table: Table, rows: NDArray[np.int64]) -> dict[str, Any]:
         """What the profiles look like in these jobs, each of which counts for its most likely one."""

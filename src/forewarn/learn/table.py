@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,18 +14,18 @@ from numpy.typing import NDArray
 
 from forewarn.errors import UsageError
 from forewarn.features.batch import events_of, looks_while_waiting, ordered, read_inputs, walk
-from forewarn.features.inputs import Inputs, policed
+from forewarn.features.inputs import Inputs, policed, policed_job
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import START, SUBMIT, WAITING, new_state
-from forewarn.features.keys import normalised_column
+from forewarn.features.keys import normalised, normalised_column
 from forewarn.features.labels import ran_to_limit
 from forewarn.features.told import reading_of
-from forewarn.job.columns import to_frame
+from forewarn.job.columns import JOB_SCHEMA
 from forewarn.job.outcomes import Kind, Outcome, kind_of
-from forewarn.job.record import Job, Observation
+from forewarn.job.record import Job
 from forewarn.learn.matrix import Rows
 from forewarn.learn.population import Population
-from forewarn.store.base import KNOWN_AT, ClusterFacts, Store
+from forewarn.store.base import ClusterFacts, Store
 
 PHASES = (*L.PHASES, "posthoc")
 # What the papers' protocol adds: known only at the end, so never served.
@@ -34,12 +35,12 @@ POSTHOC = (
     *("posthoc_wait", "posthoc_max_memory", "posthoc_cpus_given"),
 )
 NEW, FREQUENT = 10, 100  # earlier jobs below which a user is new, from which a frequent one
-_ASKED = (
+ASKED = (
     *("cluster", "job_id", "submit", "user", "partition", "qos", "time_limit", "memory_asked", "memory_per"),
     *("cpus_asked", "nodes_asked", "gpus_asked", "cpus_given", "nodes_given", "application", "name"),
     *("script_language", "script_launcher", "script_modules"),
 )
-_BECAME = (
+BECAME = (
     *("cluster", "job_id", "submit", "start", "end", "suspended", "outcome", "exit_code", "exit_signal"),
     *("cpu_time", "max_memory", "cpus_given", "nodes_given", "time_limit", "io_read", "io_written"),
 )
@@ -101,9 +102,13 @@ class Table:
         """How much each job counts in learning, from 0 to 1."""
         return np.ones(len(self.fails)) if self.decision_weights is None else self.decision_weights
 
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.names)}
+
     def column(self, name: str) -> NDArray[np.float32]:
         """One feature."""
-        return self.values[:, self.names.index(name)]
+        return self.values[:, self._place[name]]
 
     def as_learnt(self) -> Table:
         """The table to learn from: of a quarter of the jobs that waited, what was known while they did.
@@ -131,6 +136,22 @@ class Table:
             decision_weights=None if self.decision_weights is None else self.decision_weights[which],
             reading=self.reading,
         )
+
+
+class Columns(Mapping[str, NDArray[np.float32]]):
+    """The features of a table by name, taken out of it when they are asked for."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def __getitem__(self, name: str) -> NDArray[np.float32]:
+        return self._table.column(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table.names)
+
+    def __len__(self) -> int:
+        return len(self._table.names)
 
 
 def read_table(
@@ -210,47 +231,72 @@ def table_of_now(
     places = L.selected(phase, "generic")
     names = tuple(L.FEATURES[place].name for place in places)
     values = np.ascontiguousarray(rows[:, places], np.float32)
-    known = to_frame([Observation(seen_at=at, source="now", reconstructed=False, record=job) for job in jobs])
-    about = _described(policed(known, facts), known).with_columns(
-        _activity(values[:, names.index("user_ended")])
-    )
+    about = about_live([policed_job(job, facts) for job in jobs], values[:, names.index("user_ended")])
     nothing = np.full(len(jobs), np.nan)
     never, moment = np.full(len(jobs), -1), np.full(len(jobs), at)
     reading = reading_of(facts)
     return Table(cluster, phase, "", names, values, nothing, never, moment, about, reading=reading)
 
 
-def with_earlier(table: Table, store: Store, *, since: int) -> Table:
-    """Put the ended jobs of the same users behind a table's rows: what became of them, without features."""
-    users = table.about["user"].drop_nulls().unique().to_list()
-    where = pl.col("user").is_in(users) & pl.col(KNOWN_AT).is_not_null()
-    columns = [*dict.fromkeys((*_ASKED, *_BECAME)), KNOWN_AT]
-    scanned = store.scan(cluster=table.cluster, since=since, columns=columns, where=where) if users else ()
-    earlier = pl.concat(frames) if (frames := list(scanned)) else pl.DataFrame()
-    if earlier.is_empty():
-        return table
-    facts = store.clusters().get(table.cluster, ClusterFacts())
-    count = earlier.height
-    about = _described(policed(earlier, facts), earlier).with_columns(_activity(np.zeros(count, np.float32)))
-    return Table(
-        table.cluster,
-        table.phase,
-        table.population,
-        table.names,
-        np.vstack([table.values, np.full((count, len(table.names)), np.nan, np.float32)]),
-        np.concatenate([table.fails, np.full(count, np.nan)]),
-        np.concatenate([table.known, earlier[KNOWN_AT].to_numpy()]),
-        np.concatenate([table.moment, earlier["submit"].to_numpy()]),
-        pl.concat([table.about, about.select(table.about.columns)], how="vertical_relaxed"),
-    )
+def about_live(jobs: Sequence[Job], ended: NDArray[np.float32]) -> pl.DataFrame:
+    """The columns of `Table.about` of jobs that have not ended: what they asked for, and their wait.
+
+    As `_described` makes them of frames, which takes far longer for one job; a test holds them equal.
+    """
+    made: dict[str, list[Any]] = {name: [None] * len(jobs) for name in _LIVE_SCHEMA}
+    for place, job in enumerate(jobs):
+        for name in _AS_ASKED:
+            made[name][place] = getattr(job, name)
+        made["cpus"][place], made["gpus"][place] = job.cpus_asked, job.gpus_asked
+        made["nodes"][place] = max(job.nodes_asked or 1, 1)
+        made["memory"][place] = _whole_memory(job)
+        label = job.application
+        made["label"][place] = label if label is not None or job.name is None else normalised(job.name)
+        made["start"][place] = job.start
+        if job.start is not None:
+            made["wait"][place] = max(job.start - job.submit, 0)
+        made["cpus_used"][place] = job.cpus_given
+        made["node_hours"][place] = 0.0
+        if job.time_limit is not None and job.cpus_asked is not None:
+            made["asked_cpu_hours"][place] = job.time_limit * job.cpus_asked / 3600
+    frame = pl.DataFrame(made, schema=_LIVE_SCHEMA)
+    return frame.with_columns(_activity(ended))
+
+
+_AS_ASKED = (
+    *("job_id", "submit", "user", "partition", "qos", "time_limit"),
+    *("script_language", "script_launcher", "script_modules"),
+)
+_LIVE_SCHEMA: Mapping[str, pl.DataType] = {
+    **{name: JOB_SCHEMA[name] for name in _AS_ASKED},
+    **dict.fromkeys(("cpus", "nodes", "gpus", "memory"), pl.Int64()),
+    "label": pl.String(),
+    **dict.fromkeys(("start", "end", "run_time"), pl.Int64()),
+    **dict.fromkeys(("outcome", "kind"), pl.String()),
+    "cpu_time": pl.Float64(),
+    **dict.fromkeys(("max_memory", "io_bytes", "cpus_used", "wait"), pl.Int64()),
+    **dict.fromkeys(("node_hours", "cpu_hours", "asked_cpu_hours"), pl.Float64()),
+}
+
+
+def _whole_memory(job: Job) -> int | None:
+    if job.memory_asked is None:
+        return None
+    by = {"cpu": job.cpus_asked, "node": max(job.nodes_asked or 1, 1)}.get(job.memory_per or "")
+    return job.memory_asked * (1 if by is None else by)
+
+
+def described(jobs: pl.DataFrame, facts: ClusterFacts) -> pl.DataFrame:
+    """The columns of `Table.about`, but for `activity`, of jobs as they are known now."""
+    return _described(policed(jobs, facts), jobs)
 
 
 def _about(store: Store, cluster: str) -> pl.DataFrame:
     facts = store.clusters().get(cluster, ClusterFacts())
     asked = [
-        policed(f, facts) for f in ordered(store.scan("job", view="submit", cluster=cluster, columns=_ASKED))
+        policed(f, facts) for f in ordered(store.scan("job", view="submit", cluster=cluster, columns=ASKED))
     ]
-    became = ordered(store.scan("job", view="now", cluster=cluster, columns=_BECAME))
+    became = ordered(store.scan("job", view="now", cluster=cluster, columns=BECAME))
     if not asked:
         raise UsageError(
             f"no cluster {cluster!r} in the store; there are {', '.join(store.clusters()) or 'none'}"

@@ -25,7 +25,7 @@ from forewarn.assess.node_health import keep_health, node_health
 from forewarn.compiled import is_interpreted
 from forewarn.config import Config
 from forewarn.errors import SchedulerError, StoreError, UnfitFileSystemError, UsageError
-from forewarn.features.present import Present, bring_up_to_date, is_kept_up
+from forewarn.features.snapshot import Present, bring_up_to_date, is_kept_up
 from forewarn.features.saved import check_meta, read_mark
 from forewarn.files import is_ours
 from forewarn.job.outcomes import POLICIES, Policy

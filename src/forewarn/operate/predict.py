@@ -20,7 +20,7 @@ from forewarn.assess.assessment import Assessment, Route, Verdict
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import FEATURE_SETS, Champions
 from forewarn.errors import RefusedError, StoreError
-from forewarn.features.present import Present, bring_up_to_date, is_collected, is_kept_up
+from forewarn.features.snapshot import Present, bring_up_to_date, is_collected, is_kept_up
 from forewarn.job.arrays import split_arrays
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import POLICIES, Policy

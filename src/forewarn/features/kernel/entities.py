@@ -19,7 +19,7 @@ def request_hash(x: Floats, a: Hashes) -> np.uint64:
     return mix(h, mix(a[L.A_PARTITION], a[L.A_QOS]))
 
 
-@entry
+@inner
 def entity_keys(x: Floats, a: Hashes, keys: Hashes) -> None:
     """The keys of the entities that a job belongs to."""
     user, name = a[L.A_USER], a[L.A_NAME]
@@ -42,7 +42,7 @@ def entity_keys(x: Floats, a: Hashes, keys: Hashes) -> None:
     keys[L.E_ARRAY] = pair(L.E_ARRAY, whole(x[L.X_ARRAY_JOB]), np.uint64(1))
 
 
-@entry
+@inner
 def row_of(st: State, key: np.uint64) -> int:
     """The row of an entity, made if it is new; row 0, nobody, for none. The caller has seen to the room."""
     if key == 0:
@@ -62,8 +62,11 @@ def row_of(st: State, key: np.uint64) -> int:
     return row
 
 
-@entry
+@inner
 def rows_of(st: State, keys: Hashes, rows: Ints) -> None:
     """The rows of a job's entities."""
     for e in range(L.N_ENTITIES):
         rows[e] = row_of(st, keys[e])
+
+
+keys_of_job = entry(entity_keys)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from forewarn.compiled import entry, inner
+from forewarn.compiled import inner
 from forewarn.features.kernel import layout as L
 from forewarn.features.kernel.numbers import (
     clipped,
@@ -27,7 +27,7 @@ from forewarn.features.kernel.state import Floats, Hashes, Ints, Slots, State
 SLOW_STEP, FAST_STEP, L2, FIRST_SQUARES = 0.008, 0.06, 1e-2, 1.0
 
 
-@entry
+@inner
 def regression_slots(st: State, t: float, x: Floats, keys: Hashes, rows: Ints, slots: Slots) -> None:
     """Where the job's keys lie in the hashed table: entities, states of now, and their crossings."""
     user, request = st.entity[rows[L.E_USER]], st.entity[rows[L.E_USER_REQUEST]]

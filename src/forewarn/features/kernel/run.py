@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from forewarn.compiled import entry
+from forewarn.compiled import entry, inner
 from forewarn.features.kernel import layout as L
 from forewarn.features.kernel.cluster import advance
 from forewarn.features.kernel.emit import emit, emit_start
@@ -15,8 +15,8 @@ from forewarn.features.kernel.state import START, SUBMIT, WAITING, Floats, Hashe
 from forewarn.features.kernel.update import ended, started, submitted
 
 
-@entry
-def run(
+@inner
+def walk_events(
     st: State,
     times: Ints,
     kinds: NDArray[np.int8],
@@ -82,3 +82,6 @@ def run(
             ended(st, t, places[j], results[j], nodes)
             places[j] = -1
     return written
+
+
+run = entry(walk_events)

@@ -20,6 +20,7 @@ SUBMIT, START, KNOWN = 0, 1, 2
 WAITING = 3  # no event: a look at a job that waits, as if it started then
 NEVER = 9  # no event is of this kind: nothing is emitted
 USED_ROWS, USED_RINGS, FREE_FLIGHTS = 0, 1, 2
+FEW_ROWS = 2000  # of entities, up to which their table is made uncompiled
 
 
 class State(NamedTuple):
@@ -74,14 +75,13 @@ def with_room(state: State, *, rows: int, rings: int, flights: int) -> State:
     used, free = int(state.used[USED_ROWS]), int(state.used[FREE_FLIGHTS])
     if used + rows > state.entity.shape[0]:
         size = _doubled(state.entity.shape[0], used + rows)
-        table_key, table_row = np.zeros(2 * size, np.uint64), np.zeros(2 * size, np.int64)
-        _rehash(state.key, used, table_key, table_row)
         state = state._replace(
-            table_key=table_key,
-            table_row=table_row,
+            table_key=np.zeros(2 * size, np.uint64),
+            table_row=np.zeros(2 * size, np.int64),
             key=_longer(state.key, size),
             entity=_longer(state.entity, size),
         )
+        index_rows(state)
     rings += int(state.used[USED_RINGS])
     if rings > state.ring.shape[0]:
         state = state._replace(ring=_longer(state.ring, _doubled(state.ring.shape[0], rings)))
@@ -114,8 +114,15 @@ def _longer(array: NDArray[T], size: int) -> NDArray[T]:
     return grown
 
 
+def index_rows(state: State) -> None:
+    """Make the table that leads from a key to its row."""
+    # Few rows are not worth loading the compiler for.
+    fill = _fill_table if state.used[USED_ROWS] > FEW_ROWS else _fill_table.plain
+    fill(state.key, int(state.used[USED_ROWS]), state.table_key, state.table_row)
+
+
 @entry
-def _rehash(keys: Hashes, used: int, table_key: Hashes, table_row: Ints) -> None:
+def _fill_table(keys: Hashes, used: int, table_key: Hashes, table_row: Ints) -> None:
     mask = table_key.shape[0] - 1
     for row in range(1, used):
         place = np.int64(keys[row] >> np.uint64(7)) & mask

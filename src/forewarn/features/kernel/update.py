@@ -128,7 +128,7 @@ def submitted(st: State, t: float, x: Floats, a: Hashes, keys: Hashes, rows: Int
     return place
 
 
-@entry
+@inner
 def withdrawn(st: State, place: int) -> None:
     """Think a job in flight away, as if it had not been submitted: nobody competes with oneself.
 
@@ -162,7 +162,7 @@ def withdrawn(st: State, place: int) -> None:
     c[L.C_SUBMITS_10M] = max(0.0, c[L.C_SUBMITS_10M] - np.exp2((f[L.FL_SUBMIT] - c[L.C_AT]) / 600.0))
 
 
-@entry
+@inner
 def not_started(st: State, place: int) -> None:
     """Think the start of a job in flight away: it waits again, as a model saw jobs at their start.
 

@@ -80,7 +80,14 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
 
 def targets(table: Table) -> dict[str, Target]:
     """What became of the jobs of a table, in each quantity."""
-    about = table.about
+    return targets_of(table.about, unit_memory(table))
+
+
+def targets_of(about: pl.DataFrame, asked: Floats, limits_kept: bool | None = None) -> dict[str, Target]:
+    """The same of rows of `Table.about`, with the bytes that each job asked for a task (`unit_memory`).
+
+    `limits_kept` says whether jobs are stopped at their limit; None: by these jobs.
+    """
     run_time, limit, cpu_time, memory, io = (
         _numbers(about[name]) for name in ("run_time", "time_limit", "cpu_time", "max_memory", "io_bytes")
     )
@@ -89,13 +96,15 @@ def targets(table: Table) -> dict[str, Target]:
     completed = (outcome == str(Outcome.COMPLETED)).fill_null(False).to_numpy()
     # SWF has no time-out: there a job that ran to its limit is `failed` or `cancelled`.
     stopped = outcome.is_in([str(Outcome.FAILED), str(Outcome.CANCELLED)]).fill_null(False).to_numpy()
-    stopped &= (run_time >= limit) & keeps_limits(run_time[completed], limit[completed])
+    if limits_kept is None:
+        limits_kept = keeps_limits(run_time[completed], limit[completed])
+    stopped &= (run_time >= limit) & limits_kept
     cut_short = outcome.is_in(CUT_SHORT).fill_null(False).to_numpy() | stopped
     killed = (outcome == str(Outcome.OUT_OF_MEMORY)).fill_null(False).to_numpy()
     seen = completed | cut_short
     # Memory is sampled: of a short job 0 was seen, which is no measurement.
     used = np.where(memory > 0, memory, np.nan)
-    needs = np.where(killed, np.fmax(unit_memory(table), used), np.where(seen, used, np.nan))
+    needs = np.where(killed, np.fmax(asked, used), np.where(seen, used, np.nan))
     ran = np.where(seen & (run_time > 0), run_time, np.nan)
     efficiency = cpu_time / (ran * cpus)
     return {

@@ -43,6 +43,8 @@ LIMIT = "time_limit"
 FORGOTTEN = 0.15  # of the jobs learnt from, those whose user's earlier jobs are taken as not known
 FEWEST = 200  # exact values below which nothing is learnt of a quantity
 Cuts = tuple[int, int, int]
+# By quantity, what the same user's earlier jobs used: the columns of `HISTORY`, one row a job.
+Earlier = Mapping[str, Mapping[str, NDArray[np.float64]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,25 +131,32 @@ class Usage:
         return outcome != str(Outcome.TIMEOUT) or (run_time is not None and run_time.limited)
 
     def foresee(
-        self, table: Table, rows: Rows | None = None, *, only: Collection[str] = tuple(QUANTITIES)
+        self,
+        table: Table,
+        rows: Rows | None = None,
+        *,
+        only: Collection[str] = tuple(QUANTITIES),
+        earlier: Earlier | None = None,
     ) -> Foreseen:
         """What is foreseen of some jobs of a table (all, if none are named), as of their moment.
 
         Most of what is needed is in their own rows. What CPU efficiency and I/O rate lean on, the same
-        user's earlier jobs, is taken from the other rows (`with_earlier` adds them to jobs of now); of a user
-        without any they are told less sharply.
+        user's earlier jobs, is taken from the table's other rows, or is given for these rows as `earlier`:
+        of jobs of now the table has no others. Of a user without any they are told less sharply.
         """
         which = np.arange(len(table.values)) if rows is None else np.asarray(rows)
-        part = table.rows(which)
+        part = table if rows is None else table.rows(which)
         derived = anchors(part)
-        lives = bool((table.known < 0).all())  # jobs of now, without any that ended
-        told = {} if lives else targets(table)
+        lives = earlier is None and bool((table.known < 0).all())  # jobs of now, without any that ended
+        told = {} if lives or earlier is not None else targets(table)
         said = {}
         for name, p in self.parts.items():
             if name not in only:
                 continue
             remembered: dict[str, NDArray[Any]] = {}
-            if p.remembers and lives:
+            if p.remembers and earlier is not None:
+                remembered = dict(earlier[name])
+            elif p.remembers and lives:
                 remembered = dict.fromkeys(HISTORY, np.full(len(which), np.nan))
             elif p.remembers:
                 own = history(table, told[name], which)
@@ -165,9 +174,9 @@ class Usage:
         )
 
     @property
-    def remembers(self) -> bool:
-        """Whether any of it leans on what the user's earlier jobs used, beside the features."""
-        return any(part.remembers for part in self.parts.values())
+    def remembered(self) -> tuple[str, ...]:
+        """The quantities that lean on what the user's earlier jobs used, beside the features."""
+        return tuple(name for name, part in self.parts.items() if part.remembers)
 
     def save(self, folder: Path) -> None:
         """Write JSON and the boosters' native files into a folder that exists."""

@@ -16,7 +16,7 @@ from forewarn.assess.assessment import Assessment
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
 from forewarn.assess.similar import NO_FAILURE
-from forewarn.features.present import Present
+from forewarn.features.snapshot import Present
 from forewarn.job.columns import to_records
 from forewarn.job.record import Job
 from forewarn.learn.serving import Serving

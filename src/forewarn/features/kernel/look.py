@@ -1,0 +1,146 @@
+"""Look at jobs as of a moment, in a state that stays as it is: what everybody but its writer does.
+
+The few rows of the state that a job's features need are copied into a small state of its own, in which the
+job itself can be thought away or put back to its wait before its features are written.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forewarn.compiled import entry, inner
+from forewarn.features.kernel import layout as L
+from forewarn.features.kernel.emit import emit, emit_start
+from forewarn.features.kernel.entities import entity_keys, row_of, rows_of
+from forewarn.features.kernel.regression import regression_slots
+from forewarn.features.kernel.state import (
+    FREE_FLIGHTS,
+    START,
+    USED_RINGS,
+    USED_ROWS,
+    Floats,
+    Hashes,
+    Ints,
+    Slots,
+    State,
+    new_state,
+    with_room,
+)
+from forewarn.features.kernel.update import not_started, withdrawn
+
+
+def room_to_look(weight: Floats, nodes: int) -> State:
+    """A state to copy into: room for a job's entities, now and at its submit, and its nodes."""
+    return with_room(new_state(weight), rows=2 * L.N_ENTITIES + nodes, rings=1, flights=1)
+
+
+@inner
+def _found(st: State, key: np.uint64) -> int:
+    """The row of an entity; 0, nobody, where it is not known. Nothing is added."""
+    if key == 0:
+        return 0
+    mask = st.table_key.shape[0] - 1
+    place = np.int64(key >> np.uint64(7)) & mask
+    while st.table_key[place] != 0:
+        if st.table_key[place] == key:
+            return st.table_row[place]
+        place = (place + 1) & mask
+    return 0
+
+
+@inner
+def _copy(st: State, own: State, key: np.uint64) -> int:
+    """Put an entity into the small state; its row there, 0 where the large one does not know it."""
+    row = _found(st, key)
+    if row == 0:
+        return 0
+    copied = row_of(own, key)
+    own.entity[copied] = st.entity[row]
+    own.entity[copied, L.S_RING] = 0.0
+    return copied
+
+
+@inner
+def _copy_user(st: State, own: State, key: np.uint64) -> None:
+    """The same of the user, with the ring of their last jobs."""
+    row, copied = _found(st, key), _copy(st, own, key)
+    if row > 0 and st.entity[row, L.S_RING] > 0.0:
+        own.ring[0] = st.ring[int(st.entity[row, L.S_RING]) - 1]
+        own.used[USED_RINGS] = 1
+        own.entity[copied, L.S_RING] = 1.0
+
+
+@inner
+def _forget(own: State) -> None:
+    own.table_key[:] = 0
+    own.used[USED_ROWS], own.used[USED_RINGS], own.used[FREE_FLIGHTS] = 1, 0, 0
+
+
+@inner
+def _waiting_again(own: State, t: float) -> float:
+    """A job in flight, at place 0, as one that waits; how long it has waited. Its run is no wait."""
+    submit, start = own.flight[0, L.FL_SUBMIT], own.flight[0, L.FL_START]
+    if np.isnan(start):
+        return t - submit
+    not_started(own, 0)
+    return start - submit
+
+
+@inner
+def look_at(
+    st: State,
+    own: State,
+    at: int,
+    kinds: NDArray[np.int8],
+    places: Ints,
+    numbers: Floats,
+    atoms: Hashes,
+    node_first: Ints,
+    node_keys: Hashes,
+    slots: Slots,
+    out: Floats,
+) -> None:
+    """Write the features of some jobs into `out`, and into `slots` where their keys lie in the regression.
+
+    Each is seen as if it were submitted at the moment (kind SUBMIT), or, where it lies in flight at one of
+    `places` (-1 for the others), as if it started then. `own` is a state to copy into (`room_to_look`).
+    """
+    t = np.float64(at)
+    keys = np.zeros(L.N_ENTITIES, np.uint64)
+    rows = np.zeros(L.N_ENTITIES, np.int64)
+    for j in range(numbers.shape[0]):
+        x, a, place = numbers[j], atoms[j], places[j]
+        nodes = node_keys[node_first[j] : node_first[j + 1]]
+        _forget(own)
+        own.cluster[:] = st.cluster
+        entity_keys(x, a, keys)
+        _copy_user(st, own, keys[L.E_USER])
+        for e in range(1, L.N_ENTITIES):
+            _copy(st, own, keys[e])
+        for key in nodes:
+            _copy(st, own, key)
+        if place >= 0:
+            # What a job in flight asked for at its submit may have changed since, and its entities with it.
+            for e in range(L.N_ENTITIES):
+                if st.flight_key[place, e] != keys[e]:
+                    _copy(st, own, st.flight_key[place, e])
+            own.flight_key[0] = st.flight_key[place]
+            own.flight_slot[0] = st.flight_slot[place]
+            own.flight[0] = st.flight[place]
+            waited = _waiting_again(own, t)
+            if kinds[j] == START:
+                own.flight[0, L.FL_SUBMIT] = t - waited
+            else:
+                withdrawn(own, 0)
+        rows_of(own, keys, rows)
+        regression_slots(own, t, x, keys, rows, slots[j])
+        if kinds[j] == START:
+            for k in L.SUBMIT_KEYS:
+                slots[j, k] = own.flight_slot[0, k]
+        emit(own, t, x, a, keys, rows, slots[j], out[j])
+        if kinds[j] == START:
+            emit_start(own, t, x, 0, rows[L.E_USER], nodes, out[j, L.B_START :])
+
+
+look = entry(look_at)

@@ -1,0 +1,244 @@
+"""Features of jobs as of one moment, for everybody but the one writer of the online state.
+
+A job can be asked about as if it were submitted this moment, and, where the state knows it as in flight, as if
+it started this moment: one that runs already with the wait that it had. Either way all that has become known
+since its real submit counts. A short-lived process reads the few rows that its jobs need from the store
+(`SavedSnapshot`), a long-lived one has the whole state in memory (`LiveSnapshot`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forewarn.features import saved
+from forewarn.features.inputs import job_atoms, job_numbers, node_keys, policed_job
+from forewarn.features.kernel import layout as L  # noqa: N812
+from forewarn.features.kernel.entities import keys_of_job
+from forewarn.features.kernel.look import look, room_to_look
+from forewarn.features.kernel.state import START, SUBMIT, Floats, Hashes, Ints, State, new_weights
+from forewarn.features.online import OnlineFeatures
+from forewarn.features.programs import EarlierPrograms
+from forewarn.job.outcomes import Policy
+from forewarn.job.record import Job
+from forewarn.store.base import ClusterFacts, Store
+
+Rows = NDArray[np.float64]
+Phase = Literal["submit", "start"]
+_NO_NODES = np.zeros(0, np.uint64)
+KEPT_UP = 900  # seconds from a collector's last round in which nobody else needs to see to the state
+SKEW = 60  # seconds by which its clock may be ahead
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Jobs as the kernel reads them, at a moment."""
+
+    at: int
+    keys: list[int]  # of each job among those in flight
+    kinds: NDArray[np.int8]  # SUBMIT or START
+    numbers: Floats
+    atoms: Hashes
+    node_first: Ints
+    nodes: Hashes
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+class Snapshot(ABC):
+    """The features of a cluster's jobs as of one moment, which lies after all that the state knows."""
+
+    def __init__(
+        self, cluster: str, at: int, facts: ClusterFacts, programs: EarlierPrograms, known_until: int, own: bool
+    ) -> None:
+        self.cluster, self.facts = cluster, facts
+        self.asked_at = at  # which may lie before: clocks disagree
+        self.at = max(at, known_until)
+        self.known_until = known_until
+        self._programs = programs
+        self._unknown = list(L.OF_OTHERS) if own else []
+
+    @property
+    @abstractmethod
+    def cluster_state(self) -> Floats:
+        """The cluster's own row."""
+
+    @abstractmethod
+    def in_flight(self, jobs: Sequence[Job]) -> list[bool]:
+        """Which of the jobs the state knows as pending or running: these can be asked about as at a start."""
+
+    @abstractmethod
+    def _look(self, asked: Asked) -> Rows:
+        """The features of the jobs."""
+
+    @property
+    def ended(self) -> int:
+        """How many jobs of the cluster have ended, as far as the state knows."""
+        state = self.cluster_state
+        return int(state[L.C_SUBMITS] - state[L.C_PENDING] - state[L.C_RUNNING])
+
+    @property
+    def recent_failure_rate(self) -> float | None:
+        """Of the cluster's last hundred jobs or so that ended."""
+        state = self.cluster_state
+        return float(state[L.C_S100] / state[L.C_W100]) if state[L.C_W100] > 0 else None
+
+    @property
+    def record(self) -> Rows:
+        """What the online regression said of ended jobs, and what came of them: jobs, log odds, failures."""
+        return self.cluster_state[L.C_RECORD : L.C_RECORD + 3 * L.RECORD_BINS].reshape(3, L.RECORD_BINS)
+
+    def features(self, jobs: Sequence[Job], phase: Phase) -> Rows:
+        """All features of some jobs; those that only a start has are missing at `submit`.
+
+        They are missing too where the state does not know the job as in flight, or no longer.
+        """
+        values = self._look(self._asked(jobs, phase))
+        if self._unknown:
+            values[:, self._unknown] = np.nan
+        return values
+
+    def _asked(self, jobs: Sequence[Job], phase: Phase) -> Asked:
+        numbers = np.empty((len(jobs), len(L.NUMBERS)))
+        atoms = np.empty((len(jobs), len(L.ATOMS)), np.uint64)
+        nodes: list[Hashes] = []
+        for place, job in enumerate(jobs):
+            asked = policed_job(job, self.facts)
+            numbers[place] = job_numbers(asked, self.facts.timezone, self.at)
+            # As of its own submit: by now its own run may be recorded, from which no model has learnt.
+            atoms[place] = job_atoms(asked, self._programs.of(job))
+            if job.start is None:
+                numbers[place, L.GIVEN] = np.nan  # as in the rows of jobs that wait from which models learn
+            nodes.append(node_keys(job.nodes) if job.nodes and phase == "start" else _NO_NODES)
+        return Asked(
+            self.at,
+            [saved.job_key(job.job_id, job.submit) for job in jobs],
+            np.full(len(jobs), SUBMIT if phase == "submit" else START, np.int8),
+            numbers,
+            atoms,
+            np.cumsum([0, *(len(keys) for keys in nodes)]),
+            np.concatenate([_NO_NODES, *nodes]),
+        )
+
+
+class LiveSnapshot(Snapshot):
+    """The state in memory: of the one writer itself, or of a process that follows it.
+
+    As long as it is used the state must not be changed: its owner sees to that.
+    """
+
+    def __init__(self, state: OnlineFeatures, at: int) -> None:
+        super().__init__(state.cluster, at, state.facts, state.programs, state.at, own=False)
+        self._online = state
+
+    @property
+    def cluster_state(self) -> Floats:
+        """The cluster's own row."""
+        return self._online.state.cluster
+
+    def in_flight(self, jobs: Sequence[Job]) -> list[bool]:
+        """By the state's own list."""
+        return [saved.job_key(job.job_id, job.submit) in self._online.places for job in jobs]
+
+    def _look(self, asked: Asked) -> Rows:
+        places = np.array([self._online.places.get(key, -1) for key in asked.keys], np.int64)
+        return _seen_from(self._online.state, places, asked)[0]
+
+
+class SavedSnapshot(Snapshot):
+    """The saved state, of which only the rows that the jobs' keys name are read."""
+
+    def __init__(
+        self,
+        store: Store,
+        cluster: str,
+        at: int,
+        policy: Policy,
+        *,
+        own: bool = False,
+        programs: EarlierPrograms | None = None,
+    ) -> None:
+        """`own`: the store holds one person's jobs only, which tell nothing of the cluster as a whole.
+
+        `programs`, where whoever asks has read them already.
+        """
+        saved.check_meta(store, cluster, policy)
+        mark = saved.read_mark(store, cluster)
+        facts = store.clusters().get(cluster, ClusterFacts())
+        programs = programs or EarlierPrograms.read(store, cluster)
+        super().__init__(cluster, at, facts, programs, mark.at if mark else 0, own)
+        self._store = store
+
+    @cached_property
+    def cluster_state(self) -> Floats:  # type: ignore[override]  # a property that is computed once
+        """The cluster's own row."""
+        return saved.cluster_state(self._store, self.cluster)
+
+    def in_flight(self, jobs: Sequence[Job]) -> list[bool]:
+        """By what was saved."""
+        keys = [saved.job_key(job.job_id, job.submit) for job in jobs]
+        flying = saved.flying(self._store, self.cluster, keys)
+        return [key in flying for key in keys]
+
+    def _look(self, asked: Asked) -> Rows:
+        keys = np.zeros((len(asked), L.N_ENTITIES), np.uint64)
+        make_keys = keys_of_job.for_rows(len(asked))
+        for numbers, atoms, own in zip(asked.numbers, asked.atoms, keys, strict=True):
+            make_keys(numbers, atoms, own)
+        state, flying = saved.load_some(
+            self._store, self.cluster, keys, asked.nodes, asked.keys, new_weights()
+        )
+        places = np.array([flying.get(key, -1) for key in asked.keys], np.int64)
+        # Which weights are needed is known only when the entities have been looked at.
+        _, slots = _seen_from(state, places, asked)
+        saved.load_weights(self._store, self.cluster, state, slots)
+        return _seen_from(state, places, asked)[0]
+
+
+def _seen_from(state: State, places: Ints, asked: Asked) -> tuple[Rows, NDArray[np.int32]]:
+    """The features of jobs in a state, and where their keys lie in the regression."""
+    # One that has just ended, or whose submit was never seen, is asked about as at its submit.
+    kinds = np.where(places >= 0, asked.kinds, np.int8(SUBMIT))
+    out, slots = np.empty((len(asked), L.N_FEATURES)), np.zeros((len(asked), L.N_KEYS), np.int32)
+    most_nodes = int(np.diff(asked.node_first).max(initial=0))
+    look.for_rows(len(asked))(
+        state,
+        room_to_look(state.weight, most_nodes),
+        *(int(asked.at), kinds, places, asked.numbers, asked.atoms, asked.node_first, asked.nodes, slots, out),
+    )
+    return out, slots
+
+
+def is_current(store: Store, cluster: str, policy: Policy) -> bool:
+    """Whether the saved state knows all that the store does."""
+    mark = saved.fitting_mark(store, cluster, policy)
+    return mark is not None and mark.revision == store.revision(cluster=cluster)
+
+
+def is_collected(store: Store, cluster: str, policy: Policy, at: int) -> bool:
+    """Whether a collector sees to the saved state."""
+    mark = saved.fitting_mark(store, cluster, policy)
+    # A mark from the future says nothing: a clock was set back, or the moment asked about is long past.
+    return mark is not None and mark.kept is not None and -SKEW <= at - mark.kept <= KEPT_UP
+
+
+def is_kept_up(store: Store, cluster: str, policy: Policy, at: int) -> bool:
+    """Whether the saved state knows all that the store does, or will soon: a collector sees to it."""
+    return is_collected(store, cluster, policy, at) or is_current(store, cluster, policy)
+
+
+def bring_up_to_date(store: Store, cluster: str, policy: Policy) -> None:
+    """Make the saved state know all that the store does, by walking the whole history where it does not."""
+    if is_current(store, cluster, policy):
+        return
+    revision = store.revision(cluster=cluster)  # before the walk: what comes meanwhile is not marked as known
+    state = OnlineFeatures.from_history(store, cluster, policy)
+    with store.writing() as writer:
+        state.save(writer, saved.Mark(revision, state.at))

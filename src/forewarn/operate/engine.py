@@ -1,0 +1,130 @@
+"""What a long-lived process knows of one cluster, in memory: many threads ask, one follows the store.
+
+The online state, the models that serve, nodes and partitions with their health, and users' earlier jobs. An
+answer is of one state of all this: while somebody asks, nothing of it changes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from time import time
+
+from forewarn.assess.assessment import Assessment
+from forewarn.assess.assessor import Assessor
+from forewarn.assess.champions import Champions
+from forewarn.assess.machine import Machine
+from forewarn.errors import StoreError
+from forewarn.features.snapshot import LiveSnapshot
+from forewarn.job.record import Job
+from forewarn.learn.serving import Serving
+from forewarn.operate.live_pasts import LivePasts
+from forewarn.operate.online_state import FollowedState, Happened, Key, Step
+from forewarn.operate.reading_lock import ReadingLock
+from forewarn.store.base import ClusterFacts, Store
+
+log = logging.getLogger(__name__)
+MACHINE_EVERY = 600  # seconds between looks at nodes, partitions and their health where nothing changed
+
+
+class Engine:
+    """One cluster as a long-lived process knows it.
+
+    `follow` takes up what is new: new observations, a model that was promoted, nodes that were judged anew.
+    `saves` makes this process the one that saves the online state; there must be no other.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        cluster: str,
+        serving: Serving,
+        *,
+        saves: bool = False,
+        clock: Callable[[], float] = time,
+    ) -> None:
+        self.cluster = cluster
+        self._store, self._saves, self._clock = store, saves, clock
+        self._lock = ReadingLock()
+        self._following = Lock()
+        self._champions = Champions(cluster, serving)
+        self._state: FollowedState | None = None
+        self._pasts: LivePasts | None = None
+        self._machine: Machine | None = None
+        self._machine_of: tuple[int, int, int, str | None] | None = None  # what it was read from
+
+    @property
+    def waiting(self) -> list[Key]:
+        """The jobs that wait."""
+        return self._state.waiting if self._state else []
+
+    def follow(self, at: int | None = None) -> Happened:
+        """Take up what is new in the store and in the models; what happened to jobs since the last time."""
+        moment = int(self._clock()) if at is None else at
+        with self._following:
+            champions = self._champions.refreshed()
+            policy = champions.policy
+            followed = self._state
+            if followed is None or followed.policy != policy:
+                followed = FollowedState(self._store, self.cluster, policy, saves=self._saves)
+            step = followed.prepare(moment)
+            pasts, machine = self._followed_pasts(step, moment), self._followed_machine(moment)
+            with self._lock.writing():
+                happened = followed.apply(step)
+                self._champions, self._state, self._pasts, self._machine = champions, followed, pasts, machine
+            followed.save(step)
+        return happened
+
+    @contextmanager
+    def asking(self, at: int | None = None) -> Iterator[Assessor]:
+        """An assessor as of a moment, by default now. Nothing that it knows changes within the block."""
+        if self._state is None:
+            self.follow(at)
+        with self._lock.reading():
+            followed, pasts, machine = self._state, self._pasts, self._machine
+            if followed is None or followed.state is None or pasts is None or machine is None:
+                raise StoreError(f"nothing is known of {self.cluster} yet")
+            moment = int(self._clock()) if at is None else at
+            snapshot = LiveSnapshot(followed.state, moment)
+            yield Assessor(
+                snapshot,
+                self._champions,
+                machine,
+                pasts,
+                lambda job, limit, smaller: pasts.waits(job, snapshot.at, limit, smaller),
+            )
+
+    def assess(self, job: Job, *, at: int | None = None, whose: str = "your") -> Assessment:
+        """Assess one job as a whole, with reasons, similar jobs and advice."""
+        with self.asking(at) as assessor:
+            return assessor.assess(job, whose=whose)
+
+    def assess_all(self, jobs: Sequence[Job], *, at: int | None = None) -> list[Assessment]:
+        """Assess each of many jobs in brief."""
+        with self.asking(at) as assessor:
+            return assessor.assess_all(jobs)
+
+    def _followed_pasts(self, step: Step, at: int) -> LivePasts:
+        pasts = self._pasts
+        if pasts is None or step.jobs is None or step.state is not None or pasts.is_worn(at):
+            facts = self._store.clusters().get(self.cluster, ClusterFacts())
+            return LivePasts.read(self._store, self.cluster, at, facts)
+        return pasts.changed(step.jobs)
+
+    def _followed_machine(self, at: int) -> Machine:
+        """The nodes and partitions, read again where they changed, or were judged anew, or it is long ago."""
+        store, cluster = self._store, self.cluster
+        found = (
+            store.revision("node", cluster=cluster),
+            store.revision("partition", cluster=cluster),
+            at // MACHINE_EVERY,
+            store.cursor(f"health {cluster}"),
+        )
+        if self._machine is None or found != self._machine_of:
+            machine = Machine(store, cluster, at)
+            machine.load()
+            self._machine_of = found
+            return machine
+        return self._machine
