@@ -246,7 +246,7 @@ class Assessor:
             table,
             self._champions,
             excess=excess,
-            ended=self._store.count(cluster=self.cluster),
+            ended=self._present.ended,
             recent_rate=self._present.recent_failure_rate,
             untrained=by_own_record(self._present.record),
         )

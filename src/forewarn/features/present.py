@@ -70,6 +70,11 @@ class Present:
         return float(state[L.C_S100] / state[L.C_W100]) if state[L.C_W100] > 0 else None
 
     @property
+    def ended(self) -> int:
+        """How many jobs of the cluster have ended, of those that the policy counts."""
+        return int(saved.cluster_state(self._store, self.cluster)[L.C_ENDED])
+
+    @property
     def record(self) -> Row:
         """What the online regression said of ended jobs, and what came of them: jobs, log odds, failures."""
         state = saved.cluster_state(self._store, self.cluster)
