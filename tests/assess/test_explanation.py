@@ -34,7 +34,7 @@ def values_of(table: Table, row: int) -> dict[str, float]:
 def test_every_column_is_of_one_kind_of_evidence() -> None:
     for column in COLUMNS:
         assert isinstance(group_of(column), Group)
-    with pytest.raises(KeyError, match="no rule"):
+    with pytest.raises(KeyError, match="no kind of evidence"):
         group_of("something_new")
 
 

@@ -19,12 +19,10 @@ import polars as pl
 import pytest
 
 from forewarn.errors import ForewarnError, MissingExtraError
-from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.learn import report as report_package
 from forewarn.learn.evaluation import evaluate
 from forewarn.learn.hours import NO_HOURS
 from forewarn.learn.report import write_report
-from forewarn.learn.report.feature_words import in_words
 from forewarn.learn.report.words import figure, fit_to_serve, interval, share, signed, verdict, warnings
 from forewarn.learn.split import split
 from forewarn.learn.table import Table
@@ -412,11 +410,6 @@ def test_the_template_ships_with_the_package_and_loads_late() -> None:
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         == "[]\n"
     )
-
-
-def test_every_history_has_words() -> None:
-    without = [f.name for f in (*L.HISTORY, *L.ENCODED) if not in_words(f.name)]
-    assert not without, "a new feature needs its words in learn/report/feature_words.py"
 
 
 def test_a_lead_in_f1_is_worth_nothing_without_ranking(made: dict[str, Any], tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ def _online(
     if ended < needed or own < FEWEST_OWN or recent_rate is None:
         new = " for a new name and request" if is_new else ""
         missing = (
-            f"{ONLINE}: {ended:,} jobs of the cluster are known and {own:.0f} of this user have ended, "
+            f"{ONLINE}: {ended:,} jobs of the cluster and {own:.0f} of this user have ended, "
             f"of {needed:,} and {FEWEST_OWN} that are needed{new}"
         )
         return Spoken(_route(table, [*passed, missing], None))

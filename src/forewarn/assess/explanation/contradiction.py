@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from forewarn.assess.explanation.amounts import known
 from forewarn.assess.explanation.groups import Group
-from forewarn.learn.report.feature_words import in_words
+from forewarn.features.evidence import in_words
 
 _ENTITIES = {
     Group.REQUEST: ("user_request",),

@@ -72,7 +72,7 @@ CLUSTER = (
     *("at", "pending", "running", "pending_cpus", "running_cpus", "wait_log", "wait_weight"),
     *("ends_10m", "fails_10m", "ends_1h", "fails_1h", "ends_1d", "fails_1d", "submits_10m"),
     *("slow_bias", "slow_bias_squares", "fast_bias", "fast_bias_squares"),
-    *("s3", "w3", "s15", "w15", "s100", "w100", "submits"),
+    *("s3", "w3", "s15", "w15", "s100", "w100", "submits", "ended"),
     # what the regression said at submit and what came of it, by how high that was: how far it can be believed
     *(f"record_{part}_{bin_}" for part in ("jobs", "log_odds", "fails") for bin_ in range(8)),
 )
@@ -81,7 +81,7 @@ RECORD_BINS = 8  # of log odds: below -4, from there one each, from 2 on
     C_AT, C_PENDING, C_RUNNING, C_PENDING_CPUS, C_RUNNING_CPUS, C_WAIT_LOG, C_WAIT_WEIGHT, C_ENDS_10M,
     C_FAILS_10M, C_ENDS_1H, C_FAILS_1H, C_ENDS_1D, C_FAILS_1D, C_SUBMITS_10M, C_SLOW_BIAS,
     C_SLOW_BIAS_SQUARES, C_FAST_BIAS, C_FAST_BIAS_SQUARES, C_S3, C_W3, C_S15, C_W15, C_S100, C_W100,
-    C_SUBMITS, C_RECORD,
+    C_SUBMITS, C_ENDED, C_RECORD,
 ) = range(len(CLUSTER) - 3 * RECORD_BINS + 1)  # fmt: skip
 
 # A user's ring of ended jobs, for the similarity features.
@@ -235,27 +235,19 @@ QUEUE = [
     *(Feature(n) for n in ("queue_wait", "partition_wait", "submits_10m", "ends_10m")),
     *(Feature(n) for n in ("fail_rate_10m", "fail_rate_1h", "fail_rate_1d")),
 ]
-_BRIEF = ("last", "streak", "ended", "in_flight", "rate3", "rate15", "rate100", "since_end")
-_MORE = (
-    "since_fail",
-    "since_submit",
-    "running",
-    "limit15",
-    "memory15",
-    "run_time",
-    "limit_ratio",
-    "memory_ratio",
-    "newest_stage",
-    "newest_elapsed",
-    "newest_ratio",
-    "flight_risk",
-    "running_elapsed",
-    "last_run_time",
-    "last_hit",
-    "limit_change",
-    "cpus_change",
-    "limit_fail_ratio",
+# What is kept of each entity's history, in two parts: of every entity, and of those in `FULL` besides.
+BRIEF = ("last", "streak", "ended", "in_flight", "rate3", "rate15", "rate100", "since_end")
+MORE = (
+    *("since_fail", "since_submit", "running", "limit15", "memory15", "run_time", "limit_ratio"),
+    *("memory_ratio", "newest_stage", "newest_elapsed", "newest_ratio", "flight_risk", "running_elapsed"),
+    *("last_run_time", "last_hit", "limit_change", "cpus_change", "limit_fail_ratio"),
 )
+(
+    H_LAST, H_STREAK, H_ENDED, H_IN_FLIGHT, H_RATE3, H_RATE15, H_RATE100, H_SINCE_END,
+    H_SINCE_FAIL, H_SINCE_SUBMIT, H_RUNNING, H_LIMIT15, H_MEMORY15, H_RUN_TIME, H_LIMIT_RATIO,
+    H_MEMORY_RATIO, H_NEWEST_STAGE, H_NEWEST_ELAPSED, H_NEWEST_RATIO, H_FLIGHT_RISK, H_RUNNING_ELAPSED,
+    H_LAST_RUN_TIME, H_LAST_HIT, H_LIMIT_CHANGE, H_CPUS_CHANGE, H_LIMIT_FAIL_RATIO,
+) = range(len(BRIEF) + len(MORE))  # fmt: skip
 _INTEGER = frozenset(
     {
         *("last", "streak", "ended", "in_flight", "running", "since_end", "since_fail", "since_submit"),
@@ -263,11 +255,11 @@ _INTEGER = frozenset(
     }
 )
 _NOT_SWF = frozenset({"user_dir", "account", "script", "array"})
-N_BRIEF, N_MORE = len(_BRIEF), len(_MORE)
+N_BRIEF, N_MORE = len(BRIEF), len(MORE)
 HISTORY = [
     Feature(f"{e}_{m}", integer=m in _INTEGER, private=e != "partition", swf=e not in _NOT_SWF)
     for e in ENTITIES
-    for m in (_BRIEF + _MORE if e in FULL else _BRIEF)
+    for m in (BRIEF + MORE if e in FULL else BRIEF)
 ]
 ENCODED = [
     *(Feature(n, private=True) for n in ("online", "online_entities", "online_states")),
@@ -296,6 +288,31 @@ B_ENCODED = B_HISTORY + len(HISTORY)
 B_START = B_ENCODED + len(ENCODED)
 B_ASIDE = B_START + len(AT_START)
 N_FEATURES = len(FEATURES)
+
+# The place of each feature in a row, by its name; `tests/features/test_layout.py` holds the two together.
+(
+    F_CPUS, F_NODES, F_TASKS, F_GPUS, F_PRIORITY, F_ARRAY_TASK, F_TIME_LIMIT, F_MEMORY_PER, F_MEMORY,
+    F_MEMORY_PER_CPU, F_CPUS_PER_NODE, F_IS_ARRAY, F_HAS_DEPENDENCY, F_DEFAULTED, F_LIMIT_IN_HOURS,
+    F_CPUS_POWER_OF_TWO, F_HOUR, F_WEEKDAY,
+) = range(B_QUEUE)  # fmt: skip
+(
+    F_QUEUE_PENDING, F_QUEUE_RUNNING, F_QUEUE_PENDING_CPUS, F_QUEUE_RUNNING_CPUS, F_PARTITION_PENDING,
+    F_PARTITION_RUNNING, F_PARTITION_PENDING_CPUS, F_PARTITION_RUNNING_CPUS, F_QUEUE_WAIT, F_PARTITION_WAIT,
+    F_SUBMITS_10M, F_ENDS_10M, F_FAIL_RATE_10M, F_FAIL_RATE_1H, F_FAIL_RATE_1D,
+) = range(B_QUEUE, B_HISTORY)  # fmt: skip
+(
+    F_ONLINE, F_ONLINE_ENTITIES, F_ONLINE_STATES, F_BACKOFF_REQUEST_3, F_BACKOFF_REQUEST_15,
+    F_BACKOFF_REQUEST_100, F_BACKOFF_NAME_3, F_BACKOFF_NAME_15, F_BACKOFF_NAME_100, F_CONTEXT_LASTS,
+    F_CONTEXT_OUTCOMES, F_CONTEXT_USER_LASTS, F_CONTEXT_USER_SAME_LAST, F_CONTEXT_USER_STREAK,
+    F_CONTEXT_USER_OUTCOMES, F_CONTEXT_REQUEST_LAST, F_CONTEXT_NAME_LAST, F_CONTEXT_USER_HOUR,
+    F_SAME_REQUEST_AS_LAST, F_BURST_POSITION, F_SIMILAR_RATE, F_SIMILAR_BEST, F_SIMILAR_JOBS,
+    F_SIMILAR_LIMIT_RATIO, F_SIMILAR_MEMORY_RATIO,
+) = range(B_ENCODED, B_START)  # fmt: skip
+(
+    F_WAIT, F_CPUS_GIVEN, F_NODES_GIVEN, F_MEMORY_GIVEN, F_ONLINE_AT_SUBMIT, F_USER_ENDED_SINCE_SUBMIT,
+    F_USER_FAILED_SINCE_SUBMIT, F_NODE_RATE_MAX, F_NODE_RATE_MEAN, F_NODE_SEEN, F_NODE_SINCE_FAIL,
+) = range(B_START, B_ASIDE)  # fmt: skip
+(F_DECISION_WEIGHT,) = range(B_ASIDE, N_FEATURES)
 
 # What others' jobs tell, too: not known where only one person's jobs are.
 _SHARED = ("group_", "account_", "name_", "script_", "partition_", "request_")

@@ -61,7 +61,7 @@ def walk_events(
                 for k in L.SUBMIT_KEYS:
                     slots[k] = st.flight_slot[places[j], k]
                 emit(st, t, x, a, keys, rows, slots, out[written])
-                emit_start(st, t, x, places[j], rows[L.E_USER], nodes, out[written, L.B_START :])
+                emit_start(st, t, x, places[j], rows[L.E_USER], nodes, out[written])
                 written += 1
             advance(st, t)
             started(st, t, places[j])
@@ -75,7 +75,7 @@ def walk_events(
             for k in L.SUBMIT_KEYS:
                 slots[k] = st.flight_slot[places[j], k]
             emit(st, t, x, a, keys, rows, slots, out[written])
-            emit_start(st, t, x, places[j], rows[L.E_USER], nodes[:0], out[written, L.B_START :])
+            emit_start(st, t, x, places[j], rows[L.E_USER], nodes[:0], out[written])
             written += 1
         else:
             advance(st, t)

@@ -267,6 +267,7 @@ def ended(st: State, t: float, place: int, result: Floats, nodes: Hashes) -> Non
         c[L.C_PENDING_CPUS] -= cpus
     if counts:
         fails = result[L.R_FAILS]
+        c[L.C_ENDED] += 1.0
         for ends in (L.C_ENDS_10M, L.C_ENDS_1H, L.C_ENDS_1D):
             c[ends] += 1.0
             c[ends + 1] += fails

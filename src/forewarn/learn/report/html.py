@@ -13,8 +13,8 @@ from typing import Any
 
 from jinja2 import ChainableUndefined, Environment, FileSystemLoader, Template, UndefinedError
 
+from forewarn.features.evidence import in_words
 from forewarn.learn.report import figures, words
-from forewarn.learn.report.feature_words import in_words
 
 Json = Mapping[str, Any]
 
