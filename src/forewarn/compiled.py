@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, ParamSpec, TypeVar, cast
@@ -31,7 +32,9 @@ from forewarn.files import is_ours
 # What whoever installs Forewarn has compiled for its users: operate/precompile.py.
 SHARED = Path(__file__).parent / "__compiled__"
 
-FEW_ROWS = 100  # at 1 to 2 ms each as plain Python: less than Numba takes to load
+# Rows that plain Python, at some milliseconds each, walks sooner than Numba is loaded, and sooner than it
+# compiles, which takes half a minute.
+FEW_ROWS, FEW_UNCOMPILED = 100, 5000
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
@@ -80,7 +83,10 @@ class Entry(Generic[P, R]):
 
     def for_rows(self, rows: int) -> Callable[P, R]:
         """The quicker way for so many rows in this process."""
-        return self.plain if self._compiled is None and rows <= FEW_ROWS else self
+        if self._compiled is not None or rows > FEW_UNCOMPILED:
+            return self
+        is_filled = _is_filled(Path(_cache_folder(Path(self.function.__code__.co_filename).parent)))
+        return self.plain if rows <= (FEW_ROWS if is_filled else FEW_UNCOMPILED) else self
 
     def _compile(self) -> Any:
         from numba.extending import register_jitable
@@ -117,9 +123,7 @@ def _cached(function: Callable[..., Any], compile_it: Callable[[], Any]) -> Any:
 
 @cache
 def _cache_folder(package: Path) -> str:
-    import numba
-
-    digest = hashlib.sha256(numba.__version__.encode())
+    digest = hashlib.sha256(version("numba").encode())
     for source in sorted(package.glob("*.py")):
         digest.update(source.read_bytes())
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
@@ -54,6 +54,7 @@ class Past:
         self.jobs = jobs.filter(pl.col("user").is_not_null()).sort("user", known, "submit")
         self.facts = facts
         self._used: dict[tuple[str, str | None, int, bool], Mapping[str, Used]] = {}
+        self.decisions: dict[tuple[str, int], Any] = {}  # what `similar.py` has made of a user's known jobs
 
     @cached_property
     def _slices(self) -> dict[str, slice]:

@@ -9,24 +9,41 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from forewarn.assess.assessment import SimilarJob
 from forewarn.assess.explanation.amounts import count, duration, memory
-from forewarn.features.keys import normalised
+from forewarn.assess.past import Past
+from forewarn.features.kernel.similarity import (
+    CPUS,
+    FAR,
+    FOLDER,
+    GPUS,
+    MEMORY,
+    NAME,
+    QUEUE,
+    SCRIPT,
+    TIME_LIMIT,
+)
+from forewarn.features.keys import normalised, normalised_column, text_hash
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
-from forewarn.store.base import KNOWN_AT, Store
 
 LOOKED_AT = 400  # of the user's newest decisions
 LOOKED_AT_JOBS = 2000  # of the newest jobs: one array can have more
 GAP = 600  # seconds without an equal job after which the next one is another decision
 ENOUGH = 0.35  # similarity below which a job is another one: three times the CPUs, or another name
 MOST = 14
-_DAY = 86_400
+# What is compared, and how much it weighs: the sizes and labels of a job, as below.
+SIZE_WEIGHTS = np.array([CPUS, TIME_LIMIT, MEMORY, GPUS])
+LABEL_WEIGHTS = np.array([NAME, FOLDER, QUEUE, SCRIPT])
+_SIZES = ("cpus_asked", "nodes_asked", "gpus_asked", "memory_asked", "memory_per", "time_limit")
+Floats = NDArray[np.float64]
 _COLUMNS = (
     *("cluster", "job_id", "submit", "user", "name", "work_dir", "partition", "qos", "script_hash"),
     *("cpus_asked", "nodes_asked", "gpus_asked", "memory_asked", "memory_per", "time_limit", "array_job_id"),
@@ -50,8 +67,34 @@ class Similar:
     tally: str | None = None  # of your 14 most similar jobs 9 failed, 6 of them out of memory
 
 
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """A user's newest decisions, in order of their first job: the tasks of an array, a bulk, or a single job."""
+
+    jobs: pl.DataFrame  # in order of submit
+    members: tuple[tuple[int, ...], ...]  # the rows of each
+    sizes: Floats  # of the last job of each: logarithms of CPUs, time limit, memory, GPUs
+    labels: NDArray[np.uint64]  # hashes of its name, folder, queue and script; 0: it has none
+    arrays: Floats  # the array that it is of; NaN: none
+    last_submits: NDArray[np.int64]  # of the last job of each
+
+    def jobs_of(self, place: int) -> list[Job]:
+        """The jobs of one decision. Of their records only what is compared is there."""
+        return [Job(**row) for row in self.jobs[list(self.members[place])].iter_rows(named=True)]
+
+    def similarity(self, job: Job) -> Floats:
+        """How much each is like a job: 1 is equal in all that is compared."""
+        sizes, labels = _sizes(job), _labels(job)
+        missing = np.isnan(self.sizes), np.isnan(sizes)
+        apart = np.where(missing[0] | missing[1], FAR * (missing[0] != missing[1]), np.abs(self.sizes - sizes))
+        differ = self.labels != labels
+        # Of a script nothing is said unless both are known.
+        differ[:, -1] &= (self.labels[:, -1] != 0) & (labels[-1] != 0)
+        return np.asarray(np.exp(-(apart @ SIZE_WEIGHTS) - differ @ LABEL_WEIGHTS))
+
+
 def similar_jobs(
-    store: Store, job: Job, *, as_of: int | None = None, most: int = MOST, whose: str = "your"
+    past: Past, job: Job, *, as_of: int | None = None, most: int = MOST, whose: str = "your"
 ) -> Similar:
     """What became of the user's jobs most like this one, as far as that was known at a moment.
 
@@ -62,15 +105,22 @@ def similar_jobs(
     """
     if job.user is None:
         return Similar()
-    moment = job.submit if as_of is None else as_of
-    ranked = sorted(
-        ((similarity(job, together[-1]), together) for together in _decisions(store, job, moment)),
-        key=lambda pair: (-pair[0], -pair[1][-1].submit),
-    )
-    found = tuple(
-        _told(job, together, round(alike, 3)) for alike, together in ranked[:most] if alike >= ENOUGH
-    )
-    return Similar(found, tally(found, whose))
+    known = past.known(job.user, (job.submit if as_of is None else as_of) + 1)
+    key = job.user, known.stop
+    made = past.decisions.get(key)
+    if made is None:
+        made = past.decisions[key] = decisions(past.jobs[known])
+    alike = made.similarity(job)
+    if job.array_job_id is not None:
+        alike = np.where(made.arrays == job.array_job_id, 0.0, alike)
+    # Of equally similar ones the newest first.
+    ranked = [place for place in np.lexsort((-made.last_submits, -alike))[: most + 1] if alike[place] >= ENOUGH]
+    found = [
+        _told(job, members, round(float(alike[place]), 3))
+        for place in ranked
+        if (members := [one for one in made.jobs_of(place) if one.key != job.key])
+    ][:most]
+    return Similar(tuple(found), tally(tuple(found), whose))
 
 
 def _told(job: Job, together: Sequence[Job], alike: float) -> SimilarJob:
@@ -89,48 +139,31 @@ def _told(job: Job, together: Sequence[Job], alike: float) -> SimilarJob:
     )
 
 
-def _decisions(store: Store, job: Job, moment: int) -> list[list[Job]]:
-    """The user's newest jobs, those together that are one decision, in order of submit."""
-    found: list[list[Job]] = []
-    latest: dict[tuple[object, ...], list[Job]] = {}
-    for other in sorted(_of_the_user(store, job, moment), key=lambda one: one.submit):
-        if other.key == job.key or (job.array_job_id is not None and other.array_job_id == job.array_job_id):
-            continue
-        is_task = other.array_job_id is not None
-        request = ("array", other.array_job_id) if is_task else _request(other)
-        together = latest.get(request)
-        if together is None or (not is_task and other.submit - together[-1].submit >= GAP):
-            together = latest[request] = []
-            found.append(together)
-        together.append(other)
-    return found[-LOOKED_AT:]
-
-
-def _request(job: Job) -> tuple[object, ...]:
-    """All that is compared of a job."""
-    sizes = job.cpus_asked, job.nodes_asked, job.gpus_asked, job.memory_asked, job.memory_per, job.time_limit
-    return (*sizes, _plain(job.name), _plain(job.work_dir), job.partition, job.qos, job.script_hash)
-
-
-def _of_the_user(store: Store, job: Job, moment: int) -> Iterator[Job]:
-    """Their newest jobs whose ending was known, by windows back in time, each longer than the one before."""
-    known = (pl.col("user") == job.user) & pl.col("outcome").is_not_null() & (pl.col(KNOWN_AT) <= moment)
-    upper, length, left = moment + 1, 4 * _DAY, LOOKED_AT_JOBS
-    while left > 0 and upper > 0:
-        lower = max(0, upper - length) if length < 4_000 * _DAY else 0
-        frames = [
-            frame
-            for frame in store.scan(
-                cluster=job.cluster, since=lower, until=upper, columns=_COLUMNS, where=known
-            )
-            if frame.height
-        ]
-        if frames:
-            # A frame of some columns only: the others of the record are not compared.
-            rows = pl.concat(frames).tail(left)
-            left -= rows.height
-            yield from (Job(**row) for row in rows.iter_rows(named=True))
-        upper, length = lower, length * 5
+def decisions(ended: pl.DataFrame) -> Decisions:
+    """A user's newest ended jobs, those together that are one decision."""
+    name, folder = (normalised_column(pl.col(column)).alias(column) for column in ("name", "work_dir"))
+    jobs = (
+        ended.filter(pl.col("outcome").is_not_null())
+        .select(_COLUMNS)
+        .sort("submit", "job_id")
+        .tail(LOOKED_AT_JOBS)
+    )
+    array, submit = pl.col("array_job_id"), pl.col("submit")
+    request = pl.struct(*_SIZES, name, folder, "partition", "qos", "script_hash")
+    same = pl.when(array.is_not_null()).then(pl.struct("array_job_id").hash(1)).otherwise(request.hash())
+    rows = jobs.select("array_job_id", "submit", same=same).with_row_index("row")
+    gap = (submit - submit.shift().over("same")).fill_null(GAP) >= GAP
+    runs = rows.with_columns(run=(gap & array.is_null()).cum_sum().over("same"))
+    members = runs.group_by("same", "run", maintain_order=True).agg("row")["row"].tail(LOOKED_AT).to_list()
+    last = [own[-1] for own in members]
+    shown = jobs[last]
+    sizes = np.empty((len(last), len(SIZE_WEIGHTS)))
+    labels = np.zeros((len(last), len(LABEL_WEIGHTS)), np.uint64)
+    for place, row in enumerate(shown.iter_rows(named=True)):
+        one = Job(**row)
+        sizes[place], labels[place] = _sizes(one), _labels(one)
+    arrays = shown["array_job_id"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return Decisions(jobs, tuple(map(tuple, members)), sizes, labels, arrays, shown["submit"].to_numpy())
 
 
 def similarity(job: Job, other: Job) -> float:
@@ -140,26 +173,27 @@ def similarity(job: Job, other: Job) -> float:
     >>> round(similarity(one, Job(cluster="c", job_id="2", submit=0, name="fit_07", cpus_asked=8)), 2)
     0.37
     """
-    distance = _apart(job.cpus_asked, other.cpus_asked) + _apart(job.time_limit, other.time_limit)
-    distance += 0.5 * _apart(_whole_memory(job), _whole_memory(other))
-    distance += _apart(job.gpus_asked or None, other.gpus_asked or None)
-    distance += 1.5 * (_plain(job.name) != _plain(other.name))
-    distance += 0.5 * (_plain(job.work_dir) != _plain(other.work_dir))
-    distance += 0.5 * ((job.partition, job.qos) != (other.partition, other.qos))
-    if job.script_hash and other.script_hash:
-        distance += 0.3 * (job.script_hash != other.script_hash)
-    return math.exp(-distance)
+    nothing = np.zeros(1)
+    sizes, labels = np.array([_sizes(other)]), np.array([_labels(other)])
+    return float(Decisions(pl.DataFrame(), ((0,),), sizes, labels, nothing, nothing).similarity(job)[0])
+
+
+def _sizes(job: Job) -> list[float]:
+    """Logarithms of CPUs, time limit, memory and GPUs; NaN for what is not asked for."""
+    memory = _whole_memory(job)
+    asked = (job.cpus_asked, job.time_limit, None if memory is None else memory + 1, job.gpus_asked)
+    return [math.log2(size) if size else math.nan for size in asked]
+
+
+def _labels(job: Job) -> list[int]:
+    """Hashes of name, folder, queue and script; 0 for none."""
+    name, folder = _plain(job.name), _plain(job.work_dir)
+    queue = None if job.partition is None and job.qos is None else f"{job.partition}\n{job.qos}"
+    return [0 if label is None else text_hash(label) for label in (name, folder, queue, job.script_hash)]
 
 
 def _plain(text: str | None) -> str | None:
     return None if text is None else normalised(text)
-
-
-def _apart(one: float | None, other: float | None) -> float:
-    """How far two sizes are apart, in powers of two; missing against present is far."""
-    if not one or not other:
-        return 0.0 if not one and not other else 2.0
-    return abs(math.log2(one / other))
 
 
 def _whole_memory(job: Job) -> float | None:

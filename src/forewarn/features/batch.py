@@ -196,7 +196,7 @@ def walk(
         state = with_room(state, rows=rows, rings=ends, flights=submits)
         about = jobs[kinds == emitted]
         out = np.empty((len(about), L.N_FEATURES))
-        run(
+        run.for_rows(len(events.times))(
             state,
             events.times[chunk],
             kinds,

@@ -80,9 +80,8 @@ class Snapshot(ABC):
 
     @property
     def ended(self) -> int:
-        """How many jobs of the cluster have ended, as far as the state knows."""
-        state = self.cluster_state
-        return int(state[L.C_SUBMITS] - state[L.C_PENDING] - state[L.C_RUNNING])
+        """How many jobs of the cluster have ended, of those that the policy counts."""
+        return int(self.cluster_state[L.C_ENDED])
 
     @property
     def recent_failure_rate(self) -> float | None:

@@ -14,15 +14,13 @@ import polars as pl
 
 from forewarn.assess.assessment import Assessment
 from forewarn.assess.assessor import Assessor
-from forewarn.assess.champions import Champions
 from forewarn.assess.similar import NO_FAILURE
-from forewarn.features.snapshot import Present
 from forewarn.job.columns import to_records
 from forewarn.job.record import Job
-from forewarn.learn.serving import Serving
 from forewarn.operate.collect import Said
-from forewarn.operate.predict import keep_predictions, policy_of
-from forewarn.operate.upkeep import Happened, Key, Upkeep, newest_first
+from forewarn.operate.engine import Engine
+from forewarn.operate.predict import keep_predictions
+from forewarn.operate.online_state import Happened, Key, newest_first
 from forewarn.store.base import Store
 
 MOST = 1000  # assessments a round: what started first, then what is new, then what is known better
@@ -30,26 +28,21 @@ BURST_JOBS, BURST_USERS, BURST_SECONDS = 5, 3, 60  # failures of so many users w
 REMEMBERED = 7 * 86400  # seconds for which an assessment is not made again only because nobody knows of it
 
 
-class Watch:
-    """Assesses the live jobs of one cluster, round by round."""
+class LiveAssessment:
+    """Assesses the live jobs of one cluster, round by round, by an engine that it lets follow the store."""
 
-    def __init__(self, store: Store, serving: Serving, cluster: str) -> None:
-        self._store, self._cluster = store, cluster
-        self._champions = Champions(cluster, serving)
-        self._upkeep: Upkeep | None = None
+    def __init__(self, store: Store, engine: Engine) -> None:
+        self._store, self._cluster, self._engine = store, engine.cluster, engine
 
     def after(self, at: int) -> Said:
-        """Bring the online state up to what the store has, and assess what that gives reason to."""
-        policy = policy_of(self._champions)  # another model may serve by now
-        if self._upkeep is None or self._upkeep.policy != policy:
-            self._upkeep = Upkeep(self._store, self._cluster, policy)
-        happened = self._upkeep.after(at)
-        due = self._due(happened, self._upkeep.waiting, at)
+        """Let the engine take up what is new, and assess what that gives reason to."""
+        happened = self._engine.follow(at)
+        due = self._due(happened, self._engine.waiting, at)
         if not due:
             return Said()
-        present = Present(self._store, self._cluster, at, policy, programs=self._upkeep.programs)
-        assessor = Assessor(self._store, present, self._champions)
-        said = _each(assessor, [job for job in self._jobs(due) if job.outcome is None])
+        jobs = [job for job in self._jobs(due) if job.outcome is None]
+        with self._engine.asking(at) as assessor:
+            said = _each(assessor, jobs)
         keep_predictions(self._store, said.assessments)
         return said
 

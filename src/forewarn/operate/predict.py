@@ -9,8 +9,8 @@ that may only be read, a private copy takes its place (`store_of_live`).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -18,15 +18,15 @@ import polars as pl
 
 from forewarn.assess.assessment import Assessment, Route, Verdict
 from forewarn.assess.assessor import Assessor
-from forewarn.assess.champions import FEATURE_SETS, Champions
+from forewarn.assess.champions import Champions
 from forewarn.errors import RefusedError, StoreError
-from forewarn.features.snapshot import Present, bring_up_to_date, is_collected, is_kept_up
+from forewarn.features.snapshot import bring_up_to_date, is_collected, is_kept_up
 from forewarn.job.arrays import split_arrays
 from forewarn.job.columns import to_records
-from forewarn.job.outcomes import POLICIES, Policy
 from forewarn.job.record import Job
-from forewarn.learn.population import POPULATIONS
 from forewarn.learn.serving import Serving
+from forewarn.operate.once import stored_assessor
+from forewarn.operate.progress import Working
 from forewarn.operate.sightings import keep
 from forewarn.sources.base import Batch
 from forewarn.sources.live import Scheduler
@@ -37,7 +37,6 @@ from forewarn.store.readable import may_write
 UNKNOWN_JOB = 2017  # Slurm's number for it
 WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
 ENDED = "it has ended: `forewarn explain` says how"
-Working = Callable[[str], AbstractContextManager[object]]  # told what takes long while it is done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +75,7 @@ def store_of_live(
         return
     with ExitStack() as stack:
         store = stack.enter_context(open_store(home, read_only=True, known_delay=known_delay))
-        if not is_collected(store, cluster, policy_of(Champions(cluster, serving)), at):
+        if not is_collected(store, cluster, Champions(cluster, serving).policy, at):
             try:
                 copy = stack.enter_context(private_copy(store))
                 store = stack.enter_context(open_store(copy, known_delay=known_delay))
@@ -189,7 +188,7 @@ def _about(
     alive = jobs.filter(pl.col("outcome").is_null())
     said = [_of_ended(job, at) for job in to_records(ended, Job)]
     if alive.height:
-        assessor, speakers = assessor_of(store, serving, cluster, at, working), _speakers(alive)
+        assessor, speakers = current_assessor(store, serving, cluster, at, working), _speakers(alive)
         with working(f"assessing {_jobs(len(speakers))}"):
             if whole:
                 assessed = [assessor.assess(job, whose=_whose(job, viewer)) for job in speakers]
@@ -214,26 +213,17 @@ def _whose(job: Job, viewer: str | None) -> str:
     return "your" if job.user is None or viewer in (None, job.user) else f"{job.user}'s"
 
 
-def assessor_of(
+def current_assessor(
     store: Store, serving: Serving, cluster: str, at: int, working: Working = nullcontext
 ) -> Assessor:
     """An assessor of a cluster, whose online state knows all that the store does, or will soon."""
     champions = Champions(cluster, serving)
     with working("loading the models"):
-        policy = policy_of(champions)
+        policy = champions.policy
     if store.may_write and not is_kept_up(store, cluster, policy, at):
         with working(f"reading {_jobs(store.count(cluster=cluster))} of history"):
             bring_up_to_date(store, cluster, policy)
-    return Assessor(store, Present(store, cluster, at, policy), champions)
-
-
-def policy_of(champions: Champions) -> Policy:
-    """What counts as failure to the models that serve; without any, what operators mean by it."""
-    for phase in ("submit", "start"):
-        for feature_set in FEATURE_SETS:
-            if champion := champions.get(phase, feature_set):
-                return POPULATIONS[champion.bundle.facts.population].policy
-    return POLICIES["wasted"]
+    return stored_assessor(store, champions, at)
 
 
 def _of_ended(job: Job, at: int) -> Assessment:

@@ -17,12 +17,13 @@ from forewarn.assess.post_mortem.log_reading import read_log
 from forewarn.assess.post_mortem.pending_reasons import in_words
 from forewarn.assess.post_mortem.report import Confidence, Evidence, LogFile, LogLine, PostMortem
 from forewarn.assess.post_mortem.verdict import Verdict, verdict
+from forewarn.assess.past import read_past
 from forewarn.assess.similar import Similar, similar_jobs
 from forewarn.job.outcomes import Outcome, kind_of
 from forewarn.job.record import Job
 from forewarn.job.units import UNLIMITED
 from forewarn.sources.live import JobDetails
-from forewarn.store.base import Store
+from forewarn.store.base import ClusterFacts, Store
 
 _LOG_WORTH = 0.9  # of a line, since a program can go on after an error
 _MOST_FROM_LOG = 2  # lines that count for the cause: a hundred warnings are no proof
@@ -56,7 +57,12 @@ def explain(
     """
     moment = int(time.time()) if now is None else now
     details = details or JobDetails()
-    similar = Similar() if store is None else similar_jobs(store, job, as_of=_as_of(job, moment), whose=whose)
+    as_of = _as_of(job, moment)
+    similar = Similar()
+    if store is not None and job.user is not None:
+        facts = store.clusters().get(job.cluster, ClusterFacts())
+        past = read_past(store, job.cluster, job.submit if as_of is None else as_of, facts, [job.user])
+        similar = similar_jobs(past, job, as_of=as_of, whose=whose)
     if job.outcome is not None:
         return _ended(job, store, details, log, similar, foresee)
     if job.start is None or job.state == "PENDING":

@@ -140,7 +140,7 @@ def look_at(
                 slots[j, k] = own.flight_slot[0, k]
         emit(own, t, x, a, keys, rows, slots[j], out[j])
         if kinds[j] == START:
-            emit_start(own, t, x, 0, rows[L.E_USER], nodes, out[j, L.B_START :])
+            emit_start(own, t, x, 0, rows[L.E_USER], nodes, out[j])
 
 
 look = entry(look_at)

@@ -1,4 +1,4 @@
-"""What can be known of jobs here: the site's store and models, or, on a login node, a person's own.
+"""What a short-lived process knows: the site's store and models, or, on a login node, a person's own.
 
 An ordinary user has no access to the site's store. For them a bundle that somebody exported (it holds
 nobody's data) and their own history by `sacct` are enough: that is kept in their own home, and read again
@@ -7,10 +7,7 @@ when it is some minutes old.
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
@@ -20,27 +17,44 @@ from tempfile import TemporaryDirectory, gettempdir
 
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
-from forewarn.assess.machine import JUDGED_AT_ONCE
+from forewarn.assess.machine import JUDGED_AT_ONCE, Machine
 from forewarn.assess.node_health import keep_health, node_health
-from forewarn.compiled import is_interpreted
+from forewarn.assess.past import StoredPasts
+from forewarn.assess.waits import stored_waits
 from forewarn.config import Config
 from forewarn.errors import SchedulerError, StoreError, UnfitFileSystemError, UsageError
-from forewarn.features.snapshot import Present, bring_up_to_date, is_kept_up
+from forewarn.features.snapshot import SavedSnapshot, bring_up_to_date, is_kept_up
 from forewarn.features.saved import check_meta, read_mark
 from forewarn.files import is_ours
-from forewarn.job.outcomes import POLICIES, Policy
+from forewarn.job.outcomes import POLICIES
 from forewarn.learn.archive import is_archive, unpack
 from forewarn.learn.serving import Serving
 from forewarn.operate.collect import Collector
-from forewarn.operate.predict import Working, policy_of
+from forewarn.operate.progress import Working
 from forewarn.store.base import Store
 from forewarn.store.embedded import FILE, open_store, private_copy
 from forewarn.store.readable import may_write
 
 OWN_DAYS = 180  # of a person's own history
 STALE = 600  # seconds after which it is read again
-WALK = 300  # seconds that a walk over the whole history may take
-FEW = 5000  # jobs whose history is walked uncompiled, at 1 to 2 ms each, sooner than it is compiled
+
+
+def stored_assessor(
+    store: Store, champions: Champions, at: int, *, own: bool = False
+) -> Assessor:
+    """An assessor that reads what it needs from the store when it is asked.
+
+    `own`: the store holds one person's jobs only.
+    """
+    cluster = champions.cluster
+    snapshot = SavedSnapshot(store, cluster, at, champions.policy, own=own)
+    return Assessor(
+        snapshot,
+        champions,
+        Machine(store, cluster, snapshot.at),
+        StoredPasts(store, cluster, snapshot.at, snapshot.facts),
+        lambda job, limit, smaller: stored_waits(store, job, snapshot.at, limit, smaller),
+    )
 
 
 @contextmanager
@@ -56,45 +70,18 @@ def knowledge(
         name = _cluster(store, cluster or config.cluster)
         champions = Champions(name, Serving(home / "models"), bundles, bundles_of=config.model_cluster)
         with working("loading the models"):
-            policy = policy_of(champions)
+            policy = champions.policy
         if not is_kept_up(store, name, policy, at):
             try:
                 if not may_write(home / FILE):
                     home = stack.enter_context(private_copy(store))
-                _bring_up_to_date(home, known_delay, name, policy, store.count(cluster=name), working)
+                with working(f"reading {store.count(cluster=name):,} earlier jobs"):
+                    refresh(home, known_delay, name, policy.name)
                 store = stack.enter_context(open_store(home, read_only=True, known_delay=known_delay))
-            except (StoreError, OSError, subprocess.SubprocessError):
+            except (StoreError, OSError):
                 check_meta(store, name, policy)  # what was saved last must do
         own = config.model is not None and store.cursor(f"collect {name}") is None
-        yield store, Assessor(store, Present(store, name, at, policy, own=own), champions)
-
-
-def _bring_up_to_date(
-    home: Path, known_delay: int, cluster: str, policy: Policy, jobs: int, working: Working
-) -> None:
-    if is_interpreted() and jobs > FEW:
-        _refresh_compiled(home, known_delay, cluster, policy, jobs, working)
-    else:
-        with working(f"reading {jobs:,} earlier jobs"):
-            refresh(home, known_delay, cluster, policy.name)
-
-
-def _refresh_compiled(
-    home: Path, known_delay: int, cluster: str, policy: Policy, jobs: int, working: Working
-) -> None:
-    """In another process: this one does without the compiler, and is a hundred times slower."""
-    told = json.dumps([str(home), known_delay, cluster, policy.name])
-    # -P: nothing of the folder that the check is made in is imported.
-    command = [sys.executable, "-P", "-c", _COMPILED, told]
-    with working(
-        f"reading {jobs:,} earlier jobs (the first time, what reads them is compiled: half a minute)"
-    ):
-        subprocess.run(command, check=True, capture_output=True, timeout=WALK)
-
-
-_COMPILED = (
-    "import json, sys; from forewarn.operate.knowing import refresh; refresh(*json.loads(sys.argv[1]))"
-)
+        yield store, stored_assessor(store, champions, at, own=own)
 
 
 def refresh(home: str | Path, known_delay: int, cluster: str, policy: str) -> None:
