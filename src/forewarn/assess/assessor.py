@@ -346,7 +346,10 @@ def _profiles(stated: _Stated) -> list[str | None]:
         champion = stated.spoken[rows[0]].champion
         profiles = champion.bundle.profiles if champion else None
         if profiles is not None and len(profiles.words) > 1:
-            belongs = profiles.posterior(stated.table.about[rows], stated.table.phase)
+            about = stated.table.about
+            belongs = profiles.posterior(
+                about if len(rows) == about.height else about[rows], stated.table.phase
+            )
             for row, kind in zip(rows, belongs.argmax(axis=1), strict=True):
                 made[row] = profiles.words[kind]
     return made

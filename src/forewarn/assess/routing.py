@@ -90,7 +90,6 @@ def _of(
     matrix = bundle.assembly.matrix(part)
     risk = bundle.risk(matrix, {outcome: over[which] for outcome, over in excess.items()})
     pooled = bundle.pooling.with_record(risk.own, matrix) if bundle.pooling else risk.own
-    given = bundle.causes.given_failure(matrix) if bundle.causes else np.zeros((len(rows), 0))
     endings = own_endings(part)
     why = bundle.abstention.why(Columns(part))
     made: list[Spoken | None] = []
@@ -110,7 +109,7 @@ def _of(
             causes_learnt=bundle.causes is None or bundle.causes.tells_apart,
             model_probability=float(risk.own[place]),
         )
-        alone = by_cause(bundle.causes, own * given[place]) if bundle.causes else ()
+        alone = by_cause(bundle.causes, own * risk.given[place]) if bundle.causes else ()
         route = _route(table, passed[row], champion)
         made.append(
             Spoken(

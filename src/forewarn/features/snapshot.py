@@ -9,7 +9,7 @@ since its real submit counts. A short-lived process reads the few rows that its 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -148,7 +148,7 @@ class LiveSnapshot(Snapshot):
 
     def _look(self, asked: Asked) -> Rows:
         places = np.array([self._online.places.get(key, -1) for key in asked.keys], np.int64)
-        return _seen_from(self._online.state, places, asked)[0]
+        return _seen_from(self._online.state, places, asked, look)[0]
 
 
 class SavedSnapshot(Snapshot):
@@ -195,19 +195,22 @@ class SavedSnapshot(Snapshot):
             self._store, self.cluster, keys, asked.nodes, asked.keys, new_weights()
         )
         places = np.array([flying.get(key, -1) for key in asked.keys], np.int64)
+        quickest = look.for_rows(len(asked))
         # Which weights are needed is known only when the entities have been looked at.
-        _, slots = _seen_from(state, places, asked)
+        _, slots = _seen_from(state, places, asked, quickest)
         saved.load_weights(self._store, self.cluster, state, slots)
-        return _seen_from(state, places, asked)[0]
+        return _seen_from(state, places, asked, quickest)[0]
 
 
-def _seen_from(state: State, places: Ints, asked: Asked) -> tuple[Rows, NDArray[np.int32]]:
+def _seen_from(
+    state: State, places: Ints, asked: Asked, look: Callable[..., None]
+) -> tuple[Rows, NDArray[np.int32]]:
     """The features of jobs in a state, and where their keys lie in the regression."""
     # One that has just ended, or whose submit was never seen, is asked about as at its submit.
     kinds = np.where(places >= 0, asked.kinds, np.int8(SUBMIT))
     out, slots = np.empty((len(asked), L.N_FEATURES)), np.zeros((len(asked), L.N_KEYS), np.int32)
     most_nodes = int(np.diff(asked.node_first).max(initial=0))
-    look.for_rows(len(asked))(
+    look(
         state,
         room_to_look(state.weight, most_nodes),
         *(int(asked.at), kinds, places, asked.numbers, asked.atoms, asked.node_first, asked.nodes, slots, out),

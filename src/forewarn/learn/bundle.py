@@ -99,7 +99,8 @@ class Bundle:
         """State the risk of jobs: the one number that is shown, warned by, and judged."""
         own = self.probability(matrix)
         if self.causes is None:
-            return Risk(own, own, np.zeros((len(own), 0)))
+            nothing = np.zeros((len(own), 0))
+            return Risk(own, nothing, own, nothing)
         return Needs(self.causes, self.usage).risk(own, matrix, excess, self.pooling)
 
     def contributions(self, matrix: Matrix) -> NDArray[np.float64]:

@@ -57,6 +57,7 @@ class Risk:
     """What is stated of some jobs, one row each."""
 
     own: Floats  # probability of failure by the model alone
+    given: Floats  # jobs × causes: the probability of each if the job fails
     probability: Floats  # with the forecast needs: the one that is shown, warned by, and judged
     by_cause: Floats  # jobs × causes; rows add up to `probability`
 
@@ -119,11 +120,11 @@ def risk(
         None where no forecast counts: the model's own probability is stated.
     """
     if pooling is None:
-        return Risk(own, own, own[:, None] * given)
+        return Risk(own, given, own, own[:, None] * given)
     hazards = _hazards(own, given, causes, excess, pooling.weight, pooling.outcomes)
     total = hazards.sum(axis=1)
     p = pooling.calibration(_log_odds_of_hazard(total))
-    return Risk(own, p, p[:, None] * hazards / total[:, None])
+    return Risk(own, given, p, p[:, None] * hazards / total[:, None])
 
 
 def excess_of(foreseen: Foreseen, part: Table) -> dict[str, Floats]:

@@ -153,7 +153,7 @@ def _per_cpu() -> pl.Expr:
 
 def _numbers(about: pl.DataFrame, name: str) -> NDArray[np.float64]:
     """`number`, with NaN for null."""
-    values = about[NUMBERS[name]].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    values = about[NUMBERS[name]].to_numpy().astype(np.float64)
     return np.where(values > 0, values, np.nan) if name == "memory" else values
 
 

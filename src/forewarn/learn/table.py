@@ -239,43 +239,36 @@ def table_of_now(
 
 
 def about_live(jobs: Sequence[Job], ended: NDArray[np.float32]) -> pl.DataFrame:
-    """The columns of `Table.about` of jobs that have not ended: what they asked for, and their wait.
+    """Those columns of `Table.about` that there are of jobs that have not ended: their request and wait.
 
     As `_described` makes them of frames, which takes far longer for one job; a test holds them equal.
     """
-    made: dict[str, list[Any]] = {name: [None] * len(jobs) for name in _LIVE_SCHEMA}
-    for place, job in enumerate(jobs):
-        for name in _AS_ASKED:
-            made[name][place] = getattr(job, name)
-        made["cpus"][place], made["gpus"][place] = job.cpus_asked, job.gpus_asked
-        made["nodes"][place] = max(job.nodes_asked or 1, 1)
-        made["memory"][place] = _whole_memory(job)
-        label = job.application
-        made["label"][place] = label if label is not None or job.name is None else normalised(job.name)
-        made["start"][place] = job.start
-        if job.start is not None:
-            made["wait"][place] = max(job.start - job.submit, 0)
-        made["cpus_used"][place] = job.cpus_given
-        made["node_hours"][place] = 0.0
-        if job.time_limit is not None and job.cpus_asked is not None:
-            made["asked_cpu_hours"][place] = job.time_limit * job.cpus_asked / 3600
-    frame = pl.DataFrame(made, schema=_LIVE_SCHEMA)
-    return frame.with_columns(_activity(ended))
+    made: dict[str, list[Any]] = {name: [getattr(job, name) for job in jobs] for name in _AS_ASKED}
+    made |= {name: [getattr(job, field) for job in jobs] for name, field in _LIVE_NAMES.items()}
+    made["nodes"] = [max(job.nodes_asked or 1, 1) for job in jobs]
+    made["memory"] = [_whole_memory(job) for job in jobs]
+    made["label"] = [_label(job) for job in jobs]
+    made["wait"] = [None if job.start is None else max(job.start - job.submit, 0) for job in jobs]
+    columns = [pl.Series(name, values, _LIVE_SCHEMA[name]) for name, values in made.items()]
+    return pl.DataFrame([*columns, _activity(ended)])
+
+
+def _label(job: Job) -> str | None:
+    """The program, or the name without run numbers."""
+    if job.application is not None or job.name is None:
+        return job.application
+    return normalised(job.name)
 
 
 _AS_ASKED = (
     *("job_id", "submit", "user", "partition", "qos", "time_limit"),
     *("script_language", "script_launcher", "script_modules"),
 )
+_LIVE_NAMES = {"cpus": "cpus_asked", "gpus": "gpus_asked", "start": "start"}
 _LIVE_SCHEMA: Mapping[str, pl.DataType] = {
     **{name: JOB_SCHEMA[name] for name in _AS_ASKED},
-    **dict.fromkeys(("cpus", "nodes", "gpus", "memory"), pl.Int64()),
+    **dict.fromkeys((*_LIVE_NAMES, "nodes", "memory", "wait"), pl.Int64()),
     "label": pl.String(),
-    **dict.fromkeys(("start", "end", "run_time"), pl.Int64()),
-    **dict.fromkeys(("outcome", "kind"), pl.String()),
-    "cpu_time": pl.Float64(),
-    **dict.fromkeys(("max_memory", "io_bytes", "cpus_used", "wait"), pl.Int64()),
-    **dict.fromkeys(("node_hours", "cpu_hours", "asked_cpu_hours"), pl.Float64()),
 }
 
 
