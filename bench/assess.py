@@ -33,7 +33,7 @@ from forewarn.learn.serving import Serving
 from forewarn.learn.table import read_table
 from forewarn.learn.train import train
 from forewarn.operate.ingest import ingest, review
-from forewarn.operate.knowing import refresh
+from forewarn.operate.once import refresh
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.sources.simulator.scenario import load_scenario

@@ -14,13 +14,13 @@ from forewarn.features.batch import events_of, ordered, read_inputs, walk
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import START, SUBMIT, new_state
 from forewarn.features.online import OnlineFeatures
-from forewarn.features.snapshot import Present, bring_up_to_date, is_current
 from forewarn.features.programs import PROGRAM, EarlierPrograms
+from forewarn.features.snapshot import SavedSnapshot, bring_up_to_date, is_current
 from forewarn.features.told import with_slurm_policies
 from forewarn.job.columns import to_frame, to_records
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job, Observation, ProgramRun
-from forewarn.operate.upkeep import Upkeep
+from forewarn.operate.online_state import FollowedState
 from forewarn.store.base import ClusterFacts, Store
 from forewarn.store.embedded import open_store
 from tests.features.histories import history
@@ -195,7 +195,7 @@ def test_batch_and_online_are_the_same(tmp_path: Path, jobs: pl.DataFrame) -> No
         assert np.nanmax(walked[:, NAMES.index("script_ended")]) > 10
     bring_up_to_date(store, "c", POLICY)
     new = replace(views["now"][-1], job_id="99999", submit=online.at + 10**5, start=None, end=None)
-    present = Present(store, "c", new.submit, POLICY).features(new, "submit")
+    present = SavedSnapshot(store, "c", new.submit, POLICY).features([new], "submit")[0]
     known = np.isfinite(present)
     np.testing.assert_allclose(present[known], online.submit(new)[known], rtol=1e-9, atol=1e-9)
     assert known[NAMES.index("script_last")]
@@ -240,31 +240,31 @@ def test_without_programs_nothing_changes(tmp_path: Path, jobs: pl.DataFrame) ->
 def test_a_state_from_before_an_ingest_is_made_again(tmp_path: Path, jobs: pl.DataFrame) -> None:
     runs = some_runs(jobs)
     store = stored(tmp_path / "home", jobs, [])
-    upkeep = Upkeep(store, "c", POLICY)
+    followed = FollowedState(store, "c", POLICY, saves=True)
     at = int(jobs["submit"].max()) + 10**5  # type: ignore[arg-type]
-    upkeep.after(at)
+    followed.follow(at)
     assert is_current(store, "c", POLICY)
-    assert not upkeep.after(at + 1).anew
+    assert not followed.follow(at + 1).anew
     write_runs(store, *runs[:-1])
     assert not is_current(store, "c", POLICY)
     with pytest.raises(StoreError):
-        Present(store, "c", at, POLICY)
-    assert upkeep.after(at + 2).anew
+        SavedSnapshot(store, "c", at, POLICY)
+    assert followed.follow(at + 2).anew
     assert is_current(store, "c", POLICY)
-    assert not upkeep.after(at + 3).anew
+    assert not followed.follow(at + 3).anew
 
 
 def test_a_job_that_comes_after_its_runs_is_matched(tmp_path: Path, jobs: pl.DataFrame) -> None:
     store = stored(tmp_path / "home", jobs, [])
     last = int(jobs["submit"].max())  # type: ignore[arg-type]
     write_runs(store, run("77777", last + 150, last + 160, "late"))
-    upkeep = Upkeep(store, "c", POLICY)
-    upkeep.after(last + 10_000)
+    followed = FollowedState(store, "c", POLICY, saves=True)
+    followed.follow(last + 10_000)
     write_jobs(store, job("77777", last + 100, last + 300, start=last + 120, outcome="completed"))
-    assert upkeep.after(last + 10_001).anew
-    assert upkeep.programs is not None
-    assert asked(upkeep.programs, last + 10_002) == "late"
-    assert not upkeep.after(last + 10_003).anew
+    assert followed.follow(last + 10_001).anew
+    assert followed.state is not None
+    assert asked(followed.state.programs, last + 10_002) == "late"
+    assert not followed.follow(last + 10_003).anew
 
 
 def test_a_job_that_runs_does_not_see_its_own_record(store: Store) -> None:
@@ -273,10 +273,10 @@ def test_a_job_that_runs_does_not_see_its_own_record(store: Store) -> None:
     write_jobs(store, job("1", 100, 300, outcome="completed", start=110), own)
     write_runs(store, run("1", 150, 200, "earlier"))
     bring_up_to_date(store, "c", POLICY)
-    before = Present(store, "c", 2000, POLICY).features(own, "start")
+    before = SavedSnapshot(store, "c", 2000, POLICY).features([own], "start")[0]
     write_runs(store, run("2", 1020, 1030, "own"))
     bring_up_to_date(store, "c", POLICY)
     for phase in ("submit", "start"):
-        row = Present(store, "c", 2000, POLICY).features(own, phase)  # type: ignore[arg-type]
+        row = SavedSnapshot(store, "c", 2000, POLICY).features([own], phase)[0]  # type: ignore[arg-type]
         assert np.isfinite(row[NAMES.index("script_in_flight")])
-    np.testing.assert_array_equal(Present(store, "c", 2000, POLICY).features(own, "start"), before)
+    np.testing.assert_array_equal(SavedSnapshot(store, "c", 2000, POLICY).features([own], "start")[0], before)

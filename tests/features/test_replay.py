@@ -23,8 +23,8 @@ from forewarn.features.batch import (
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import START, SUBMIT, WAITING, new_state
 from forewarn.features.online import OnlineFeatures
-from forewarn.features.snapshot import Present, bring_up_to_date, is_current
 from forewarn.features.saved import job_key
+from forewarn.features.snapshot import LiveSnapshot, SavedSnapshot, bring_up_to_date, is_current
 from forewarn.job.columns import SCHEMAS, to_records
 from forewarn.job.outcomes import POLICIES, Policy
 from forewarn.job.record import Job
@@ -146,13 +146,16 @@ def test_a_reader_fetches_only_its_own_rows_and_gets_the_writers_features(made_u
         online.save(writer)
     jobs = list(to_records(pl.concat(made_up.scan(cluster="c")).tail(20), Job))
     moment = max(j.submit for j in jobs) + 10**5
-    present = Present(made_up, "c", moment, policy)  # one for all: no job may see what another one needed
+    present = SavedSnapshot(made_up, "c", moment, policy)  # one for all: no job may see what another one needed
     for job in jobs:
         asked = Job(
             **{f: getattr(job, f) for f in job.__slots__} | {"submit": moment, "job_id": job.job_id + "9"}
         )
-        seen = present.features(asked, "submit")
-        np.testing.assert_array_equal(OnlineFeatures.load(made_up, "c", policy).submit(asked), seen)
+        seen = present.features([asked], "submit")[0]
+        whole = OnlineFeatures.load(made_up, "c", policy)
+        live = LiveSnapshot(whole, moment).features([asked], "submit")[0]
+        np.testing.assert_array_equal(whole.submit(asked), live)
+        np.testing.assert_allclose(seen, live, rtol=1e-12)  # by plain Python
 
 
 def test_a_reader_asks_about_a_job_in_flight_as_if_it_started_now(made_up: Store) -> None:
@@ -165,24 +168,27 @@ def test_a_reader_asks_about_a_job_in_flight_as_if_it_started_now(made_up: Store
         online.submit(job)
     with made_up.writing() as writer:
         online.save(writer)
-    present = Present(made_up, "c", moment + 60, policy)
-    assert present.is_in_flight(waiting[0])
-    assert not present.is_in_flight(jobs[0])
+    present = SavedSnapshot(made_up, "c", moment + 60, policy)
+    assert present.in_flight([waiting[0]]) == [True]
+    assert present.in_flight([jobs[0]]) == [False]
     for job in waiting:
         started = replace(job, start=moment + 60, nodes="n[1-3]")
-        seen = present.features(started, "start")
-        np.testing.assert_array_equal(OnlineFeatures.load(made_up, "c", policy).start(started), seen)
+        seen = present.features([started], "start")[0]
+        whole = OnlineFeatures.load(made_up, "c", policy)
+        live = LiveSnapshot(whole, moment + 60).features([started], "start")[0]
+        np.testing.assert_array_equal(whole.start(started), live)
+        np.testing.assert_allclose(seen, live, rtol=1e-12)  # by plain Python
     # Submitted this very moment, it is not among those that it competes with.
-    alone = Present(made_up, "c", moment, policy).features(waiting[0], "submit")
+    alone = SavedSnapshot(made_up, "c", moment, policy).features([waiting[0]], "submit")[0]
     last = online_without(made_up, waiting[1:], policy).submit(waiting[0])
     differ = {L.FEATURES[n].name for n in np.flatnonzero(~np.isclose(alone, last, equal_nan=True))}
     # The jobs after it were submitted while it was in flight.
     assert all(name.endswith(("_risk", "burst_position")) for name in differ)
-    newest = Present(made_up, "c", moment, policy).features(waiting[-1], "submit")
+    newest = SavedSnapshot(made_up, "c", moment, policy).features([waiting[-1]], "submit")[0]
     last = online_without(made_up, waiting[:-1], policy).submit(waiting[-1])
     np.testing.assert_allclose(newest, last, rtol=1e-9)
     # One that ended between two looks is asked about as at its submit.
-    np.testing.assert_array_equal(present.features(jobs[0], "start"), present.features(jobs[0], "submit"))
+    np.testing.assert_array_equal(present.features([jobs[0]], "start")[0], present.features([jobs[0]], "submit")[0])
 
 
 def test_a_job_that_waits_is_learnt_from_as_it_is_served(made_up: Store) -> None:
@@ -205,9 +211,9 @@ def test_a_job_that_waits_is_learnt_from_as_it_is_served(made_up: Store) -> None
             if place % 100 == 99:
                 with made_up.writing() as writer:
                     online.save(writer)
-                row = Present(made_up, "c", int(t), policy).features(
-                    replace(asked[j], start=None, nodes=None), "start"
-                )
+                row = SavedSnapshot(made_up, "c", int(t), policy).features(
+                    [replace(asked[j], start=None, nodes=None)], "start"
+                )[0]
                 assert seen[place][0] == j
                 np.testing.assert_allclose(row, seen[place][1], rtol=1e-9)
             place += 1
@@ -231,14 +237,14 @@ def test_a_reader_asks_about_a_job_that_runs_as_it_was_at_its_start(made_up: Sto
         at_start = online.start(started)
         with made_up.writing() as writer:
             online.save(writer)
-        seen = Present(made_up, "c", moment + 60, policy).features(started, "start")
+        seen = SavedSnapshot(made_up, "c", moment + 60, policy).features([started], "start")[0]
         np.testing.assert_allclose(seen, at_start, rtol=1e-9)
         # Asked as at its submit, it is as if it had neither started nor been submitted.
-        alone = Present(made_up, "c", moment + 60, policy).features(started, "submit")
+        alone = SavedSnapshot(made_up, "c", moment + 60, policy).features([started], "submit")[0]
         online = online_without(made_up, waiting, policy)
         with made_up.writing() as writer:
             online.save(writer)
-        waits = Present(made_up, "c", moment + 60, policy).features(job, "submit")
+        waits = SavedSnapshot(made_up, "c", moment + 60, policy).features([job], "submit")[0]
         np.testing.assert_allclose(alone, waits, rtol=1e-9)
 
 
@@ -250,7 +256,7 @@ def test_the_wait_of_a_job_does_not_grow_with_its_run(made_up: Store) -> None:
     online.start(job)
     with made_up.writing() as writer:
         online.save(writer)
-    assert Present(made_up, "c", online.at + 9000, policy).features(job, "start")[wait] == 60
+    assert SavedSnapshot(made_up, "c", online.at + 9000, policy).features([job], "start")[0][wait] == 60
 
 
 def test_a_reader_makes_its_table_of_weights_once(made_up: Store) -> None:
@@ -259,13 +265,18 @@ def test_a_reader_makes_its_table_of_weights_once(made_up: Store) -> None:
     bring_up_to_date(made_up, "c", policy)
     (frame,) = made_up.scan(cluster="c")
     job = replace(next(to_records(frame.tail(1), Job)), job_id="99999")
-    present = Present(made_up, "c", job.submit + 10**5, policy)
-    present.features(job, "submit")
+    present = SavedSnapshot(made_up, "c", job.submit + 10**5, policy)
+    present.features([job], "submit")
     tracemalloc.start()
-    present.features(job, "submit")
+    present.features([job], "submit")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 5 << 20
+
+
+def correct(online: OnlineFeatures, job: Job) -> None:
+    assert online.can_correct(job)
+    online.correct(job)
 
 
 def online_without(store: Store, jobs: list[Job], policy: Policy) -> OnlineFeatures:
@@ -396,7 +407,7 @@ def test_a_result_that_comes_in_two_parts_ends_in_the_same_state(made_up: Store,
                 online.save(writer)
             online = OnlineFeatures.load(made_up, "c", policy)
         while open_parts and (soon or draw.random() < 0.4):
-            assert online.correct(open_parts.pop(int(draw.integers(len(open_parts)))))
+            correct(online, open_parts.pop(int(draw.integers(len(open_parts)))))
         if kind == SUBMIT:
             online.submit(asked[j])
         elif kind == START:
@@ -405,7 +416,8 @@ def test_a_result_that_comes_in_two_parts_ends_in_the_same_state(made_up: Store,
             first = {"outcome": "failed"} if jobs[j].outcome in ("out_of_memory", "timeout") else {}
             online.ended(replace(jobs[j], max_memory=None, suspended=3, **first), int(t))
             open_parts.append(jobs[j])
-    assert all(online.correct(job) for job in open_parts)
+    for job in open_parts:
+        correct(online, job)
     walked = OnlineFeatures.from_history(made_up, "c", policy)
     # What the regression learnt of jobs that were submitted between the two parts is what was known then.
     learnt = ("online", "context_", "flight_risk")
@@ -417,7 +429,8 @@ def test_a_result_that_comes_in_two_parts_ends_in_the_same_state(made_up: Store,
         )
     # That it failed is learnt from in ways that cannot be taken back.
     last = next(job for job in reversed(jobs) if job_key(job.job_id, job.submit) in online.landed)
-    assert not online.correct(replace(last, outcome="failed" if last.outcome == "completed" else "completed"))
+    other = "failed" if last.outcome == "completed" else "completed"
+    assert not online.can_correct(replace(last, outcome=other))
 
 
 def test_one_persons_jobs_tell_nothing_of_the_cluster(made_up: Store) -> None:
@@ -425,8 +438,8 @@ def test_one_persons_jobs_tell_nothing_of_the_cluster(made_up: Store) -> None:
     bring_up_to_date(made_up, "c", policy)
     (frame,) = made_up.scan(cluster="c")
     job = replace(next(to_records(frame.tail(1), Job)), job_id="99999")
-    site, own = (Present(made_up, "c", job.submit + 10**5, policy, own=own) for own in (False, True))
-    there, here = site.features(job, "submit"), own.features(job, "submit")
+    site, own = (SavedSnapshot(made_up, "c", job.submit + 10**5, policy, own=own) for own in (False, True))
+    there, here = site.features([job], "submit")[0], own.features([job], "submit")[0]
     names = {feature.name for place, feature in enumerate(L.FEATURES) if np.isnan(here[place])}
     assert {"queue_running", "fail_rate_1d", "partition_rate15", "group_last", "name_last"} <= names
     known = np.isfinite(here)

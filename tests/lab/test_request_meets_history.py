@@ -25,7 +25,7 @@ from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
 from forewarn.assess.script import Here
 from forewarn.config import Config
-from forewarn.features.snapshot import Phase, Present, bring_up_to_date
+from forewarn.features.snapshot import Phase, bring_up_to_date
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
 from forewarn.learn.serving import Serving
@@ -33,7 +33,7 @@ from forewarn.learn.table import Table
 from forewarn.operate.check import Submission, check
 from forewarn.operate.collect import Collector
 from forewarn.operate.ingest import ingest, review
-from forewarn.operate.knowing import read_own
+from forewarn.operate.once import read_own, stored_assessor
 from forewarn.operate.predict import Wanted, assess_live
 from forewarn.sources.base import Options, open_source
 from forewarn.sources.commands import CommandScheduler
@@ -256,7 +256,7 @@ def by_check(ran: Ran, store: Store, counting: Counting) -> dict[str, int]:
     policy, now, found = POLICIES["wasted"], int(time.time()), {}
     bring_up_to_date(store, "lab", policy)
     for name, script in ran.scripts.items():
-        assessor = Assessor(store, Present(store, "lab", now, policy), Champions("lab", None))
+        assessor = stored_assessor(store, Champions("lab", None), now)
         submission = Submission(
             surroundings=Here(),
             cluster="lab",

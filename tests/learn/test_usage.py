@@ -11,8 +11,8 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 import pytest
-
 from forewarn.assess.usage import limit_of, memory_of, resources, run_time
+
 from forewarn.errors import BundleError
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.learn.bundle import USAGE, Bundle

@@ -11,7 +11,7 @@ import pytest
 from forewarn.config import Config, resolve
 from forewarn.errors import BadRowError
 from forewarn.features.kernel.layout import FEATURES
-from forewarn.features.snapshot import Present, bring_up_to_date
+from forewarn.features.snapshot import SavedSnapshot, bring_up_to_date
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
 from forewarn.operate.ingest import Report, ingest, is_read_otherwise, read_as_slurm, review, source_of
@@ -158,7 +158,7 @@ def test_a_script_meets_the_history_of_a_file(store: Store, tmp_path: Path) -> N
         **{"partition": "main", "qos": "normal", "time_limit": 300, "nodes_asked": 1},  # type: ignore[arg-type]
         **{"cpus_asked": 4, "tasks_asked": 4, "memory_asked": 30 << 20, "memory_per": "cpu"},  # type: ignore[arg-type]
     )
-    row = Present(store, "c", asked.submit, policy).features(asked, "submit")
+    row = SavedSnapshot(store, "c", asked.submit, policy).features([asked], "submit")[0]
     assert row[[feature.name for feature in FEATURES].index("user_request_ended")] == 1
 
 

@@ -152,7 +152,7 @@ class LiveSnapshot(Snapshot):
 
 
 class SavedSnapshot(Snapshot):
-    """The saved state, of which only the rows that the jobs' keys name are read."""
+    """The saved state, of which only the rows that the jobs' keys name are read. For one thread."""
 
     def __init__(
         self,
@@ -174,6 +174,7 @@ class SavedSnapshot(Snapshot):
         programs = programs or EarlierPrograms.read(store, cluster)
         super().__init__(cluster, at, facts, programs, mark.at if mark else 0, own)
         self._store = store
+        self._weights = new_weights()  # one table for all jobs
 
     @cached_property
     def cluster_state(self) -> Floats:  # type: ignore[override]  # a property that is computed once
@@ -192,7 +193,7 @@ class SavedSnapshot(Snapshot):
         for numbers, atoms, own in zip(asked.numbers, asked.atoms, keys, strict=True):
             make_keys(numbers, atoms, own)
         state, flying = saved.load_some(
-            self._store, self.cluster, keys, asked.nodes, asked.keys, new_weights()
+            self._store, self.cluster, keys, asked.nodes, asked.keys, self._weights
         )
         places = np.array([flying.get(key, -1) for key in asked.keys], np.int64)
         quickest = look.for_rows(len(asked))

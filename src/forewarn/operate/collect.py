@@ -19,6 +19,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from threading import Event
 from typing import Protocol
 
 import polars as pl
@@ -65,7 +66,7 @@ class Said:
 
 
 class Watch(Protocol):
-    """Who assesses live jobs (`operate/watch.py`), which needs the learners."""
+    """Who assesses live jobs (`operate/live_assessment.py`), which needs the learners."""
 
     def after(self, at: int) -> Said:
         """What is said after a round, of what is new in the store."""
@@ -138,7 +139,8 @@ class Collector:
         self._whose = whose
         self._store, self._scheduler, self._watch = store, scheduler, watch
         self._since, self._timezone, self._most_jobs = since, timezone, most_jobs
-        self._clock = clock or Clock()
+        self._stopped = Event()
+        self._clock = clock or Clock(sleep=self._stopped.wait)
         self._surroundings_at: float | None = None
         self._no_accounting_at: float | None = None  # when it was last found that there is none
         self._awaited: Awaited | None = None
@@ -158,18 +160,22 @@ class Collector:
         while True:
             done, errors = self._round()
             yield done
-            if errors or not done.behind:
+            if errors or not done.behind or self._stopped.is_set():
                 break
             self._clock.sleep(done.seconds)
         self._review()
         if errors:
             raise errors[0]
 
+    def stop(self) -> None:
+        """End `forever` and `once` after the round that they are in: for another thread to call."""
+        self._stopped.set()
+
     def forever(self, interval: float) -> Iterator[Round]:
-        """Rounds without end. Trouble is waited out; what does not pass by itself, ends it at the start."""
+        """Rounds until `stop`. Trouble is waited out; what does not pass by itself, ends it at the start."""
         failed, worked = 0, False
         self._goes_on = True
-        while True:
+        while not self._stopped.is_set():
             done, errors = self._round()
             lasting = [e for e in errors if isinstance(e, SchedulerError) and not e.passing]
             if lasting and not worked:

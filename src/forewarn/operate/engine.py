@@ -49,7 +49,8 @@ class Engine:
         self._store, self._saves, self._clock = store, saves, clock
         self._lock = ReadingLock()
         self._following = Lock()
-        self._champions = Champions(cluster, serving)
+        self._serving = serving
+        self._champions: Champions | None = None
         self._state: FollowedState | None = None
         self._pasts: LivePasts | None = None
         self._machine: Machine | None = None
@@ -64,7 +65,8 @@ class Engine:
         """Take up what is new in the store and in the models; what happened to jobs since the last time."""
         moment = int(self._clock()) if at is None else at
         with self._following:
-            champions = self._champions.refreshed()
+            before = self._champions
+            champions = before.refreshed() if before else Champions(self.cluster, self._serving)
             policy = champions.policy
             followed = self._state
             if followed is None or followed.policy != policy:
@@ -83,14 +85,14 @@ class Engine:
         if self._state is None:
             self.follow(at)
         with self._lock.reading():
-            followed, pasts, machine = self._state, self._pasts, self._machine
-            if followed is None or followed.state is None or pasts is None or machine is None:
+            followed, champions, pasts, machine = self._state, self._champions, self._pasts, self._machine
+            if not (followed and followed.state and champions and pasts and machine):
                 raise StoreError(f"nothing is known of {self.cluster} yet")
             moment = int(self._clock()) if at is None else at
             snapshot = LiveSnapshot(followed.state, moment)
             yield Assessor(
                 snapshot,
-                self._champions,
+                champions,
                 machine,
                 pasts,
                 lambda job, limit, smaller: pasts.waits(job, snapshot.at, limit, smaller),

@@ -19,8 +19,8 @@ from forewarn.job.columns import to_records
 from forewarn.job.record import Job
 from forewarn.operate.collect import Said
 from forewarn.operate.engine import Engine
-from forewarn.operate.predict import keep_predictions
 from forewarn.operate.online_state import Happened, Key, newest_first
+from forewarn.operate.predict import keep_predictions
 from forewarn.store.base import Store
 
 MOST = 1000  # assessments a round: what started first, then what is new, then what is known better
@@ -31,8 +31,9 @@ REMEMBERED = 7 * 86400  # seconds for which an assessment is not made again only
 class LiveAssessment:
     """Assesses the live jobs of one cluster, round by round, by an engine that it lets follow the store."""
 
-    def __init__(self, store: Store, engine: Engine) -> None:
-        self._store, self._cluster, self._engine = store, engine.cluster, engine
+    def __init__(self, store: Store, engine: Engine, *, keeps: bool = True) -> None:
+        """`keeps` has what is said kept in the store."""
+        self._store, self._cluster, self._engine, self._keeps = store, engine.cluster, engine, keeps
 
     def after(self, at: int) -> Said:
         """Let the engine take up what is new, and assess what that gives reason to."""
@@ -43,7 +44,8 @@ class LiveAssessment:
         jobs = [job for job in self._jobs(due) if job.outcome is None]
         with self._engine.asking(at) as assessor:
             said = _each(assessor, jobs)
-        keep_predictions(self._store, said.assessments)
+        if self._keeps:
+            keep_predictions(self._store, said.assessments)
         return said
 
     def _due(self, happened: Happened, waiting: Iterable[Key], at: int) -> list[Key]:

@@ -23,8 +23,8 @@ from forewarn.assess.past import StoredPasts
 from forewarn.assess.waits import stored_waits
 from forewarn.config import Config
 from forewarn.errors import SchedulerError, StoreError, UnfitFileSystemError, UsageError
-from forewarn.features.snapshot import SavedSnapshot, bring_up_to_date, is_kept_up
 from forewarn.features.saved import check_meta, read_mark
+from forewarn.features.snapshot import SavedSnapshot, bring_up_to_date, is_kept_up
 from forewarn.files import is_ours
 from forewarn.job.outcomes import POLICIES
 from forewarn.learn.archive import is_archive, unpack

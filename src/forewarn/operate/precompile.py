@@ -25,7 +25,7 @@ def precompile(shared: Path = SHARED) -> list[Path]:
         from forewarn.job.columns import to_frame
         from forewarn.job.outcomes import Outcome
         from forewarn.job.record import Job, Observation
-        from forewarn.operate.knowing import refresh
+        from forewarn.operate.once import refresh
         from forewarn.store.base import ClusterFacts
         from forewarn.store.embedded import open_store
 

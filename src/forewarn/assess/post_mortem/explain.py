@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from forewarn.assess.explanation.amounts import duration, percent
+from forewarn.assess.past import read_past
 from forewarn.assess.post_mortem import record_evidence, surroundings
 from forewarn.assess.post_mortem.advice import Foresee, nobody_foresees, with_numbers
 from forewarn.assess.post_mortem.families import FAMILIES
@@ -17,7 +18,6 @@ from forewarn.assess.post_mortem.log_reading import read_log
 from forewarn.assess.post_mortem.pending_reasons import in_words
 from forewarn.assess.post_mortem.report import Confidence, Evidence, LogFile, LogLine, PostMortem
 from forewarn.assess.post_mortem.verdict import Verdict, verdict
-from forewarn.assess.past import read_past
 from forewarn.assess.similar import Similar, similar_jobs
 from forewarn.job.outcomes import Outcome, kind_of
 from forewarn.job.record import Job

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import getpass
 import os
 import sys
@@ -125,11 +124,6 @@ def command(
         raise UsageError("--fix writes beside a script: give it a file, not standard input")
     if figure is not None and len(scripts) > 1:
         raise UsageError("--figure draws one script: check the others without it")
-    from forewarn.compiled import interpret
-
-    interpret()  # one job's features: sooner than Numba is loaded
-    gc.disable()  # a short life, whose imports alone would be looked through a dozen times
-    context.call_on_close(gc.enable)
     from forewarn.assess.script import Here
     from forewarn.operate.check import Submission
     from forewarn.serve.cli.assessing import show
@@ -229,7 +223,7 @@ def _assessor(
     stack: ExitStack, config: Config, cluster: str | None, user: str, at: int
 ) -> tuple[Store, Assessor] | None:
     """Who can say what became of jobs like it; nobody where nothing is known."""
-    from forewarn.operate.knowing import knowledge
+    from forewarn.operate.once import knowledge
     from forewarn.serve.cli.progress import working
 
     try:

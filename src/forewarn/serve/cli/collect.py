@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,15 +13,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.serve.cli.common import configured, home_option, json_option, store_of
+from forewarn.serve.cli.common import configured, home_option, json_option
 from forewarn.serve.cli.moments import parse_moment
 from forewarn.serve.cli.output import note, print_json, say
 
 if TYPE_CHECKING:
-    from forewarn.learn.serving import Serving
-    from forewarn.operate.collect import Round, Said
-    from forewarn.operate.watch import Watch
-    from forewarn.store.base import Store
+    from forewarn.operate.collect import Round
 
 
 @click.command("collect")
@@ -66,19 +63,12 @@ def command(
       forewarn collect --since 2024-01-01 --interval 120
       * * * * *  forewarn collect --once                 from cron
     """
-    from forewarn.learn.serving import Serving
-    from forewarn.operate.collect import Collector
-    from forewarn.sources.connect import connect
+    from forewarn.operate.collecting import collecting
 
     config = configured(home=home)
-    with ended_by_signals(quietly=not once), store_of(config) as store, closing(connect(config)) as scheduler:
-        zone = config.of_cluster(config.cluster).timezone
-        begin = None if since is None else parse_moment(since, zone or "UTC", datetime.now(UTC))
-        serving = Serving(config.home / "models")
-        watch = (
-            None if assess is False else Assessing(store, serving, scheduler.cluster, at_once=bool(assess))
-        )
-        collector = Collector(store, scheduler, since=begin, timezone=zone, watch=watch)
+    zone = config.of_cluster(config.cluster).timezone
+    begin = None if since is None else parse_moment(since, zone or "UTC", datetime.now(UTC))
+    with ended_by_signals(quietly=not once), collecting(config, since=begin, assess=assess) as collector:
         rounds: Iterator[Round] = collector.once() if once else collector.forever(interval)
         troubles: dict[str, str] = {}
         for done in rounds:
@@ -90,27 +80,6 @@ def command(
             if not once:  # there, it is the error that ends it
                 _tell_troubles(troubles, done)
             troubles = done.troubles
-
-
-class Assessing:
-    """Assesses live jobs: at once, or from the round on in which a model of their cluster serves."""
-
-    def __init__(self, store: Store, serving: Serving, cluster: str, *, at_once: bool = False) -> None:
-        self._store, self._serving, self._cluster, self._at_once = store, serving, cluster, at_once
-        self._watch: Watch | None = None
-
-    def after(self, at: int) -> Said:
-        """See `operate.collect.Watch`."""
-        from forewarn.operate.collect import Said
-
-        if self._watch is None:
-            served = {name.cluster for name in self._serving.names()}
-            if not self._at_once and self._cluster not in served:
-                return Said()
-            from forewarn.operate.watch import Watch  # only now: it needs the learners
-
-            self._watch = Watch(self._store, self._serving, self._cluster)
-        return self._watch.after(at)
 
 
 @contextmanager

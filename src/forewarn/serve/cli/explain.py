@@ -52,9 +52,6 @@ def command(job_id: str, home: Path | None, cluster: str | None, log: Path | Non
       forewarn explain 123456_7 --log run.out
       forewarn explain 123456 --json | jq .cause
     """
-    from forewarn.compiled import interpret
-
-    interpret()  # one job's features: sooner than Numba is loaded
     from forewarn.assess.post_mortem import explain
     from forewarn.assess.post_mortem.finding import find_job
     from forewarn.serve.cli.explain_output import print_report
@@ -102,7 +99,7 @@ def _forecast(config: Config, job: Job) -> Forecast:
 
 def _assessed(config: Config, job: Job) -> Assessment | None:
     """What is said of a job in brief; None where there is nobody to say it."""
-    from forewarn.operate.knowing import knowledge
+    from forewarn.operate.once import knowledge
     from forewarn.serve.cli.progress import working
 
     now, user = int(time.time()), job.user or ""

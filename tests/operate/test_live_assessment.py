@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from forewarn.assess.champions import Champions
 from forewarn.features import saved
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.online import OnlineFeatures
-from forewarn.features.snapshot import Present, bring_up_to_date, is_current, is_kept_up
 from forewarn.features.saved import read_mark
+from forewarn.features.snapshot import LiveSnapshot, SavedSnapshot, bring_up_to_date, is_current, is_kept_up
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
 from forewarn.learn.serving import ModelName, Serving
-from forewarn.operate import collect, upkeep, watch
+from forewarn.operate import collect, live_assessment, online_state
 from forewarn.operate.collect import Collector, Round
+from forewarn.operate.collecting import LateAssessment
+from forewarn.operate.engine import Engine
+from forewarn.operate.live_assessment import LiveAssessment
+from forewarn.operate.online_state import FollowedState
 from forewarn.operate.predict import Wanted, predict
 from forewarn.operate.sightings import keep
-from forewarn.operate.watch import Watch
-from forewarn.serve.cli.collect import Assessing
 from forewarn.store.base import Store
 from forewarn.store.embedded import open_store
 from tests.operate.fake_scheduler import FakeScheduler, Row, job
@@ -55,7 +58,7 @@ def collector(store: Store, slurm: FakeScheduler, tmp_path: Path) -> Collector:
 
 def anew(store: Store, slurm: FakeScheduler, tmp_path: Path, **how: Any) -> Collector:
     """A collector as a new process starts it."""
-    watching = Watch(store, Serving(tmp_path / "models"), "c")
+    watching = LiveAssessment(store, Engine(store, "c", Serving(tmp_path / "models"), saves=True))
     return Collector(store, slurm, since=NOW - 86400, clock=slurm.time.clock, watch=watching, **how)
 
 
@@ -196,9 +199,9 @@ def test_what_a_job_used_is_learnt_when_accounting_tells_it_after_the_end(
         slurm.time.now += 1  # what is submitted in the second of a round is walked before that round's ends
         ends(waits(600 + n, slurm), slurm, "completed")
     assert not one_round(anew(store, slurm, tmp_path) if restarted else collector, slurm).troubles
-    measured = Present(store, "c", int(slurm.time.now), POLICY).features(
-        Job(cluster="c", job_id="9", submit=0, user="ann", memory_asked=1 << 30, memory_per="node"), "submit"
-    )
+    measured = SavedSnapshot(store, "c", int(slurm.time.now), POLICY).features(
+        [Job(cluster="c", job_id="9", submit=0, user="ann", memory_asked=1 << 30, memory_per="node")], "submit"
+    )[0]
     assert np.isfinite(measured[[f.name for f in L.FEATURES].index("user_memory_ratio")])
     assert_as_walked(store, slurm)
 
@@ -261,7 +264,7 @@ def test_what_another_process_writes_during_a_round_is_learnt(
     collector: Collector, slurm: FakeScheduler, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one_round(collector, slurm)
-    walked = watch.Upkeep.after
+    walked = FollowedState.prepare
 
     def meanwhile(*args: Any) -> Any:
         ingested(store, slurm, 900)
@@ -269,7 +272,7 @@ def test_what_another_process_writes_during_a_round_is_learnt(
         ingested(store, slurm, 950)
         return done
 
-    monkeypatch.setattr(watch.Upkeep, "after", meanwhile)
+    monkeypatch.setattr(FollowedState, "prepare", meanwhile)
     waits(500, slurm)
     one_round(collector, slurm)
     monkeypatch.undo()
@@ -354,7 +357,7 @@ def test_a_mark_from_the_future_says_nothing(
 def test_a_model_that_is_trained_later_is_noticed(
     slurm: FakeScheduler, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assessing = Assessing(store, Serving(tmp_path / "models"), "c")
+    assessing = LateAssessment(store, Serving(tmp_path / "models"), "c")
     collector = Collector(store, slurm, clock=slurm.time.clock, watch=assessing)
     waits(500, slurm)
     assert one_round(collector, slurm).assessed == 0
@@ -421,14 +424,14 @@ def test_a_bad_job_does_not_silence_the_others(
     one_round(collector, slurm)
     for number in (500, 501, 502):
         waits(number, slurm)
-    features = Present.features
+    features = LiveSnapshot.features
 
-    def but_one(self: Present, asked: Job, *args: Any) -> Any:
-        if asked.job_id == "501":
+    def but_one(self: LiveSnapshot, asked: Sequence[Job], *args: Any) -> Any:
+        if any(job.job_id == "501" for job in asked):
             raise ValueError("no such day")
         return features(self, asked, *args)
 
-    monkeypatch.setattr(Present, "features", but_one)
+    monkeypatch.setattr(LiveSnapshot, "features", but_one)
     done = one_round(collector, slurm)
     assert sorted(said_of(store)) == ["500", "502"]
     assert done.assessed == 2
@@ -444,7 +447,7 @@ def test_what_starts_goes_first(
     row |= {"state": "RUNNING", "start": int(slurm.time.now)}
     for number in (501, 502, 503):
         waits(number, slurm, user="bob")
-    monkeypatch.setattr(watch, "MOST", 2)
+    monkeypatch.setattr(live_assessment, "MOST", 2)
     assert one_round(collector, slurm).assessed == 2
     assert sorted(said_of(store)) == ["500", "500", "501"]
 
@@ -460,8 +463,8 @@ def test_of_many_that_wait_with_one_request_a_few_speak(
     one_round(collector, slurm)
     before = len(said_of(store))
     ends(first, slurm, "completed")
-    assert one_round(collector, slurm).assessed == upkeep.SPEAKERS
-    assert len(said_of(store)) == before + upkeep.SPEAKERS
+    assert one_round(collector, slurm).assessed == online_state.SPEAKERS
+    assert len(said_of(store)) == before + online_state.SPEAKERS
     assert set(store.predictions(since=int(slurm.time.now))["job_id"]) == {"517", "518", "519"}
 
 
@@ -469,7 +472,7 @@ def test_many_events_of_a_large_history_are_walked_one_by_one(
     collector: Collector, slurm: FakeScheduler, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one_round(collector, slurm)
-    monkeypatch.setattr(upkeep, "MANY", 3)
+    monkeypatch.setattr(online_state, "MANY", 3)
     monkeypatch.setattr(OnlineFeatures, "from_history", never)
     waits("800_[1-12]", slurm, array_job_id=800, array_tasks="1-12")
     assert one_round(collector, slurm).troubles == {}
@@ -517,6 +520,6 @@ def test_another_model_may_count_failures_otherwise(
     collector: Collector, slurm: FakeScheduler, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one_round(collector, slurm)
-    monkeypatch.setattr(watch, "policy_of", lambda _: POLICIES["papers"])
+    monkeypatch.setattr(Champions, "policy", POLICIES["papers"])
     assert not one_round(collector, slurm).troubles
     assert is_current(store, "c", POLICIES["papers"])
