@@ -23,6 +23,7 @@ from forewarn.assess.assessment import Advice, Assessment, Saving
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
 from forewarn.assess.oddness.machine import limit, places
+from forewarn.config import Config
 from forewarn.features.present import Present, bring_up_to_date
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import Outcome
@@ -38,7 +39,7 @@ from forewarn.sources.simulator import simulate
 from forewarn.sources.simulator.scenario import load_scenario
 from forewarn.sources.simulator.truth import replay
 from forewarn.sources.simulator.writers.machine import write_machine
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 FAILING = ("memory", "time", "script", "input", "node", "file_system")
 KNOWN = 0.8  # of the history
@@ -65,7 +66,7 @@ def one(scenario: str, seed: int, jobs: int, sample: int, folder: Path) -> None:
     before.write_parquet(folder / "before.parquet")
     machine = write_machine(load_scenario(scenario), folder)
     policy = POPULATIONS["wasted"].policy
-    with open_store(folder / "home") as store:
+    with open_store(Config(home=folder / "home")) as store:
         for source in (f"parquet:{folder / 'before.parquet'}", *(f"slurmrestd:{part}" for part in machine)):
             review(store, ingest(store, open_source(source)).clusters)
         (cluster,) = store.clusters()

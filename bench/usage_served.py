@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
+from forewarn.config import Config
 from forewarn.features.present import Present, bring_up_to_date
 from forewarn.job.columns import to_records
 from forewarn.job.record import Job
@@ -35,7 +36,7 @@ from forewarn.operate.ingest import ingest, review
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.base import Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 KNOWN = 0.8  # of the history
 SOON = 600  # seconds after a moment in which jobs are asked about
@@ -54,7 +55,7 @@ def main(scenario: str, seed: int, jobs: int, moments: int) -> None:
         table = _whole(seen, folder)
         rows = {key: row for row, key in enumerate(table.about.select("job_id", "submit").iter_rows())}
         served, which = dict[str, list[float]](), list[int]()
-        with open_store(folder / "home") as store:
+        with open_store(Config(home=folder / "home")) as store:
             cluster = _add(store, seen.filter(pl.col("seen_at") < begin), folder)
             known = read_table(store, cluster, "submit", POPULATIONS["wasted"])
             settings = Settings(trials=1, families=("lightgbm", "online"), seed=seed)
@@ -89,7 +90,7 @@ def main(scenario: str, seed: int, jobs: int, moments: int) -> None:
 
 def _whole(seen: pl.DataFrame, folder: Path) -> Table:
     """The table of the whole history."""
-    with open_store(folder / "whole") as store:
+    with open_store(Config(home=folder / "whole")) as store:
         cluster = _add(store, seen, folder)
         return read_table(store, cluster, "submit", POPULATIONS["wasted"])
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from forewarn.assess.assessment import Assessment, Verdict
+from forewarn.config import Config
 from forewarn.errors import RefusedError
 from forewarn.features.told import reading_of, with_slurm_policies
 from forewarn.learn.abstention import RUNGS, Abstention, Rung
@@ -21,7 +22,7 @@ from forewarn.learn.table import read_table
 from forewarn.operate.collect import Collector
 from forewarn.operate.predict import Wanted, predict
 from forewarn.store.base import ClusterFacts, Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 from tests.learn.bundles import FACTS, tiny_bundle
 from tests.operate.fake_scheduler import FakeScheduler, Row, job
 from tests.sources.fake_slurmrestd import NOW, FakeTime
@@ -52,7 +53,7 @@ def slurm() -> FakeScheduler:
 
 @pytest.fixture
 def store(registry_home: Path, slurm: FakeScheduler) -> Iterator[Store]:
-    with open_store(registry_home) as opened:
+    with open_store(Config(home=registry_home)) as opened:
         list(Collector(opened, slurm, since=NOW - 86400, clock=slurm.time.clock).once())
         yield opened
 
@@ -128,7 +129,7 @@ def test_what_became_known_since_its_submit_counts(
     assert before.failure
     assert after.failure
     assert after.failure.probability > before.failure.probability
-    kept = store.predictions(cluster="alps")
+    kept = store.assessments(cluster="alps")
     assert kept["job_id"].to_list() == ["501", "501"]
     assert kept["probability"].to_list() == [before.failure.probability, after.failure.probability]
 
@@ -212,7 +213,7 @@ def test_an_array_is_kept_by_the_task_that_speaks_for_it(
     train()
     (said,) = ask(store, slurm, registry_home, "503_[1-4]")
     assert said.job_id == "503_[1-4]"
-    assert store.predictions(cluster="alps")["job_id"].to_list() == ["503_1"], "as its end will be told"
+    assert store.assessments(cluster="alps")["job_id"].to_list() == ["503_1"], "as its end will be told"
 
 
 def test_a_job_that_was_never_collected(

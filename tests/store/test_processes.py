@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from forewarn.errors import StoreBusyError
-from forewarn.store.embedded import open_store
+from forewarn.store.embedded import open_embedded
 
 WRITE = """
 import sys
 from pathlib import Path
-from forewarn.store.embedded import open_store
+from forewarn.store.embedded import open_embedded
 from tests.store.samples import many
 
-store = open_store(Path(sys.argv[1]))
+store = open_embedded(Path(sys.argv[1]))
 for batch in range(40):
     with store.writing() as writer:
         writer.observe("job", many(100, first=batch * 100).head(50))
@@ -29,9 +29,9 @@ for batch in range(40):
 READ = """
 import sys, time
 from pathlib import Path
-from forewarn.store.embedded import open_store
+from forewarn.store.embedded import open_embedded
 
-store, looks, last = open_store(Path(sys.argv[1]), read_only=True), 0, 0
+store, looks, last = open_embedded(Path(sys.argv[1]), read_only=True), 0, 0
 while not Path(sys.argv[2]).exists():
     before = int(store.cursor("batch") or 0)
     found = [submit for frame in store.scan(columns=["submit"]) for submit in frame["submit"]]
@@ -47,9 +47,9 @@ print(looks)
 HOLD = """
 import sys
 from pathlib import Path
-from forewarn.store.embedded import open_store
+from forewarn.store.embedded import open_embedded
 
-with open_store(Path(sys.argv[1])).writing() as writer:
+with open_embedded(Path(sys.argv[1])).writing() as writer:
     writer.set_cursor("held", "1")
     print("holding", flush=True)
     sys.stdin.read()
@@ -58,11 +58,11 @@ with open_store(Path(sys.argv[1])).writing() as writer:
 OPEN = """
 import sys
 from pathlib import Path
-from forewarn.store.embedded import open_store
+from forewarn.store.embedded import open_embedded
 from tests.store.samples import many
 
 sys.stdin.readline()
-with open_store(Path(sys.argv[1])) as store, store.writing() as writer:
+with open_embedded(Path(sys.argv[1])) as store, store.writing() as writer:
     writer.observe("job", many(10, first=int(sys.argv[2]) * 10))
 """
 
@@ -86,17 +86,17 @@ def end(process: subprocess.Popen[str]) -> str:
 
 def test_readers_beside_a_writer_see_whole_writes(tmp_path: Path) -> None:
     home, done = tmp_path / "home", tmp_path / "done"
-    open_store(home).close()
+    open_embedded(home).close()
     readers = [start(READ, home, done) for _ in range(2)]
     end(start(WRITE, home))
     done.touch()
     assert all(int(end(reader)) > 2 for reader in readers)
-    with open_store(home) as store:
+    with open_embedded(home) as store:
         assert store.count() == 4000
 
 
 def test_a_second_writer_waits_then_is_told_who_writes(tmp_path: Path) -> None:
-    with open_store(tmp_path, busy_seconds=0.2) as store:
+    with open_embedded(tmp_path, busy_seconds=0.2) as store:
         first = start(HOLD, tmp_path)
         assert first.stdout is not None
         assert first.stdout.readline() == "holding\n"
@@ -115,7 +115,7 @@ def test_a_second_writer_waits_then_is_told_who_writes(tmp_path: Path) -> None:
 
 def test_a_writer_within_a_writer_is_told_it_is_itself(tmp_path: Path) -> None:
     with (
-        open_store(tmp_path, busy_seconds=0.1) as store,
+        open_embedded(tmp_path, busy_seconds=0.1) as store,
         store.writing(),
         pytest.raises(StoreBusyError, match=str(os.getpid())),
         store.writing(),
@@ -132,6 +132,6 @@ def test_several_may_make_the_store_at_once(tmp_path: Path) -> None:
     told = [opener.communicate(timeout=60)[1] for opener in openers]  # of all, before any is judged
     assert told == [""] * 4
     assert {opener.returncode for opener in openers} == {0}
-    with open_store(tmp_path / "home") as store:
+    with open_embedded(tmp_path / "home") as store:
         assert store.count() == 40
         assert sum(f.height for f in store.scan()) == 40

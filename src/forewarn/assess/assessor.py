@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import polars as pl
 
 from forewarn.assess.advice import Changed, Situation, advise, changed, savings
 from forewarn.assess.assessment import Assessment, Change, Failure, Finding, NodeFitness, Oddness, Resources
@@ -37,6 +36,7 @@ from forewarn.learn.pooling import PROBABLE, Excess
 from forewarn.learn.table import Table, table_of_now, with_earlier
 from forewarn.learn.usage.foreseen import Foreseen
 from forewarn.store.base import Store
+from forewarn.store.filters import Equal, Missing
 
 USED_DAYS = 180  # within which what a user's jobs used tells of the next, and where they ran is open to them
 
@@ -277,7 +277,7 @@ class Assessor:
             cluster=self.cluster,
             since=self.at - USED_DAYS * 86400,
             columns=["user", "partition", "start"],
-            where=(pl.col("user") == job.user) & pl.col("start").is_not_null(),
+            where=Equal("user", job.user) & ~Missing("start"),
         )
         return frozenset(name for frame in frames for name in frame["partition"].unique() if name)
 

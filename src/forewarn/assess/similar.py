@@ -20,6 +20,7 @@ from forewarn.features.keys import normalised
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
 from forewarn.store.base import KNOWN_AT, Store
+from forewarn.store.filters import Between, Equal, Missing
 
 LOOKED_AT = 400  # of the user's newest decisions
 LOOKED_AT_JOBS = 2000  # of the newest jobs: one array can have more
@@ -114,7 +115,7 @@ def _request(job: Job) -> tuple[object, ...]:
 
 def _of_the_user(store: Store, job: Job, moment: int) -> Iterator[Job]:
     """Their newest jobs whose ending was known, by windows back in time, each longer than the one before."""
-    known = (pl.col("user") == job.user) & pl.col("outcome").is_not_null() & (pl.col(KNOWN_AT) <= moment)
+    known = Equal("user", job.user) & ~Missing("outcome") & Between(KNOWN_AT, most=moment)
     upper, length, left = moment + 1, 4 * _DAY, LOOKED_AT_JOBS
     while left > 0 and upper > 0:
         lower = max(0, upper - length) if length < 4_000 * _DAY else 0

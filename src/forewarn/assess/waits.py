@@ -6,6 +6,7 @@ import polars as pl
 
 from forewarn.job.record import Job
 from forewarn.store.base import Store
+from forewarn.store.filters import Between, Equal, Missing
 
 DAYS = 30
 FEWEST = 30  # jobs on each side, below which a median says little
@@ -15,14 +16,14 @@ NEAR = 1.5  # times the limit, and twice this the CPUs, within which a request i
 def median_waits(store: Store, job: Job, at: int, limit: float, smaller: float) -> tuple[float, float] | None:
     """Median waits, in seconds, of recent requests of this size with each limit; None: too few to tell."""
     cpus = job.cpus_asked or 1
-    size = (pl.col("cpus_asked") >= cpus / (2 * NEAR)) & (pl.col("cpus_asked") <= cpus * 2 * NEAR)
+    size = Between("cpus_asked", cpus / (2 * NEAR), cpus * 2 * NEAR)
     frames = list(
         store.scan(
             cluster=job.cluster,
             since=at - DAYS * 86400,
             until=at,
             columns=["submit", "start", "partition", "cpus_asked", "time_limit", "array_job_id"],
-            where=(pl.col("partition") == job.partition) & pl.col("start").is_not_null() & size,
+            where=Equal("partition", job.partition) & ~Missing("start") & size,
         )
     )
     if not frames:

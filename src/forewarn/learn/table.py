@@ -25,6 +25,7 @@ from forewarn.job.record import Job, Observation
 from forewarn.learn.matrix import Rows
 from forewarn.learn.population import Population
 from forewarn.store.base import KNOWN_AT, ClusterFacts, Store
+from forewarn.store.filters import Missing, OneOf
 
 PHASES = (*L.PHASES, "posthoc")
 # What the papers' protocol adds: known only at the end, so never served.
@@ -223,7 +224,7 @@ def table_of_now(
 def with_earlier(table: Table, store: Store, *, since: int) -> Table:
     """Put the ended jobs of the same users behind a table's rows: what became of them, without features."""
     users = table.about["user"].drop_nulls().unique().to_list()
-    where = pl.col("user").is_in(users) & pl.col(KNOWN_AT).is_not_null()
+    where = OneOf("user", tuple(users)) & ~Missing(KNOWN_AT)
     columns = [*dict.fromkeys((*_ASKED, *_BECAME)), KNOWN_AT]
     scanned = store.scan(cluster=table.cluster, since=since, columns=columns, where=where) if users else ()
     earlier = pl.concat(frames) if (frames := list(scanned)) else pl.DataFrame()

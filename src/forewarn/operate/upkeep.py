@@ -23,6 +23,7 @@ from forewarn.job.columns import to_records
 from forewarn.job.outcomes import Policy
 from forewarn.job.record import Job
 from forewarn.store.base import KNOWN_AT, Store
+from forewarn.store.filters import Between, Missing
 
 LATE = 3600  # seconds by which a job that ended unseen may lie before what the state knows
 MANY = (
@@ -132,7 +133,7 @@ class Upkeep:
             cluster=self._cluster,
             since=state.at - LONGEST,
             columns=["job_id", "submit", KNOWN_AT],
-            where=pl.col("outcome").is_null() | (pl.col(KNOWN_AT) >= state.at - LATE),
+            where=Missing("outcome") | Between(KNOWN_AT, state.at - LATE),
         )
         self._live, self._held = {}, {}
         for job_id, submit, known_at in (row for frame in frames for row in frame.iter_rows()):

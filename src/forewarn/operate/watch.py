@@ -21,7 +21,7 @@ from forewarn.job.columns import to_records
 from forewarn.job.record import Job
 from forewarn.learn.serving import Serving
 from forewarn.operate.collect import Said
-from forewarn.operate.predict import keep_predictions, policy_of
+from forewarn.operate.predict import keep_assessments, policy_of
 from forewarn.operate.upkeep import Happened, Key, Upkeep, newest_first
 from forewarn.store.base import Store
 
@@ -50,7 +50,7 @@ class Watch:
         present = Present(self._store, self._cluster, at, policy, programs=self._upkeep.programs)
         assessor = Assessor(self._store, present, self._champions)
         said = _each(assessor, [job for job in self._jobs(due) if job.outcome is None])
-        keep_predictions(self._store, said.assessments)
+        keep_assessments(self._store, said.assessments)
         return said
 
     def _due(self, happened: Happened, waiting: Iterable[Key], at: int) -> list[Key]:
@@ -66,7 +66,7 @@ class Watch:
         return list(dict.fromkeys([*started, *speakers.values()]))[:MOST]
 
     def _never_assessed(self, keys: list[Key], at: int) -> list[Key]:
-        said = self._store.predictions(
+        said = self._store.assessments(
             cluster=self._cluster, since=at - REMEMBERED, columns=["job_id", "submit"]
         )
         known = {(_array(job_id), submit) for job_id, submit in said.iter_rows()}

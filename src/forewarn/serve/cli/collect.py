@@ -78,7 +78,10 @@ def command(
         watch = (
             None if assess is False else Assessing(store, serving, scheduler.cluster, at_once=bool(assess))
         )
-        collector = Collector(store, scheduler, since=begin, timezone=zone, watch=watch)
+        kept = config.assessments_kept * 86400
+        collector = Collector(
+            store, scheduler, since=begin, timezone=zone, watch=watch, assessments_kept=kept
+        )
         rounds: Iterator[Round] = collector.once() if once else collector.forever(interval)
         troubles: dict[str, str] = {}
         for done in rounds:
