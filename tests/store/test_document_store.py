@@ -104,8 +104,8 @@ def _crashed(documents: Documents, after: int, nothing: list[object], everything
         assert seen(reopened) == found, "what was left is finished, or stays unseen"
         with reopened.writing() as writer:
             one_write(writer)
-        assert seen(reopened)[0] == everything[0]
-        assert seen(reopened)[4:7] == everything[4:7]
+        again = seen(reopened)
+        assert (again[0], again[4:7]) == (everything[0], everything[4:7])
     return found == everything
 
 

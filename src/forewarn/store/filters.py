@@ -134,8 +134,9 @@ class Between(_OfField):
         (True, False)
         """
         value = record.get(self.field)
-        above = value is not None and (self.least is None or value >= self.least)
-        return bool(above and (self.most is None or value <= self.most))
+        if value is None:
+            return False
+        return bool((self.least is None or value >= self.least) and (self.most is None or value <= self.most))
 
     def polars(self) -> pl.Expr:
         """An expression over columns."""
