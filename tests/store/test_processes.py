@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,17 @@ from forewarn.store.embedded import open_embedded
 with open_embedded(Path(sys.argv[1])).writing() as writer:
     writer.set_cursor("held", "1")
     print("holding", flush=True)
+    sys.stdin.read()
+"""
+
+CLAIM = """
+import sys, time
+from pathlib import Path
+from forewarn.store.embedded import open_embedded
+
+with open_embedded(Path(sys.argv[1])) as store:
+    claim = store.claim("state alps")
+    print("none" if claim is None else "held", flush=True)
     sys.stdin.read()
 """
 
@@ -135,3 +147,53 @@ def test_several_may_make_the_store_at_once(tmp_path: Path) -> None:
     with open_embedded(tmp_path / "home") as store:
         assert store.count() == 40
         assert sum(f.height for f in store.scan()) == 40
+
+
+def claimed(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_one_process_at_a_time_holds_a_claim(tmp_path: Path) -> None:
+    """Who is killed holds nothing any more: one who waits for it follows at once."""
+    with open_embedded(tmp_path) as store:
+        first = start(CLAIM, tmp_path)
+        assert claimed(first) == "held"
+        second = start(CLAIM, tmp_path)
+        assert claimed(second) == "none"
+        assert store.claim("state alps") is None
+        other = store.claim("state other")
+        assert other is not None
+        with store.writing() as writer, other:  # a claim keeps nobody from writing in short
+            writer.set_cursor("x", "y")
+        first.send_signal(signal.SIGKILL)
+        first.communicate(timeout=60)
+        held = store.claim("state alps")
+        assert held is not None
+        third = start(CLAIM, tmp_path)
+        assert claimed(third) == "none"
+        with held:
+            pass
+        end(third)
+        fourth = start(CLAIM, tmp_path)
+        assert claimed(fourth) == "held"
+        end(fourth)
+        end(second)
+        last = store.claim("state alps")
+        assert last is not None, "a process that ends holds nothing either"
+        with last:
+            pass
+
+
+def test_one_process_writes_observations_for_long(tmp_path: Path) -> None:
+    """What an embedded store's long-running writers agree by; a command between them waits for its turn."""
+    with open_embedded(tmp_path) as collector, open_embedded(tmp_path) as stream:
+        assert not stream.allows_many_writers
+        mine = collector.claim("observations")
+        assert mine is not None
+        assert stream.claim("observations") is None
+        with mine, collector.writing() as writer:
+            writer.set_cursor("collector", "1")
+        with stream.writing() as writer:
+            writer.set_cursor("command", "1")
+        assert collector.cursor("command") == stream.cursor("collector") == "1"
