@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,8 @@ def test_what_became_known_since_its_submit_counts(
     kept = store.assessments(cluster="alps")
     assert kept["job_id"].to_list() == ["501", "501"]
     assert kept["probability"].to_list() == [before.failure.probability, after.failure.probability]
+    for body, whole in zip(kept["body"], (before, after), strict=True):
+        assert json.loads(body) == json.loads(json.dumps(whole.to_json())), "all that was said"
 
 
 def test_a_running_job_without_a_model_for_start(
@@ -175,6 +178,8 @@ def test_too_little_evidence(store: Store, slurm: FakeScheduler, registry_home: 
     known, stranger = ask(store, slurm, registry_home, "500", "503_[1-4]")
     assert known.failure
     assert (stranger.failure, stranger.verdict, stranger.route.model) == (None, Verdict.CANNOT_SAY, None)
+    (kept,) = store.assessments(job_id="503_1").to_dicts()
+    assert (kept["probability"], kept["model"], kept["verdict"]) == (None, "none", stranger.verdict)
     why, _ = stranger.route.passed
     assert why.startswith("generic: not enough evidence: no earlier job of this user has ended")
     assert stranger.summary == why.removeprefix("generic: ")
