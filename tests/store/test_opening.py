@@ -8,28 +8,29 @@ import pytest
 
 from forewarn.config import Config, resolve
 from forewarn.errors import StoreError, UsageError
-from forewarn.store.opening import check_store, may_write, open_store, private_copy, store_exists
+from forewarn.store.opening import open_store, place_of
 from tests.store.contract import write
 from tests.store.samples import row
 
 
 def test_the_configured_store(tmp_path: Path) -> None:
     config = Config(home=tmp_path / "home", known_delay=5)
-    assert not store_exists(config)
-    check_store(config)
+    place = place_of(config)
+    assert not place.exists
+    place.check()
     assert not config.home.exists(), "nothing is made by asking"
     with open_store(config) as store:
         write(store, row(end=200, outcome="failed", reconstructed=True))
         assert next(store.scan(columns=["known_at"])).item() == 205
         assert (store.may_write, store.allows_many_writers) == (True, False)
-    assert store_exists(config)
-    assert may_write(config)
-    check_store(config)
+    assert place.exists
+    assert place.may_write
+    place.check()
     with open_store(config, read_only=True) as store:
         assert not store.may_write
         with pytest.raises(StoreError, match="reading only"):
             store.claim("state c")
-        with private_copy(config, store) as own, open_store(own) as copy:
+        with place.private_copy(store) as own, open_store(own) as copy:
             assert own.home != config.home
             write(copy, row("2"))
             assert (copy.count(), store.count()) == (2, 1)

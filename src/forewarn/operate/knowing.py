@@ -34,7 +34,7 @@ from forewarn.learn.serving import Serving
 from forewarn.operate.collect import Collector
 from forewarn.operate.predict import Working, policy_of
 from forewarn.store.base import Store
-from forewarn.store.opening import may_write, open_store, private_copy
+from forewarn.store.opening import open_store, place_of
 
 OWN_DAYS = 180  # of a person's own history
 STALE = 600  # seconds after which it is read again
@@ -57,7 +57,8 @@ def knowledge(
             policy = policy_of(champions)
         if not is_kept_up(store, name, policy, at):
             try:
-                own = config if may_write(config) else stack.enter_context(private_copy(config, store))
+                place = place_of(config)
+                own = config if place.may_write else stack.enter_context(place.private_copy(store))
                 _bring_up_to_date(own, name, policy, store.count(cluster=name), working)
                 store = stack.enter_context(open_store(own, read_only=True))
             except (StoreError, OSError, subprocess.SubprocessError):

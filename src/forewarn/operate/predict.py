@@ -31,7 +31,7 @@ from forewarn.operate.sightings import keep
 from forewarn.sources.base import Batch
 from forewarn.sources.live import Scheduler
 from forewarn.store.base import ASSESSMENT_SCHEMA, Store
-from forewarn.store.opening import may_write, open_store, private_copy, store_exists
+from forewarn.store.opening import open_store, place_of
 
 UNKNOWN_JOB = 2017  # Slurm's number for it
 WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
@@ -66,7 +66,8 @@ def store_of_live(config: Config, cluster: str, serving: Serving, *, at: int) ->
     Who may only read it gets it as it is while a collector keeps it up to date, else a private copy, in which
     the same can be done as its owner does.
     """
-    if may_write(config) or not store_exists(config):
+    place = place_of(config)
+    if place.may_write or not place.exists:
         with open_store(config) as store:
             yield store
         return
@@ -74,7 +75,7 @@ def store_of_live(config: Config, cluster: str, serving: Serving, *, at: int) ->
         store = stack.enter_context(open_store(config, read_only=True))
         if not is_collected(store, cluster, policy_of(Champions(cluster, serving)), at):
             try:
-                copy = stack.enter_context(private_copy(config, store))
+                copy = stack.enter_context(place.private_copy(store))
                 store = stack.enter_context(open_store(copy))
             except (StoreError, OSError):
                 pass  # no room for a copy: by the state that was saved last

@@ -10,14 +10,14 @@ from forewarn.config import Config
 from forewarn.errors import StoreError
 from forewarn.operate.doctor.findings import Finding, Level
 from forewarn.sharing import is_shared
-from forewarn.store.opening import check_store
+from forewarn.store.opening import place_of
 
 
 def writable(config: Config) -> Finding:
     """Whether the store can be written; it is not made here."""
     home = config.home
     try:
-        check_store(config)
+        place_of(config).check()
     except StoreError as error:
         return Finding("store", Level.PROBLEM, str(error))
     there = home

@@ -81,7 +81,7 @@ def share_home(group: str | None, off: bool, home: Path | None) -> None:
     Its members read all that is in the store, other people's jobs included. Nobody but you writes there.
     """
     from forewarn.sharing import share, unshare
-    from forewarn.store.opening import let_group_read, secret_files
+    from forewarn.store.opening import place_of
 
     if (group is None) != off:
         raise UsageError("name the group that may read, or --off")
@@ -95,9 +95,10 @@ def share_home(group: str | None, off: bool, home: Path | None) -> None:
             "slurm_token holds a secret in a file that the group would read: put it into a file of its own "
             "(mode 600), and name that by slurm_token_file"
         )
+    place = place_of(config)
     token = [] if config.slurm_token_file is None else [config.slurm_token_file]
-    share(config.home, group, but=[*token, *secret_files(config)])
-    let_group_read(config)
+    share(config.home, group, but=[*token, *place.secret_files])
+    place.let_group_read()
     say(f"{config.home}: {group} can read it")
 
 
