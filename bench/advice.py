@@ -20,10 +20,10 @@ import numpy as np
 import polars as pl
 
 from forewarn.assess.assessment import Advice, Assessment, Saving
-from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
 from forewarn.assess.oddness.machine import limit, places
-from forewarn.features.snapshot import Present, bring_up_to_date
+from forewarn.config import Config
+from forewarn.features.snapshot import bring_up_to_date
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
@@ -33,12 +33,13 @@ from forewarn.learn.population import POPULATIONS
 from forewarn.learn.table import read_table
 from forewarn.learn.train import train
 from forewarn.operate.ingest import ingest, review
+from forewarn.operate.once import stored_assessor
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.sources.simulator.scenario import load_scenario
 from forewarn.sources.simulator.truth import replay
 from forewarn.sources.simulator.writers.machine import write_machine
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 FAILING = ("memory", "time", "script", "input", "node", "file_system")
 KNOWN = 0.8  # of the history
@@ -65,7 +66,7 @@ def one(scenario: str, seed: int, jobs: int, sample: int, folder: Path) -> None:
     before.write_parquet(folder / "before.parquet")
     machine = write_machine(load_scenario(scenario), folder)
     policy = POPULATIONS["wasted"].policy
-    with open_store(folder / "home") as store:
+    with open_store(Config(home=folder / "home")) as store:
         for source in (f"parquet:{folder / 'before.parquet'}", *(f"slurmrestd:{part}" for part in machine)):
             review(store, ingest(store, open_source(source)).clusters)
         (cluster,) = store.clusters()
@@ -74,7 +75,7 @@ def one(scenario: str, seed: int, jobs: int, sample: int, folder: Path) -> None:
         train(table, settings, searches=folder / "searches", now=moment).save(folder / "bundle")
         bring_up_to_date(store, cluster, policy)
         champions = Champions(cluster, None, (folder / "bundle",))
-        assessor = Assessor(store, Present(store, cluster, moment, policy), champions)
+        assessor = stored_assessor(store, champions, moment)
         later = asked.join(truth.drop("cluster"), on=["job_id", "submit"]).filter(
             pl.col("submit").is_between(moment, moment + DAYS * 86400) & pl.col("started")
         )

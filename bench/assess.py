@@ -22,7 +22,7 @@ import numpy as np
 
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
-from forewarn.features.snapshot import Present
+from forewarn.config import Config
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
@@ -38,7 +38,7 @@ from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.sources.simulator.scenario import load_scenario
 from forewarn.sources.simulator.writers.machine import write_machine
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 CALLS, MANY = 50, 2000
 SCRIPT = "#!/bin/sh\n#SBATCH -J {name} -p main -n 1 -c 4 --mem=8G -t 60\nhostname\n"
@@ -50,7 +50,7 @@ def main(jobs: int, trials: int) -> None:
         home = folder / "home"
         made = simulate("small", jobs, 3, folder / "jobs.parquet", "parquet")
         machine = write_machine(load_scenario("small"), folder)
-        with open_store(home) as store:
+        with open_store(Config(home=home)) as store:
             for source in (f"parquet:{made.path}", *(f"slurmrestd:{part}" for part in machine)):
                 review(store, ingest(store, open_source(source)).clusters)
             table = read_table(store, "small", "submit", POPULATIONS["wasted"])
@@ -61,7 +61,7 @@ def main(jobs: int, trials: int) -> None:
             assert version
             if "champion" not in version.aliases:
                 registry.promote(version)
-            refresh(home, 0, "small", "wasted")
+            refresh(Config(home=home), "small", "wasted")
             at = int(table.submit.max()) + 60
             last = [job for frame in store.scan(view="submit") for job in to_records(frame.tail(MANY), Job)]
             asked = [_asked(job, at, place) for place, job in enumerate(last)]

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from forewarn.config import Config
 from forewarn.learn.fitting import Settings, fit
 from forewarn.learn.metrics import Judged
 from forewarn.learn.population import POPULATIONS
@@ -23,7 +24,7 @@ from forewarn.learn.table import read_table
 from forewarn.operate.ingest import ingest, review
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 SCENARIOS = ("default", "harsh", "drift")
 
@@ -35,7 +36,7 @@ def main(jobs: int, trials: int) -> None:
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch)
             written = simulate(scenario, jobs, 5, folder / "jobs.parquet", "parquet")
-            store = open_store(folder / "home")
+            store = open_store(Config(home=folder / "home"))
             cluster = ingest(store, open_source(f"parquet:{folder / 'jobs.parquet'}")).clusters[0]
             review(store, [cluster])
             truth = pl.read_parquet(written.truth_path, columns=["job_id", "submit", "completes_elsewhere"])

@@ -23,6 +23,7 @@ from forewarn.assess.post_mortem.families import FAMILIES
 from forewarn.assess.post_mortem.log_matching import matches
 from forewarn.assess.post_mortem.log_reading import HEAD, TAIL, read_log
 from forewarn.assess.similar import similar_jobs
+from forewarn.config import Config
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import Kind
 from forewarn.job.record import Job
@@ -30,7 +31,7 @@ from forewarn.operate.ingest import ingest, review
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.base import Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 SCENARIOS = ("default", "harsh")
 # What is right for a true cause. Of a mistake in script or input the record knows only the exit code.
@@ -56,7 +57,7 @@ def main(jobs: int, asked: int, seed: int) -> None:
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch)
             written = simulate(scenario, jobs, seed, folder / "jobs.parquet", "parquet")
-            store = open_store(folder / "home")
+            store = open_store(Config(home=folder / "home"))
             cluster = ingest(store, open_source(f"parquet:{folder / 'jobs.parquet'}")).clusters[0]
             review(store, [cluster])
             truth = pl.read_parquet(written.truth_path, columns=["job_id", "submit", "cause"])

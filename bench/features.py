@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import polars as pl
 
+from forewarn.config import Config
 from forewarn.features.batch import events_of, ordered, read_inputs
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import KNOWN, START, SUBMIT
@@ -32,14 +33,14 @@ from forewarn.job.record import Job
 from forewarn.operate.ingest import ingest
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 POLICY = POLICIES["wasted"]
 
 
 def batch(home: Path) -> None:
     """The whole table of a store, in this process: prints what it took."""
-    store = open_store(home, read_only=True)
+    store = open_store(Config(home=home), read_only=True)
     (cluster,) = store.clusters()
     table = home.parent / "table.parquet"
     OnlineFeatures(cluster, POLICY).submit(Job(cluster=cluster, job_id="1", submit=0))  # the kernel is loaded
@@ -60,7 +61,7 @@ def filled(folder: Path, jobs: int) -> Path:
     """A store with so many simulated jobs."""
     log, home = folder / f"{jobs}.parquet", folder / f"home-{jobs}"
     simulate("default", jobs, 1, log, "parquet", None)
-    ingest(open_store(home), open_source(f"parquet:{log}"))
+    ingest(open_store(Config(home=home)), open_source(f"parquet:{log}"))
     return home
 
 
@@ -73,7 +74,7 @@ def measured_batch(home: Path) -> dict[str, float]:
 
 def online(home: Path, most: int) -> dict[str, float]:
     """The first so many jobs one event at a time, state saved every thousand events; time per job."""
-    store = open_store(home)
+    store = open_store(Config(home=home))
     (cluster,) = store.clusters()
     jobs = list(to_records(pl.concat(ordered(store.scan(cluster=cluster)))[:most], Job))
     inputs = read_inputs(store, cluster, POLICY, phase="submit")
@@ -101,7 +102,7 @@ def against_one_prediction(home: Path) -> None:
     """Update plus features for one job, and one row through 300 trees, in turns."""
     import xgboost
 
-    store = open_store(home)
+    store = open_store(Config(home=home))
     (cluster,) = store.clusters()
     state = OnlineFeatures.from_history(store, cluster, POLICY)
     (last,) = (f.tail(2000) for f in [pl.concat(store.scan(cluster=cluster))])

@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from forewarn.config import Config
 from forewarn.learn.benchmark import figures
 from forewarn.learn.fitting import ALL_FAMILIES, Settings, fit
 from forewarn.learn.population import POPULATIONS
@@ -24,7 +25,7 @@ from forewarn.learn.table import read_table
 from forewarn.learn.train import search_key
 from forewarn.operate.ingest import ingest, review
 from forewarn.sources.base import Options, open_source
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 # Sandia-Ross's status is an exit code: without saying so its labels would be inverted.
 STATUS = {"Sandia-Ross": "exit-code"}
@@ -35,7 +36,7 @@ def measured(
 ) -> Iterator[dict[str, Any]]:
     """The figures of each phase and way of retraining."""
     status = next((how for name, how in STATUS.items() if log.name.startswith(name)), None)
-    with TemporaryDirectory() as home, open_store(Path(home)) as store:
+    with TemporaryDirectory() as home, open_store(Config(home=Path(home))) as store:
         (cluster,) = ingest(store, open_source(f"swf:{log}", Options(status=status))).clusters
         review(store, [cluster])
         for phase in phases:

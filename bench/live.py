@@ -40,7 +40,7 @@ from forewarn.sources.commands import CommandScheduler
 from forewarn.sources.connect import connect
 from forewarn.sources.live import Scheduler
 from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 from lab.cluster import Lab, start_lab
 from lab.errors import LabMissingError
 from lab.synthetic import load_jobs
@@ -73,7 +73,7 @@ def collect(lab: Lab, way: str, home: Path, jobs: int, days: int) -> Collected:
     config, environ = site(lab, way)
     pairs = Pairs(lab, way)
     peaks: list[int] = []
-    with open_store(home) as store, closing(connect(config, environ=environ)) as scheduler:
+    with open_store(Config(home=home)) as store, closing(connect(config, environ=environ)) as scheduler:
         pairs.join(scheduler)
         since = int(time.time()) - (days + 5) * 86400
         collector = Collector(
@@ -170,7 +170,7 @@ def compare(lab: Lab, home: Path, days: int) -> str:
     """What the store has against what sacct says, in words."""
     options = ("-a", "-X", "-D", "-n", "-P", "-S", f"now-{days + 5}days", "-o", "JobID,Submit")
     said = lab.run("root", "env", "SLURM_TIME_FORMAT=%s", "sacct", *options, timeout=600).splitlines()
-    with open_store(home, read_only=True) as store:
+    with open_store(Config(home=home), read_only=True) as store:
         ours = Counter(
             f"{job}|{submit}"
             for frame in store.scan(columns=["job_id", "submit"])

@@ -19,7 +19,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.live_load import Calls, collecting, fill, live, reset, statistics
-from forewarn.store.embedded import open_store
+from forewarn.config import Config
+from forewarn.store.opening import open_store
 from lab.cluster import Lab
 from lab.jobs import wait_until
 from tests.lab.site import by_sacct
@@ -137,7 +138,7 @@ def _one_squeue(lab: Lab) -> float:
 def _found(lab: Lab, home: Path, jobs: list[int]) -> str:
     """What a collector that nobody stopped has of jobs, against what sacct says, in words."""
     theirs = by_sacct(lab, jobs)
-    with open_store(home, read_only=True) as store:
+    with open_store(Config(home=home), read_only=True) as store:
         columns = ["job_id", "submit", "outcome", "cpu_time"]
         rows = [row for frame in store.scan(columns=columns) for row in frame.iter_rows()]
     ours = Counter((job, at, outcome or "") for job, at, outcome, _ in rows if int(job.split("_")[0]) in jobs)

@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from forewarn.config import Config
 from forewarn.features.batch import events_of, looks_while_waiting, read_inputs, walk
 from forewarn.features.inputs import Inputs
 from forewarn.features.kernel import layout as L  # noqa: N812
@@ -35,7 +36,7 @@ from forewarn.operate.ingest import ingest, review
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.base import Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 Rows = NDArray[np.int64]
 RUNNING_SHARE = 0.1  # of the jobs are asked about while they run: their starts are moved, which others see
@@ -54,7 +55,7 @@ def main() -> None:
     settings = Settings(feature_set=given.features, families=families, trials=len(families))
     print("| moment | jobs | ROC-AUC | PR-AUC | F1 | ECE |")
     print("|---|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as home, open_store(Path(home) / "store") as store:
+    with tempfile.TemporaryDirectory() as home, open_store(Config(home=Path(home) / "store")) as store:
         source = given.source
         if source is None:
             simulate("default", given.jobs, 5, Path(home) / "jobs.parquet", "parquet")

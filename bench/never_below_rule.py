@@ -23,6 +23,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import polars as pl
 
+from forewarn.config import Config
 from forewarn.errors import NotEnoughError, SourceError
 from forewarn.job.columns import complete
 from forewarn.learn import bootstrap
@@ -35,7 +36,7 @@ from forewarn.learn.table import Table, read_table
 from forewarn.operate.ingest import ingest, review
 from forewarn.sources.base import Options, open_source
 from forewarn.store.base import ClusterFacts, Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ def tables(
         path = folder / log.path
         if short and log.first_lines is not None:
             path = first_lines(path, Path(home, path.name), log.first_lines)
-        with open_store(Path(home, "store")) as store:
+        with open_store(Config(home=Path(home, "store"))) as store:
             cluster = filled(store, log, path)
             for phase in phases:
                 yield phase, read_table(store, cluster, phase, POPULATIONS[log.policy])

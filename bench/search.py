@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from forewarn.config import Config
 from forewarn.learn.families import FAMILIES
 from forewarn.learn.matrix import Matrix, Sample
 from forewarn.learn.population import POPULATIONS
@@ -28,12 +29,12 @@ from forewarn.learn.split import settled, split
 from forewarn.learn.table import Table, read_table
 from forewarn.operate.ingest import ingest, review
 from forewarn.sources.base import open_source
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 
 def submitted(source: str, home: Path) -> Table:
     """The log's jobs at submit."""
-    store = open_store(home)
+    store = open_store(Config(home=home))
     report = ingest(store, open_source(source))
     review(store, report.clusters)
     return read_table(store, report.clusters[0], "submit", POPULATIONS["papers"])

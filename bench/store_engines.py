@@ -32,9 +32,10 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
+from forewarn.config import Config
 from forewarn.job.columns import SCHEMAS
 from forewarn.store import segments
-from forewarn.store.embedded import EmbeddedStore, open_store
+from forewarn.store.opening import open_store
 from job_frames import BEGIN, YEAR, jobs
 
 BATCH = 100_000
@@ -88,7 +89,7 @@ class Embedded(Engine):
 
     def __init__(self, home: Path) -> None:
         super().__init__(home)
-        self.store: EmbeddedStore = open_store(home)
+        self.store = open_store(Config(home=home))
 
     def write(self, frames: Frames) -> None:
         with self.store.writing() as writer:

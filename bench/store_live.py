@@ -14,7 +14,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import polars as pl
 
-from forewarn.store.embedded import EmbeddedStore, open_store
+from forewarn.config import Config
+from forewarn.store.base import Store
+from forewarn.store.opening import open_store
 from job_frames import jobs
 
 ENTITIES = 200_000
@@ -28,7 +30,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1_000_000, help="how many the store holds before")
     parser.add_argument("--times", type=int, default=300)
     asked = parser.parse_args()
-    with TemporaryDirectory() as home, open_store(Path(home)) as store:
+    with TemporaryDirectory() as home, open_store(Config(home=Path(home))) as store:
         with store.writing() as writer:
             for first in range(0, asked.jobs, 100_000):
                 writer.observe("job", jobs(first, 100_000, asked.jobs), file="log")
@@ -39,7 +41,7 @@ def main() -> None:
             print(f"  {name:48}{np.median(spent):9.2f}{np.percentile(spent, 99):9.2f}")
 
 
-def _works(store: EmbeddedStore, count: int) -> dict[str, Callable[[int], object]]:
+def _works(store: Store, count: int) -> dict[str, Callable[[int], object]]:
     recent = jobs(count - 20_000, 20_000, count)
     live = recent.with_columns(source=pl.lit("live"), reconstructed=pl.lit(False))
     chance = np.random.default_rng(1)

@@ -15,12 +15,13 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from forewarn.config import Config
 from forewarn.features.table import write_features
 from forewarn.job.outcomes import POLICIES
 from forewarn.operate.ingest import ingest
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 STEPS = ("simulate", "ingest", "ingest again", "count", "scan", "features submit", "features start")
 
@@ -31,10 +32,10 @@ def step(name: str, folder: Path, jobs: int) -> str:
         simulate("default", jobs, 1, log, "parquet", None)
         return f"{log.stat().st_size / 1e6:,.0f} MB"
     if name.startswith("ingest"):
-        report = ingest(open_store(home), open_source(f"parquet:{log}"))
+        report = ingest(open_store(Config(home=home)), open_source(f"parquet:{log}"))
         size = sum(p.stat().st_size for p in home.iterdir() if p.is_file())
         return f"{report.new:,} new, {report.same:,} there, store {size / 1e6:,.0f} MB"
-    store = open_store(home, read_only=True)
+    store = open_store(Config(home=home), read_only=True)
     if name == "count":
         return f"{store.count():,} jobs"
     if name == "scan":

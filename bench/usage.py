@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from forewarn.config import Config
 from forewarn.learn.assembly import Assembly
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.split import split
@@ -26,7 +27,7 @@ from forewarn.learn.usage.quantities import QUANTITIES
 from forewarn.operate.ingest import ingest, review
 from forewarn.sources.base import Options, open_source
 from forewarn.sources.simulator import simulate
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 # Sandia-Ross's status is an exit code: without saying so its labels would be inverted.
 STATUS = {"Sandia-Ross": "exit-code"}
@@ -44,7 +45,7 @@ def measured(
 ) -> Iterator[dict[str, Any]]:
     """The figures of each quantity of a log."""
     status = next((how for name, how in STATUS.items() if name in spec), None)
-    with TemporaryDirectory() as home, open_store(Path(home)) as store:
+    with TemporaryDirectory() as home, open_store(Config(home=Path(home))) as store:
         (cluster,) = ingest(store, open_source(spec, Options(status=status))).clusters
         review(store, [cluster])
         table = read_table(store, cluster, phase, POPULATIONS["papers"])

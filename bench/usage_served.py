@@ -20,9 +20,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
-from forewarn.features.snapshot import Present, bring_up_to_date
+from forewarn.config import Config
+from forewarn.features.snapshot import bring_up_to_date
 from forewarn.job.columns import to_records
 from forewarn.job.record import Job
 from forewarn.learn.fitting import Settings
@@ -32,10 +32,11 @@ from forewarn.learn.train import train
 from forewarn.learn.usage.judging import point
 from forewarn.learn.usage.quantities import Target, targets
 from forewarn.operate.ingest import ingest, review
+from forewarn.operate.once import stored_assessor
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.base import Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 KNOWN = 0.8  # of the history
 SOON = 600  # seconds after a moment in which jobs are asked about
@@ -54,7 +55,7 @@ def main(scenario: str, seed: int, jobs: int, moments: int) -> None:
         table = _whole(seen, folder)
         rows = {key: row for row, key in enumerate(table.about.select("job_id", "submit").iter_rows())}
         served, which = dict[str, list[float]](), list[int]()
-        with open_store(folder / "home") as store:
+        with open_store(Config(home=folder / "home")) as store:
             cluster = _add(store, seen.filter(pl.col("seen_at") < begin), folder)
             known = read_table(store, cluster, "submit", POPULATIONS["wasted"])
             settings = Settings(trials=1, families=("lightgbm", "online"), seed=seed)
@@ -89,7 +90,7 @@ def main(scenario: str, seed: int, jobs: int, moments: int) -> None:
 
 def _whole(seen: pl.DataFrame, folder: Path) -> Table:
     """The table of the whole history."""
-    with open_store(folder / "whole") as store:
+    with open_store(Config(home=folder / "whole")) as store:
         cluster = _add(store, seen, folder)
         return read_table(store, cluster, "submit", POPULATIONS["wasted"])
 
@@ -111,7 +112,7 @@ def _served(
     policy = POPULATIONS["wasted"].policy
     bring_up_to_date(store, cluster, policy)
     champions = Champions(cluster, None, (folder / "bundle",))
-    assessor = Assessor(store, Present(store, cluster, moment, policy), champions)
+    assessor = stored_assessor(store, champions, moment)
     new = soon.with_columns(
         start=None, end=None, outcome=None, state=None, cpu_time=None, io_read=None, io_written=None
     )

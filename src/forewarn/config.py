@@ -64,6 +64,16 @@ def _seconds(value: object) -> int:
     return value
 
 
+def _days(value: object) -> int:
+    try:
+        days = _seconds(value)
+    except ValueError:
+        days = 0
+    if not days:
+        raise ValueError("a whole number of days, 1 or more")
+    return days
+
+
 def _zone(value: object) -> str:
     try:
         return ZoneInfo(_text(value)).key
@@ -158,6 +168,10 @@ class Config:
     )
     store: str = field(
         default="embedded", metadata=_is(_one_of("embedded"), "where observations are kept: embedded")
+    )
+    assessments_kept: int = field(
+        default=400,
+        metadata=_is(_days, "days for which the collector keeps what was said of jobs"),
     )
     tracking: str | None = field(
         default=None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import grp
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -57,8 +57,8 @@ def file_mode(home: Path) -> int:
     return 0o640 if is_shared(home) else 0o600
 
 
-def share(home: Path, group: str, *, but: Path | None = None) -> None:
-    """Let a group read a home, now and from now on; `but` is a file that stays secret."""
+def share(home: Path, group: str, *, but: Collection[Path] = ()) -> None:
+    """Let a group read a home, now and from now on; `but` are files that stay secret."""
     try:
         number = grp.getgrnam(group).gr_gid
     except KeyError:
@@ -79,7 +79,7 @@ def tighten(path: Path, mode: int) -> None:
             path.chmod(about.st_mode & 0o7777 & (mode | 0o7000))
 
 
-def _change(home: Path, *, group: int | None, folders: int, files: int, but: Path | None = None) -> None:
+def _change(home: Path, *, group: int | None, folders: int, files: int, but: Collection[Path] = ()) -> None:
     if not home.is_dir():
         raise UsageError(f"{home}: no such folder; `forewarn ingest` or `forewarn collect` makes it")
     if home.stat().st_uid != os.getuid():
@@ -88,7 +88,7 @@ def _change(home: Path, *, group: int | None, folders: int, files: int, but: Pat
     for folder, _, names in os.walk(home, topdown=group is None):
         for path in (*(Path(folder, name) for name in names), Path(folder)):
             about = path.lstat()
-            is_secret = but is not None and but.exists() and path.samefile(but)
+            is_secret = any(secret.exists() and path.samefile(secret) for secret in but)
             if is_secret or not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):
                 continue
             if group is not None and about.st_gid != group:

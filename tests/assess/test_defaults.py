@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from forewarn.assess.defaults import with_defaults
+from forewarn.config import Config
 from forewarn.job.columns import to_frame
 from forewarn.job.record import Job, Observation, Partition
 from forewarn.store.base import Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 NOW, MB = 1_700_000_000, 1 << 20
 OPEN = Job(
@@ -24,7 +25,7 @@ RECORDED = {"partition": "main", "time_limit": 3600, "memory_asked": 400 * MB, "
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "home") as store:
+    with open_store(Config(home=tmp_path / "home")) as store:
         yield store
 
 

@@ -26,10 +26,11 @@ from forewarn.assess.node_health.judging import judge
 from forewarn.assess.node_health.likelihood import benjamini_hochberg, scores, tail
 from forewarn.assess.node_health.runs import DAY, EVIDENCE_DAYS, runs_of, without_bursts
 from forewarn.assess.node_health.states import Seen, in_service, nodes_over_time, signs
+from forewarn.config import Config
 from forewarn.job.columns import complete
 from forewarn.job.record import Job, Node, Partition
 from forewarn.job.units import expand_nodes
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 NOW = 1_700_000_000
 NODES = [f"n{i:02}" for i in range(1, 13)]
@@ -261,7 +262,7 @@ def test_by_the_store(tmp_path: Any) -> None:
     nodes = pl.DataFrame(
         {"cluster": ["c"], "name": ["n07"], "state": ["DOWN"], "reason": ["fan"], "seen_at": [NOW - 50]}
     ).with_columns(source=pl.lit("s"), reconstructed=pl.lit(False))
-    with open_store(tmp_path) as store:
+    with open_store(Config(home=tmp_path)) as store:
         with store.writing() as writer:
             writer.observe("job", jobs)
             writer.observe("node", complete(nodes, "node"))
@@ -368,7 +369,7 @@ def test_health_that_was_kept_is_read_again_until_it_is_old(tmp_path: Path) -> N
     until = 10_000
     evidence = Evidence(what="it lost jobs", health=Health.SICK, source="jobs", until=until)
     sick = NodeHealth(cluster="c", node="n1", health=Health.SICK, in_service=True, evidence=(evidence,))
-    with open_store(tmp_path) as store:
+    with open_store(Config(home=tmp_path)) as store:
         assert kept_health(store, "c", 0) is None
         with store.writing() as writer:
             keep_health(writer, "c", (sick,), 0)

@@ -14,6 +14,7 @@ from forewarn.assess.machine import Machine
 from forewarn.assess.oddness import Request, Usual, oddities, oddness
 from forewarn.assess.oddness.rules import LAST_RULES, RULES
 from forewarn.assess.oddness.usual import usual_of
+from forewarn.config import Config
 from forewarn.job.columns import to_records
 from forewarn.job.record import Job, Node, Partition
 from forewarn.job.units import UNLIMITED
@@ -21,7 +22,7 @@ from forewarn.sources.base import open_source
 from forewarn.sources.simulator.scenario import load_scenario
 from forewarn.sources.simulator.simulator import Simulator
 from forewarn.sources.simulator.writers.machine import write_machine
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 GIB = 1 << 30
 
@@ -159,7 +160,7 @@ def test_the_usual_of_one_who_now_and_then_asks_for_much() -> None:
 def test_usual_by_the_store(tmp_path: Path) -> None:
     scenario = load_scenario("small")
     ((seen, _),) = Simulator(scenario, 5, 800)
-    with open_store(tmp_path) as store:
+    with open_store(Config(home=tmp_path)) as store:
         with store.writing() as writer:
             writer.observe("job", seen)
         now = int(seen["submit"].to_numpy().max()) + 1
@@ -174,7 +175,7 @@ def test_usual_by_the_store(tmp_path: Path) -> None:
 
 def test_the_machine_by_the_store(machine: tuple[list[Node], list[Partition]], tmp_path: Path) -> None:
     paths = write_machine(load_scenario("small"), tmp_path)
-    with open_store(tmp_path / "home") as store:
+    with open_store(Config(home=tmp_path / "home")) as store:
         with store.writing() as writer:
             for kind, path in zip(("node", "partition"), paths, strict=True):
                 for batch in open_source(f"slurmrestd:{path}").batches():

@@ -17,13 +17,14 @@ from forewarn.assess.post_mortem.finding import find_job
 from forewarn.assess.post_mortem.log_paths import filled, log_paths
 from forewarn.assess.post_mortem.pending_reasons import in_words
 from forewarn.assess.post_mortem.pending_table import REASONS
+from forewarn.config import Config
 from forewarn.errors import UnreachableError, UsageError
 from forewarn.job.columns import to_frame
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job, Node, Observation
 from forewarn.sources.live import JobDetails, StepRecord
 from forewarn.store.base import Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 from tests.operate.fake_scheduler import FakeScheduler, FakeTime
 from tests.operate.fake_scheduler import job as row
 
@@ -62,7 +63,7 @@ def ended(state: str, outcome: str, **fields: Any) -> Job:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "store") as opened:
+    with open_store(Config(home=tmp_path / "store")) as opened:
         yield opened
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from forewarn.assess.similar import similar_jobs, similarity
+from forewarn.config import Config
 from forewarn.job.columns import to_frame
 from forewarn.job.record import Job, Observation
 from forewarn.store.base import Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 GIB = 1 << 30
 NOW = 1_700_000_000
@@ -29,7 +30,7 @@ def job(number: int, **fields: Any) -> Job:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "home") as opened:
+    with open_store(Config(home=tmp_path / "home")) as opened:
         yield opened
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from forewarn.config import Config
 from forewarn.errors import StoreError
 from forewarn.features import saved
 from forewarn.features.kernel import layout as L  # noqa: N812
@@ -17,7 +18,7 @@ from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.table import read_table
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 from tests.features.histories import history
 
 PLACE = {feature.name: place for place, feature in enumerate(L.FEATURES)}
@@ -104,7 +105,7 @@ def test_the_last_outcome_of_a_request_and_of_an_array_is_known_without_users() 
 
 
 def test_a_table_tells_how_much_each_job_counts(tmp_path: Path) -> None:
-    store = open_store(tmp_path / "home")
+    store = open_store(Config(home=tmp_path / "home"))
     with store.writing() as writer:
         writer.observe("job", history(300).drop("known_at"))
     for phase in ("submit", "start"):
@@ -119,7 +120,7 @@ def test_state_saved_by_an_older_kernel_is_made_from_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = POLICIES["wasted"]
-    store = open_store(tmp_path / "home")
+    store = open_store(Config(home=tmp_path / "home"))
     with store.writing() as writer:
         writer.observe("job", history(300).drop("known_at"))
     with monkeypatch.context() as older:

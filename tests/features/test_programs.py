@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from forewarn.config import Config
 from forewarn.errors import StoreError
 from forewarn.features.batch import events_of, ordered, read_inputs, walk
 from forewarn.features.kernel import layout as L  # noqa: N812
@@ -22,7 +23,7 @@ from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job, Observation, ProgramRun
 from forewarn.operate.online_state import FollowedState
 from forewarn.store.base import ClusterFacts, Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 from tests.features.histories import history
 
 POLICY = POLICIES["wasted"]
@@ -64,7 +65,7 @@ def job(job_id: str, submit: int, end: int | None = None, **facts: object) -> Jo
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return open_store(tmp_path / "home", known_delay=60)
+    return open_store(Config(home=tmp_path / "home", known_delay=60))
 
 
 def asked(programs: EarlierPrograms, at: int, user: str = "ann", name: str | None = "fit_2") -> str | None:
@@ -140,7 +141,7 @@ def jobs_with_numbers(count: int = 600) -> pl.DataFrame:
 
 
 def stored(path: Path, jobs: pl.DataFrame, runs: list[ProgramRun]) -> Store:
-    store = open_store(path, known_delay=60)
+    store = open_store(Config(home=path, known_delay=60))
     with store.writing() as writer:
         writer.observe("job", jobs.drop("known_at"))
         writer.describe_cluster("c", with_slurm_policies(ClusterFacts("Europe/Berlin")))

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from forewarn.config import Config
 from forewarn.errors import StoreError
 from forewarn.features.batch import (
     events_of,
@@ -31,7 +32,7 @@ from forewarn.job.record import Job
 from forewarn.operate.ingest import ingest
 from forewarn.sources.base import open_source
 from forewarn.store.base import ClusterFacts, Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 from tests.features.histories import history
 
 
@@ -80,7 +81,7 @@ def assert_same(one: np.ndarray, other: np.ndarray) -> None:
 @pytest.fixture
 def made_up(tmp_path: Path) -> Store:
     """A store with a made-up history in which requests change while pending."""
-    store = open_store(tmp_path / "home", known_delay=60)
+    store = open_store(Config(home=tmp_path / "home", known_delay=60))
     frame = history(1500).drop("known_at")
     final = frame.with_columns(
         partition=pl.when(pl.int_range(pl.len()) % 4 == 0).then(pl.lit("long")).otherwise("partition"),
@@ -383,7 +384,7 @@ def test_an_end_without_a_submit_seen_is_learned_from(made_up: Store) -> None:
 @pytest.mark.shared_data
 @pytest.mark.slow
 def test_ctc_replays_to_the_same_table(shared_data: Path, tmp_path: Path) -> None:
-    store = open_store(tmp_path / "home")
+    store = open_store(Config(home=tmp_path / "home"))
     ingest(store, open_source(f"swf:{shared_data}/swf/CTC-SP2-1996-3.1-cln.swf.gz"))
     (cluster,) = store.clusters()
     submit, start, _ = replay(store, cluster, POLICIES["papers"], restarts=2)

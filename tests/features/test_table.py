@@ -5,17 +5,18 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from forewarn.config import Config
 from forewarn.errors import UsageError
 from forewarn.features.kernel import layout
 from forewarn.features.table import schema_of, write_features
-from forewarn.store.base import ClusterFacts
-from forewarn.store.embedded import EmbeddedStore, open_store
+from forewarn.store.base import ClusterFacts, Store
+from forewarn.store.opening import open_store
 from tests.features.histories import history
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> EmbeddedStore:
-    made = open_store(tmp_path / "home")
+def store(tmp_path: Path) -> Store:
+    made = open_store(Config(home=tmp_path / "home"))
     with made.writing() as writer:
         writer.observe("job", history(700).drop("known_at"))
         writer.describe_cluster("c", ClusterFacts("Europe/Berlin"))
@@ -25,7 +26,7 @@ def store(tmp_path: Path) -> EmbeddedStore:
 @pytest.mark.parametrize("phase", layout.PHASES)
 @pytest.mark.parametrize("feature_set", layout.FEATURE_SETS)
 def test_one_row_a_job_with_the_sets_columns(
-    store: EmbeddedStore, tmp_path: Path, phase: str, feature_set: str
+    store: Store, tmp_path: Path, phase: str, feature_set: str
 ) -> None:
     heard: list[tuple[int, int]] = []
     made = write_features(
@@ -65,7 +66,7 @@ def test_names_are_unique_and_none_tells_the_ending() -> None:
     assert not {"run_time", "end", "outcome", "state", "exit_code", "cpu_time", "max_memory"} & set(names)
 
 
-def test_an_unseen_user_has_nulls_not_zeros(store: EmbeddedStore, tmp_path: Path) -> None:
+def test_an_unseen_user_has_nulls_not_zeros(store: Store, tmp_path: Path) -> None:
     table = pl.read_parquet(write_features(store, tmp_path / "f.parquet").path)
     first = table.head(1)
     assert first["user_last"].item() is None
@@ -74,7 +75,7 @@ def test_an_unseen_user_has_nulls_not_zeros(store: EmbeddedStore, tmp_path: Path
     assert first["backoff_request_15"].item() is not None
 
 
-def test_an_unknown_phase_or_set_is_named(store: EmbeddedStore, tmp_path: Path) -> None:
+def test_an_unknown_phase_or_set_is_named(store: Store, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="running"):
         write_features(store, tmp_path / "f.parquet", phase="running")
     with pytest.raises(UsageError, match="everything"):
@@ -82,7 +83,7 @@ def test_an_unknown_phase_or_set_is_named(store: EmbeddedStore, tmp_path: Path) 
 
 
 def test_an_empty_store_gives_an_empty_table(tmp_path: Path) -> None:
-    store = open_store(tmp_path / "home")
+    store = open_store(Config(home=tmp_path / "home"))
     with store.writing() as writer:
         writer.describe_cluster("c", ClusterFacts())
     made = write_features(store, tmp_path / "f.parquet")

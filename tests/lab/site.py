@@ -13,9 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from forewarn.config import Config
 from forewarn.job.columns import KEYS
 from forewarn.job.outcomes import outcome_of_state
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 from lab.cluster import Lab
 
 EXECUTABLE = Path(sys.executable).parent / "forewarn"
@@ -53,13 +54,13 @@ class Site:
 
     def observations(self) -> list[dict[str, Any]]:
         """All that was ever seen of jobs."""
-        with open_store(self.home, read_only=True) as store:
+        with open_store(Config(home=self.home), read_only=True) as store:
             return store.observations("job", {"cluster": self.lab.settings.cluster}).to_dicts()
 
     def has(self, jobs: Iterable[int]) -> Counter[Told]:
         """What the store holds of some jobs, arrays and earlier runs with them."""
         numbers = set(jobs)
-        with open_store(self.home, read_only=True) as store:
+        with open_store(Config(home=self.home), read_only=True) as store:
             columns = [*KEYS["job"], "outcome"]
             return Counter(
                 (job_id, submit, outcome or "")

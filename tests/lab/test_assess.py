@@ -10,7 +10,8 @@ import pytest
 
 from forewarn.assess.advice.written import for_job
 from forewarn.assess.assessment import Advice, Change
-from forewarn.store.embedded import open_store
+from forewarn.config import Config
+from forewarn.store.opening import open_store
 from lab.cluster import Lab
 from lab.jobs import submit
 from lab.synthetic import FIRST_JOB, load_jobs
@@ -60,7 +61,7 @@ def test_an_ordinary_user_checks_a_script(site: Site, tmp_path: Path) -> None:
     assert bad["route"]["model"] == "lab.submit.generic"
     assert bad["failure"]["probability"] > good["failure"]["probability"] + 0.05
     assert bad["nodes"]["fit"] > 0, "the machine was looked at too"
-    with open_store(tmp_path / "alice", read_only=True) as store:
+    with open_store(Config(home=tmp_path / "alice"), read_only=True) as store:
         users = {user for frame in store.scan(columns=["user"]) for user in frame["user"].unique()}
     assert users == {"alice"}, "nobody else's jobs were read"
 

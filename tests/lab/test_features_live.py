@@ -17,6 +17,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from forewarn.config import Config
 from forewarn.features.batch import inputs_of
 from forewarn.features.inputs import COLUMNS, RESULT_COLUMNS, Inputs
 from forewarn.features.table import feature_frames
@@ -33,7 +34,7 @@ from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
 from forewarn.sources.slurmrestd.tokens import from_text
 from forewarn.sources.slurmrestd.transport import Transport
 from forewarn.store.base import Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 from lab.cluster import Lab
 from lab.jobs import live_state, submit, wait_ended, wait_quiet, wait_until
 from lab.users import ACCOUNTS
@@ -79,7 +80,7 @@ def seen(lab: Lab, tmp_path: Path) -> Iterator[dict[str, Seen]]:
         "REST": SlurmrestdScheduler(asker, cluster="lab"),
         "commands": CommandScheduler(Runner(environ=os.environ | {"PATH": path}), cluster="lab"),
     }
-    made = {way: Seen(schedulers[way], open_store(tmp_path / way), since) for way in WAYS}
+    made = {way: Seen(schedulers[way], open_store(Config(home=tmp_path / way)), since) for way in WAYS}
     yield made
     for one in made.values():
         one.store.close()
@@ -116,7 +117,7 @@ def test_live_is_later(lab: Lab, seen: dict[str, Seen], tmp_path: Path) -> None:
         one.look()
 
     for way, later in (("REST", "slurmdb"), ("commands", "sacct")):
-        with open_store(tmp_path / later) as store:
+        with open_store(Config(home=tmp_path / later)) as store:
             read_history(store, seen[way].scheduler, since)
             for live in WAYS:
                 check(seen[live], store, {str(jobs[name]): CHANGED[name] for name in CHANGED})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from forewarn.store.embedded import open_store
+from forewarn.config import Config
+from forewarn.store.opening import open_store
 from lab.cluster import Lab
 from lab.jobs import submit, wait_until
 from tests.lab.conftest import one_version
@@ -39,13 +40,13 @@ def _state(lab: Lab, job: int) -> str:
 
 
 def _held(site: Site) -> str | None:
-    with open_store(site.home, read_only=True) as store:
+    with open_store(Config(home=site.home), read_only=True) as store:
         return store.cursor(f"collect {site.lab.settings.cluster} gap") or None
 
 
 def _cpu_time(site: Site, job: int) -> float | None:
     """What only accounting tells."""
-    with open_store(site.home, read_only=True) as store:
+    with open_store(Config(home=site.home), read_only=True) as store:
         (jobs,) = store.scan(job_ids=[str(job)])
     found: float | None = jobs["cpu_time"].item()
     return found

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from forewarn.assess.assessor import Assessor
@@ -46,7 +45,8 @@ from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
 from forewarn.sources.slurmrestd.tokens import from_text
 from forewarn.sources.slurmrestd.transport import Transport
 from forewarn.store.base import ClusterFacts, Store
-from forewarn.store.embedded import open_store
+from forewarn.store.filters import Equal, Missing
+from forewarn.store.opening import open_store
 from lab.cluster import Lab
 from lab.jobs import wait_ended
 from lab.synthetic import FIRST_JOB, load_jobs
@@ -128,7 +128,7 @@ def test_every_asker_meets_the_history(
     ran: Ran, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Assessor, "table", counting := Counting(Assessor.table))
-    with open_store(tmp_path / "home", known_delay=0) as store:
+    with open_store(Config(home=tmp_path / "home")) as store:
         read(ran, source, store)
         there = known(ran, store)
         met = {"check": by_check(ran, store, counting)}
@@ -150,7 +150,7 @@ def test_a_person_on_a_login_node_meets_their_own(
     monkeypatch.setattr(Assessor, "table", counting := Counting(Assessor.table))
     monkeypatch.setenv("PATH", ran.path)
     config = Config(home=tmp_path / "own", known_delay=0, cluster="lab")
-    with open_store(read_own(config, USER), known_delay=0) as store:
+    with open_store(Config(home=read_own(config, USER))) as store:
         assert by_check(ran, store, counting) == known(ran, store)
 
 
@@ -172,7 +172,7 @@ def test_what_the_readme_says_to_type(
     site.run("train", "--family", "online")
     assert checked(site, ran.scripts["per-cpu"])["route"]["model"] == "lab.submit.generic"
     monkeypatch.setattr(Assessor, "table", counting := Counting(Assessor.table))
-    with open_store(site.home) as store:
+    with open_store(Config(home=site.home)) as store:
         assert by_check(ran, store, counting) == known(ran, store)
         with store.writing() as writer:
             writer.describe_cluster("lab", ClusterFacts())
@@ -222,8 +222,8 @@ def saved(ran: Ran, source: str, *, since: int) -> str:
 
 def known(ran: Ran, store: Store) -> dict[str, int]:
     """How many jobs of each request a store knows as ended, by the name of their script."""
-    over = pl.col("outcome").is_not_null() & (pl.col("outcome") != "cancelled")  # of the pending ones before
-    frames = store.scan(columns=["name", "user", "outcome"], where=(pl.col("user") == USER) & over)
+    over = ~Missing("outcome") & ~Equal("outcome", "cancelled")  # of the pending ones before
+    frames = store.scan(columns=["name", "user", "outcome"], where=Equal("user", USER) & over)
     names = {name if name == "wrap" else f"{name}.sh": name for name in REQUESTS}
     counted = Counter(names[name] for frame in frames for name in frame["name"] if name in names)
     # More where this test runs for the second time.

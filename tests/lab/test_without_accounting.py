@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.store.embedded import open_store
+from forewarn.config import Config
+from forewarn.store.opening import open_store
 from lab.cluster import Lab
 from lab.jobs import submit, wait_until
 from lab.versions import DEFAULT
@@ -56,7 +57,7 @@ def test_a_slurm_without_accounting(bare: Lab, tmp_path: Path) -> None:
     for site, first, second in zip(sites, missing, marked, strict=True):
         assert (first["unknown_ends"], second["unknown_ends"]) == (0, 1)
         assert not any(done["notes"] or done["troubles"] for done in (first, second))
-        with open_store(site.home, read_only=True) as store:
+        with open_store(Config(home=site.home), read_only=True) as store:
             (jobs,) = store.scan(job_ids=[str(seen), str(missed)])
         assert dict(jobs[["job_id", "outcome"]].iter_rows()) == {str(seen): "failed", str(missed): "unknown"}
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from forewarn.config import Config
 from forewarn.learn.matrix import Matrix, Sample
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.table import Table, read_table
@@ -15,7 +16,7 @@ from forewarn.operate.ingest import ingest, review
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.base import Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 JOBS = 5_000
 
@@ -43,7 +44,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, str]:
     """A small simulated cluster in a store, and its name."""
     folder: Path = tmp_path_factory.mktemp("cluster")
     simulate("small", JOBS, 11, folder / "jobs.parquet", "parquet")
-    store = open_store(folder / "home")
+    store = open_store(Config(home=folder / "home"))
     report = ingest(store, open_source(f"parquet:{folder / 'jobs.parquet'}"))
     review(store, report.clusters)
     return store, report.clusters[0]

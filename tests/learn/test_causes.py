@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forewarn.config import Config
 from forewarn.errors import BundleError, LearningError, NotEnoughError
 from forewarn.learn.causes import FACTS, LEARNABLE, OTHER, RARE, Causes, causes_of
 from forewarn.learn.causes_trees import FILE
@@ -21,7 +22,7 @@ from forewarn.learn.table import Table, read_table
 from forewarn.operate.ingest import ingest, review
 from forewarn.sources.base import open_source
 from forewarn.store.base import Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 NAMES = ("x0", "x1", "x2", "partition")
 ENDINGS = [
@@ -273,7 +274,7 @@ def test_on_the_simulated_cluster(cluster: tuple[Store, str], policy: str) -> No
 @pytest.mark.shared_data
 def test_limit_or_user_on_ctc(shared_data: Path, tmp_path: Path) -> None:
     """A job that will run to its limit is told from one that will crash, before it runs."""
-    store = open_store(tmp_path)
+    store = open_store(Config(home=tmp_path))
     report = ingest(store, open_source(f"swf:{next((shared_data / 'swf').glob('CTC-SP2*'))}"))
     review(store, report.clusters)
     table = read_table(store, report.clusters[0], "submit", POPULATIONS["papers"])

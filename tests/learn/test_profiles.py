@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from forewarn.config import Config
 from forewarn.errors import BundleError, NotEnoughError, UsageError
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.profiles import STARTS, Profiles
@@ -17,7 +18,7 @@ from forewarn.learn.profiles_space import CATEGORIES, Space
 from forewarn.learn.table import Table, read_table
 from forewarn.operate.ingest import ingest, review
 from forewarn.sources.base import open_source
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +272,7 @@ def test_an_unknown_phase_is_refused(profiles: Profiles, table: Table) -> None:
 
 @pytest.mark.shared_data
 def test_ctc_has_three_profiles_as_the_papers_cluster_had(shared_data: Path, tmp_path: Path) -> None:
-    store = open_store(tmp_path)
+    store = open_store(Config(home=tmp_path))
     log = next((shared_data / "swf").glob("CTC-SP2*"))
     report = ingest(store, open_source(f"swf:{log}"))
     review(store, report.clusters)

@@ -27,6 +27,7 @@ from forewarn.learn.usage.levels import Levels, below
 from forewarn.learn.usage.quantities import targets, unit_memory
 from forewarn.learn.usage.usage import FACTS, blocks
 from forewarn.store.base import KNOWN_AT, Store
+from forewarn.store.filters import Between, Filter
 from tests.learn.bundles import tiny_bundle
 
 NAMES = tuple(L.FEATURES[place].name for place in L.selected("submit", "generic"))
@@ -406,7 +407,7 @@ def store_until(store: Store, cut: int) -> Store:
         clusters = staticmethod(store.clusters)
 
         @staticmethod
-        def scan(*, where: pl.Expr, **asked: Any) -> Iterator[pl.DataFrame]:
-            return store.scan(where=where & (pl.col(KNOWN_AT) < cut), **asked)
+        def scan(*, where: Filter, **asked: Any) -> Iterator[pl.DataFrame]:
+            return store.scan(where=where & Between(KNOWN_AT, most=cut - 1), **asked)
 
     return cast(Store, Then)

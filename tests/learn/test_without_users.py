@@ -7,18 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from forewarn.config import Config
 from forewarn.learn.benchmark import benchmark
 from forewarn.learn.fitting import Settings
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.table import Table, read_table
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 from tests.learn.campaigns import campaigns
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict:
     folder: Path = tmp_path_factory.mktemp("campaigns")
-    store = open_store(folder / "home")
+    store = open_store(Config(home=folder / "home"))
     with store.writing() as writer:
         writer.observe("job", campaigns(12_000))
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.config import Config
 from forewarn.errors import ControllerDownError, DatabaseDownError, TokenError
 from forewarn.operate.collect import LATE, LONGEST_WAIT, MOST_JOBS, Collector, Round
 from forewarn.operate.ingest import review
 from forewarn.store.base import Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 from tests.operate.fake_scheduler import FakeScheduler, KilledError, job
 from tests.sources.fake_slurmrestd import NOW, FakeTime
 
@@ -34,7 +35,7 @@ def slurm(time: FakeTime) -> FakeScheduler:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "home") as opened:
+    with open_store(Config(home=tmp_path / "home")) as opened:
         yield opened
 
 
@@ -290,7 +291,7 @@ def test_accounting_that_comes_later_is_read(store: Store, slurm: FakeScheduler,
 
 
 def test_a_full_disk_is_waited_out(small_disk: Path, slurm: FakeScheduler) -> None:
-    with open_store(small_disk / "home") as store:
+    with open_store(Config(home=small_disk / "home")) as store:
         rounds = collector(store, slurm).forever(60)
         assert not next(rounds).troubles
         slurm.ended += [

@@ -17,12 +17,12 @@ from forewarn.job.record import Job
 from forewarn.operate.ingest import Report, ingest, is_read_otherwise, read_as_slurm, review, source_of
 from forewarn.sources.base import Options
 from forewarn.store.base import ClusterFacts, Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    store = open_store(tmp_path / "home")
+    store = open_store(Config(home=tmp_path / "home"))
     yield store
     store.close()
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from forewarn.assess.champions import Champions
+from forewarn.config import Config
 from forewarn.features import saved
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.online import OnlineFeatures
@@ -27,7 +28,7 @@ from forewarn.operate.online_state import FollowedState
 from forewarn.operate.predict import Wanted, predict
 from forewarn.operate.sightings import keep
 from forewarn.store.base import Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 from tests.operate.fake_scheduler import FakeScheduler, Row, job
 from tests.sources.fake_slurmrestd import NOW, FakeTime
 
@@ -47,7 +48,7 @@ def slurm() -> FakeScheduler:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "home") as opened:
+    with open_store(Config(home=tmp_path / "home")) as opened:
         yield opened
 
 
@@ -107,7 +108,7 @@ def never(*_: Any, **__: Any) -> None:
 
 
 def said_of(store: Store) -> list[str]:
-    return store.predictions(cluster="c")["job_id"].to_list()
+    return store.assessments(cluster="c")["job_id"].to_list()
 
 
 def test_a_job_is_assessed_when_it_comes_and_when_it_starts_and_not_between(
@@ -133,7 +134,7 @@ def test_it_is_assessed_again_when_one_like_it_ends(
     assert one_round(collector, slurm).assessed == 0, "nobody like it waits"
     ends(first, slurm, "completed")
     assert one_round(collector, slurm).assessed == 1
-    told = store.predictions(cluster="c").filter(job_id="501")["probability"]
+    told = store.assessments(cluster="c").filter(job_id="501")["probability"]
     assert told[1] < told[0], "one like it went well for once"
 
 
@@ -366,13 +367,13 @@ def test_a_model_that_is_trained_later_is_noticed(
     assert said_of(store) == ["500"]
 
 
-def test_old_predictions_are_removed(collector: Collector, slurm: FakeScheduler, store: Store) -> None:
+def test_old_assessments_are_removed(collector: Collector, slurm: FakeScheduler, store: Store) -> None:
     one_round(collector, slurm)
     waits(500, slurm)
     one_round(collector, slurm)
     assert said_of(store) == ["500"]
     ends(slurm.live[0], slurm, "failed")
-    slurm.time.now += collect.PREDICTIONS_KEPT + 100
+    slurm.time.now += collect.ASSESSMENTS_KEPT + 100
     slurm.window = 10**8
     list(collector.once())
     assert said_of(store) == []
@@ -465,7 +466,7 @@ def test_of_many_that_wait_with_one_request_a_few_speak(
     ends(first, slurm, "completed")
     assert one_round(collector, slurm).assessed == online_state.SPEAKERS
     assert len(said_of(store)) == before + online_state.SPEAKERS
-    assert set(store.predictions(since=int(slurm.time.now))["job_id"]) == {"517", "518", "519"}
+    assert set(store.assessments(since=int(slurm.time.now))["job_id"]) == {"517", "518", "519"}
 
 
 def test_many_events_of_a_large_history_are_walked_one_by_one(
@@ -490,7 +491,7 @@ def test_what_ended_long_ago_is_forgotten(collector: Collector, slurm: FakeSched
 
 
 def test_an_outcome_counts_from_when_it_is_known(slurm: FakeScheduler, tmp_path: Path) -> None:
-    with open_store(tmp_path / "home", known_delay=600) as store:
+    with open_store(Config(home=tmp_path / "home", known_delay=600)) as store:
         collector = anew(store, slurm, tmp_path)
         one_round(collector, slurm)
         row = waits(500, slurm, user="cy")
@@ -513,7 +514,7 @@ def test_an_assessment_is_of_the_clocks_moment(
     row = waits(500, slurm)
     row |= {"state": "RUNNING", "start": int(slurm.time.now) + 1000}  # another machine's clock
     one_round(collector, slurm)
-    assert store.predictions()["made_at"].to_list() == [int(slurm.time.now)]
+    assert store.assessments()["made_at"].to_list() == [int(slurm.time.now)]
 
 
 def test_another_model_may_count_failures_otherwise(

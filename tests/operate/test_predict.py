@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from forewarn.assess.assessment import Assessment, Verdict
+from forewarn.config import Config
 from forewarn.errors import RefusedError
 from forewarn.features.told import reading_of, with_slurm_policies
 from forewarn.learn.abstention import RUNGS, Abstention, Rung
@@ -21,7 +23,7 @@ from forewarn.learn.table import read_table
 from forewarn.operate.collect import Collector
 from forewarn.operate.predict import Wanted, predict
 from forewarn.store.base import ClusterFacts, Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 from tests.learn.bundles import FACTS, tiny_bundle
 from tests.operate.fake_scheduler import FakeScheduler, Row, job
 from tests.sources.fake_slurmrestd import NOW, FakeTime
@@ -52,7 +54,7 @@ def slurm() -> FakeScheduler:
 
 @pytest.fixture
 def store(registry_home: Path, slurm: FakeScheduler) -> Iterator[Store]:
-    with open_store(registry_home) as opened:
+    with open_store(Config(home=registry_home)) as opened:
         list(Collector(opened, slurm, since=NOW - 86400, clock=slurm.time.clock).once())
         yield opened
 
@@ -128,9 +130,11 @@ def test_what_became_known_since_its_submit_counts(
     assert before.failure
     assert after.failure
     assert after.failure.probability > before.failure.probability
-    kept = store.predictions(cluster="alps")
+    kept = store.assessments(cluster="alps")
     assert kept["job_id"].to_list() == ["501", "501"]
     assert kept["probability"].to_list() == [before.failure.probability, after.failure.probability]
+    for body, whole in zip(kept["body"], (before, after), strict=True):
+        assert json.loads(body) == json.loads(json.dumps(whole.to_json())), "all that was said"
 
 
 def test_a_running_job_without_a_model_for_start(
@@ -174,6 +178,8 @@ def test_too_little_evidence(store: Store, slurm: FakeScheduler, registry_home: 
     known, stranger = ask(store, slurm, registry_home, "500", "503_[1-4]")
     assert known.failure
     assert (stranger.failure, stranger.verdict, stranger.route.model) == (None, Verdict.CANNOT_SAY, None)
+    (kept,) = store.assessments(job_id="503_1").to_dicts()
+    assert (kept["probability"], kept["model"], kept["verdict"]) == (None, "none", stranger.verdict)
     why, _ = stranger.route.passed
     assert why.startswith("generic: not enough evidence: no earlier job of this user has ended")
     assert stranger.summary == why.removeprefix("generic: ")
@@ -212,7 +218,7 @@ def test_an_array_is_kept_by_the_task_that_speaks_for_it(
     train()
     (said,) = ask(store, slurm, registry_home, "503_[1-4]")
     assert said.job_id == "503_[1-4]"
-    assert store.predictions(cluster="alps")["job_id"].to_list() == ["503_1"], "as its end will be told"
+    assert store.assessments(cluster="alps")["job_id"].to_list() == ["503_1"], "as its end will be told"
 
 
 def test_a_job_that_was_never_collected(

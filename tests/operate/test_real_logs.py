@@ -9,7 +9,7 @@ import pytest
 from forewarn.config import Config
 from forewarn.operate.ingest import ingest, source_of
 from forewarn.sources.base import Options
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 pytestmark = pytest.mark.shared_data
 
@@ -37,7 +37,7 @@ def test_a_log_is_read_whole_and_only_once(
 ) -> None:
     options = Options(fields=tuple(POZIDRIV.split()) if name.startswith("sacct") else None)
     spec = f"{name.partition('/')[0]}:{shared_data / name}"
-    store = open_store(tmp_path / "home")
+    store = open_store(Config(home=tmp_path / "home"))
     report = ingest(store, source_of(spec, Config(), options))
     assert (report.new, report.bad, store.count()) == (rows, 0, rows)
     for outcome, percent in shares.items():

@@ -14,6 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from forewarn.config import Config
 from forewarn.job.sbatch.script import read_script
 from forewarn.job.units import format_duration
 from forewarn.learn.fitting import Settings
@@ -26,7 +27,7 @@ from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.sources.simulator.scenario import load_scenario
 from forewarn.sources.simulator.writers.machine import write_machine
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 from tests.serve.conftest import Forewarn, Result
 
 SCRIPT = """#!/bin/bash
@@ -76,7 +77,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, registry_template: Path) -> S
     plain = pl.read_parquet(folder / "jobs.parquet").with_columns(application=None, script_hash=None)
     plain.write_parquet(folder / "jobs.parquet")
     machine = write_machine(load_scenario("small"), folder)
-    with open_store(home) as store:
+    with open_store(Config(home=home)) as store:
         for source in (f"parquet:{folder / 'jobs.parquet'}", *(f"slurmrestd:{part}" for part in machine)):
             review(store, ingest(store, open_source(source)).clusters)
         table = read_table(store, "small", "submit", POPULATIONS["wasted"])

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from forewarn.config import Config
 from forewarn.learn.fitting import Settings
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.registry import Registry
@@ -17,7 +18,7 @@ from forewarn.learn.table import read_table
 from forewarn.learn.train import train
 from forewarn.operate.ingest import ingest, review
 from forewarn.sources.base import open_source
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 from tests.serve.conftest import Forewarn
 
 HEADER = (
@@ -101,7 +102,7 @@ def test_after_seven_of_them_memory_is_advised(
     monkeypatch.setenv("FOREWARN_HOME", str(home))
     text, at = history()
     (tmp_path / "history.txt").write_text(text)
-    with open_store(home) as store:
+    with open_store(Config(home=home)) as store:
         review(store, ingest(store, open_source(f"sacct:{tmp_path / 'history.txt'}")).clusters)
         table = read_table(store, "c", "submit", POPULATIONS["wasted"])
         settings = Settings(trials=1, families=("lightgbm",), threads=1)

@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from forewarn import compiled
+from forewarn.config import Config
 from forewarn.operate.ingest import ingest
 from forewarn.serve.cli import progress
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.base import ClusterFacts
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 from tests.serve.conftest import Forewarn
 from tests.serve.test_live_cli import ANSWERS, NOW
 from tests.sources.fake_slurmrestd import jwt, serving
@@ -29,7 +30,7 @@ EXECUTABLE = Path(sys.executable).parent / "forewarn"
 
 def test_a_short_history_is_read_without_a_compiler(tmp_path: Path) -> None:
     simulate("small", 200, 5, tmp_path / "jobs.parquet", "parquet")
-    with open_store(tmp_path / "home") as store:
+    with open_store(Config(home=tmp_path / "home")) as store:
         ingest(store, open_source(f"parquet:{tmp_path}/jobs.parquet"))
     script = tmp_path / "job.sbatch"
     script.write_text("#!/bin/bash\n#SBATCH --time=10\nhostname\n")
@@ -120,7 +121,7 @@ def test_explaining_one_live_job_needs_no_compiler(tmp_path: Path) -> None:
             "SLURM_JWT": jwt(issued=NOW - 10, expires=NOW + 3600),
             "XDG_CACHE_HOME": str(cache),
         }
-        with open_store(tmp_path / "home") as store:
+        with open_store(Config(home=tmp_path / "home")) as store:
             simulate("small", 200, 5, tmp_path / "jobs.parquet", "parquet")
             ingest(store, open_source(f"parquet:{tmp_path}/jobs.parquet"))
             with store.writing() as writer:

@@ -10,11 +10,12 @@ import click
 import polars as pl
 import pytest
 
+from forewarn.config import Config
 from forewarn.errors import UsageError
 from forewarn.job.columns import complete
 from forewarn.serve.cli.checks import Check
 from forewarn.store.base import ClusterFacts
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 from tests.assess.test_node_health import NODES, NOW, cluster, struck
 from tests.serve.conftest import Forewarn
 
@@ -45,7 +46,7 @@ def keep(home: Path, rows: list[dict[str, Any]], nodes: dict[str, str], shift: i
         ],
         infer_schema_length=None,
     )
-    with open_store(home) as store, store.writing() as writer:
+    with open_store(Config(home=home)) as store, store.writing() as writer:
         writer.describe_cluster("c", ClusterFacts())
         writer.observe("job", complete(jobs))
         writer.observe("node", complete(states, "node"))
@@ -104,7 +105,7 @@ def test_suspects_are_a_warning(home: Path, forewarn: Forewarn) -> None:
     told = forewarn("health", "--nagios")
     # Drained for a broken fan is sick; so the reason is taken away.
     assert told.code == 2
-    with open_store(home) as store, store.writing() as writer:
+    with open_store(Config(home=home)) as store, store.writing() as writer:
         row = {
             "cluster": "c",
             "name": "n02",

@@ -17,12 +17,14 @@ from typing import Any
 
 import pytest
 
+from forewarn.config import Config
 from forewarn.errors import RegistryError
 from forewarn.features.saved import clear
 from forewarn.features.told import reading_of, with_slurm_policies
 from forewarn.learn.registry import Registry
 from forewarn.store.base import ClusterFacts
-from forewarn.store.embedded import FILE, open_store
+from forewarn.store.embedded import FILE
+from forewarn.store.opening import open_store
 from tests.learn.bundles import tiny_bundle
 from tests.serve.conftest import Forewarn, Result
 from tests.serve.test_live_cli import ANSWERS, TIMES
@@ -116,7 +118,7 @@ def fill(forewarn: Forewarn, home: Path) -> None:
 
 def forget_state(home: Path) -> None:
     """As where no collector runs: the history was read, and no state made of it."""
-    with open_store(home) as store, store.writing() as writer:
+    with open_store(Config(home=home)) as store, store.writing() as writer:
         clear(writer, "lab")
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from forewarn.config import Config
 from forewarn.errors import UsageError
 from forewarn.sources.simulator import WRITERS
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 from tests.serve.conftest import Forewarn
 
 
@@ -110,6 +111,6 @@ def test_parquet_carries_the_zone(forewarn: Forewarn, tmp_path: Path) -> None:
             assert forewarn("simulate", *into, "-o", path, *flags).code == 0
             given = ("--timezone", zone) if zone else ()
             assert forewarn("ingest", *into, *given, f"parquet:{path}").code == 0
-        with open_store(tmp_path / home, read_only=True) as store:
+        with open_store(Config(home=tmp_path / home), read_only=True) as store:
             zones += [facts.timezone for facts in store.clusters().values()]
     assert zones == ["Europe/Berlin", "Europe/Berlin", "Asia/Tokyo"]

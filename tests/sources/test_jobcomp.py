@@ -8,13 +8,14 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from forewarn.config import Config
 from forewarn.errors import SourceError
 from forewarn.job.sbatch.facts import script_facts
 from forewarn.job.units import UNLIMITED
 from forewarn.operate.ingest import ingest
 from forewarn.sources.base import Options, open_source
 from forewarn.sources.jobcomp import JobcompSource
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 from tests.sources.contract import Sample, TextSourceContract
 
 NOON = 1_717_243_200  # 2024-06-01T12:00:00Z
@@ -379,7 +380,7 @@ def test_a_job_that_was_requeued_ends_as_its_last_run(tmp_path: Path) -> None:
     ]
     path = tmp_path / "jobs.jsonl"
     path.write_bytes(lines_of([*runs, runs[0]]))
-    with open_store(tmp_path / "home") as store:
+    with open_store(Config(home=tmp_path / "home")) as store:
         report = ingest(store, JobcompSource(path))
         assert (report.new, report.same, report.new_jobs) == (6, 1, 2)
         again = ingest(store, JobcompSource(path))
@@ -392,7 +393,7 @@ def test_a_job_that_was_requeued_ends_as_its_last_run(tmp_path: Path) -> None:
 def test_two_documents_of_one_end_that_differ_contradict_each_other(tmp_path: Path) -> None:
     path = tmp_path / "jobs.jsonl"
     path.write_bytes(lines_of([document(), document(qos="high")]))
-    with open_store(tmp_path / "home") as store:
+    with open_store(Config(home=tmp_path / "home")) as store:
         report = ingest(store, JobcompSource(path), rejects=lambda: tmp_path / "rejects")
     assert (report.new, report.bad) == (1, 1)
 
@@ -435,7 +436,7 @@ def test_messages_of_kafka_have_the_same_fields(
     shared_data: Path, tmp_path: Path, version: str, messages: int
 ) -> None:
     path = shared_data / "jobcomp-kafka" / f"jobcomp-{version}.jsonl"
-    with open_store(tmp_path / "home") as store:
+    with open_store(Config(home=tmp_path / "home")) as store:
         report = ingest(store, open_source(f"jobcomp:{path}"))
         assert (report.new, report.bad, report.new_jobs) == (messages, 0, 34)
         (jobs,) = store.scan()

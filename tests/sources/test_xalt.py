@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from forewarn.config import Config
 from forewarn.errors import BadRowError
 from forewarn.job.record import ProgramRun
 from forewarn.operate.ingest import ingest
 from forewarn.sources.base import Options
 from forewarn.sources.xalt import XaltSource, read_run
 from forewarn.store.base import Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 from tests.sources.contract import Sample, TextSourceContract
 
 BEGIN = 1_700_000_000
@@ -123,7 +124,7 @@ def test_no_program_of_a_job(odd: Any) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return open_store(tmp_path / "home")
+    return open_store(Config(home=tmp_path / "home"))
 
 
 def runs(store: Store) -> list[tuple[Any, ...]]:

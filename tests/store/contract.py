@@ -5,14 +5,17 @@ A store's test class inherits `StoreContract` and says how a fresh one is opened
     class TestEmbedded(StoreContract):
         @contextmanager
         def fresh(self, *, known_delay=0):
-            with TemporaryDirectory() as home, open_store(Path(home), known_delay=known_delay) as store:
+            with TemporaryDirectory() as home, open_embedded(Path(home), known_delay=known_delay) as store:
                 yield store
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import polars as pl
@@ -23,7 +26,8 @@ from polars.testing import assert_frame_equal
 
 from forewarn.errors import StoreError, UsageError
 from forewarn.job.columns import SCHEMAS, record_schema
-from forewarn.store.base import PREDICTION_SCHEMA, ClusterFacts, Store, Written
+from forewarn.store.base import ASSESSMENT_SCHEMA, ClusterFacts, Store, Written
+from forewarn.store.filters import Between, Equal
 from tests.store.samples import Row, frame, many, row, seen
 
 FIELDS = st.fixed_dictionaries(
@@ -61,6 +65,13 @@ def whole(store: Store, **asked: Any) -> pl.DataFrame:
     default = [*record_schema(kind), *(["known_at"] if kind == "job" else [])]
     empty = pl.DataFrame(schema={name: schema[name] for name in columns or default})
     return pl.concat([empty, *store.scan(**asked)])
+
+
+def _said_at(moment: int, *, jobs: int) -> pl.DataFrame:
+    rows = [
+        ("c", str(n), 100, "submit", "m", moment, 0.5, 0.5, "fine", 1.0, f"{moment}") for n in range(jobs)
+    ]
+    return pl.DataFrame(rows, schema=dict(ASSESSMENT_SCHEMA), orient="row")
 
 
 class StoreContract:
@@ -296,7 +307,7 @@ class StoreContract:
             )
             assert whole(store)["known_at"].to_list() == [205, 230, None, 240, None]
             assert whole(store, columns=["known_at"])["known_at"].to_list() == [205, 230, None, 240, None]
-            early = whole(store, where=pl.col("known_at") < 210, columns=["job_id"])
+            early = whole(store, where=Between("known_at", most=209), columns=["job_id"])
             assert early["job_id"].to_list() == ["1"]
 
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
@@ -358,19 +369,19 @@ class StoreContract:
     def test_columns_and_where(self, store: Store) -> None:
         with store.writing() as writer:
             writer.observe("job", many(100))
-        found = whole(store, columns=["cpus_asked", "job_id"], where=pl.col("outcome") == "failed")
+        found = whole(store, columns=["cpus_asked", "job_id"], where=Equal("outcome", "failed"))
         assert found.columns == ["cpus_asked", "job_id"]
         assert found["job_id"].to_list() == [str(n) for n in range(0, 100, 5)]
         assert whole(store).columns == [*record_schema("job"), "known_at"]
         assert whole(store, columns=["source", "seen_at"], until=1).rows() == [("log", 20)]
-        for wrong in ({"columns": ["colour"]}, {"where": pl.col("colour") == 1}, {"kind": "jbo"}):
+        for wrong in ({"columns": ["colour"]}, {"where": Equal("colour", 1)}, {"kind": "jbo"}):
             with pytest.raises(UsageError):
                 store.scan(**wrong)  # type: ignore[arg-type]
 
     def test_where_sees_the_view(self, store: Store) -> None:
         """Not the observations: a job that was pending is not found as pending."""
         write(store, row(seen_at=100, state="PENDING"), row(seen_at=200, state="RUNNING"))
-        assert whole(store, where=pl.col("state") == "PENDING").is_empty()
+        assert whole(store, where=Equal("state", "PENDING")).is_empty()
 
     # other kinds
 
@@ -455,27 +466,127 @@ class StoreContract:
         assert list(store.all_state("c", "weights")) == []
         assert dict(store.all_state("d", "users")) == {1: b"other"}
 
-    def test_predictions_are_kept_once(self, store: Store) -> None:
+    def test_assessments_are_kept_once(self, store: Store) -> None:
+        body = '{"verdict":"fine","reasons":["ü"]}'
         made = pl.DataFrame(
-            [("c", "1", 100, "submit", "m", 100 + n, n / 10, 0.5, None) for n in range(5)],
-            schema=dict(PREDICTION_SCHEMA),
+            [("c", "1", 100, "submit", "m", 100 + n, n / 10, 0.5, "fine", 2.5, body) for n in range(5)],
+            schema=dict(ASSESSMENT_SCHEMA),
             orient="row",
         )
         with store.writing() as writer:
-            assert writer.predict(made.head(3)) == 3
-            assert writer.predict(made.reverse()) == 2
-            surer = made.tail(1).with_columns(probability=pl.lit(0.9), detail=pl.lit("{}"))
-            assert writer.predict(surer) == 0
+            assert writer.keep_assessments(made.head(3)) == 3
+            assert writer.keep_assessments(made.reverse()) == 2
+            surer = made.tail(1).with_columns(probability=pl.lit(0.9), body=pl.lit("{}"))
+            assert writer.keep_assessments(surer) == 0
         made = pl.concat([made.head(-1), surer])  # what was said last
-        assert_frame_equal(store.predictions(), made)
-        assert store.predictions(since=101, until=103)["made_at"].to_list() == [101, 102]
-        assert store.predictions(until=102, columns=["job_id", "made_at"]).rows() == [("1", 100), ("1", 101)]
+        assert_frame_equal(store.assessments(), made)
+        assert store.assessments(since=101, until=103)["made_at"].to_list() == [101, 102]
+        some = store.assessments(until=102, columns=["body", "job_id", "made_at"])
+        assert some.rows() == [(body, "1", 100), (body, "1", 101)]
         with store.writing() as writer:
-            assert writer.forget_predictions("c", 103) == 3
-            assert writer.forget_predictions("d", 1000) == 0
-        assert store.predictions()["made_at"].to_list() == [103, 104]
-        assert store.predictions(cluster="d").is_empty()
-        assert store.predictions(cluster="d").schema == made.schema
+            assert writer.forget_assessments("c", 103) == 3
+            assert writer.forget_assessments("d", 1000) == 0
+        assert store.assessments()["made_at"].to_list() == [103, 104]
+        assert store.assessments(cluster="d").is_empty()
+        assert store.assessments(cluster="d").schema == made.schema
+
+    def test_assessments_of_a_job_and_those_without_a_risk(self, store: Store) -> None:
+        key = {"cluster": "c", "submit": 100, "phase": "submit", "model": "none"}
+        nothing = dict.fromkeys(ASSESSMENT_SCHEMA)
+        rows = [
+            {**nothing, **key, "job_id": job, "made_at": at} for job, at in (("2", 8), ("1", 9), ("1", 7))
+        ]
+        with store.writing() as writer:
+            assert writer.keep_assessments(pl.DataFrame(rows, schema=dict(ASSESSMENT_SCHEMA))) == 3
+        assert store.assessments(job_id="1", cluster="c")["made_at"].to_list() == [7, 9]
+        assert store.assessments(job_id="1", since=8)["body"].to_list() == [None]
+        keyless = pl.DataFrame([{**rows[0], "model": None}], schema=dict(ASSESSMENT_SCHEMA))
+        with pytest.raises(UsageError, match="without model"), store.writing() as writer:
+            writer.keep_assessments(keyless)
+
+    # who writes
+
+    def test_a_name_is_claimed_once(self, store: Store) -> None:
+        held = store.claim("state alps/1")
+        assert held is not None
+        assert store.claim("state alps/1") is None
+        other = store.claim("state other")
+        assert other is not None
+        with held, other:
+            assert store.claim("state alps/1") is None
+        again = store.claim("state alps/1")
+        assert again is not None
+        with again:
+            pass
+
+    # threads
+
+    def test_eight_threads_read_while_one_writes(self, store: Store) -> None:
+        """Each answer is one published state: a write changes all of them together."""
+
+        def write_all(n: int) -> None:
+            with store.writing() as writer:
+                writer.observe("job", many(100, first=100 * n))
+                writer.put_state("c", "users", [(key, b"%d" % n) for key in range(50)])
+                writer.keep_assessments(_said_at(n, jobs=10))
+                writer.set_cursor("batch", str(n + 1))
+
+        def read() -> int:
+            looks = 0
+            while not done.is_set() or not looks:
+                first = int(store.cursor("batch") or 0)
+                submits = [at for frame in store.scan(columns=["submit"], rows=50) for at in frame["submit"]]
+                assert submits == list(range(len(submits)))
+                state = {*dict(store.all_state("c", "users")).values()}
+                some = {*store.get_state("c", "users", range(50)).values()}
+                said = store.assessments(columns=["made_at", "body"])
+                last = int(store.cursor("batch") or 0)
+                assert len(submits) % 100 == said.height % 10 == 0, "half a write"
+                assert len(state) == len(some) == 1, "two states at once"
+                states = [len(submits) // 100, *(int(one) + 1 for one in (*state, *some)), said.height // 10]
+                assert first <= states[0] <= states[1] <= states[2] <= states[3] <= last
+                assert store.count() >= len(submits)
+                looks += 1
+            return looks
+
+        done = threading.Event()
+        write_all(0)
+        with ThreadPoolExecutor(8) as pool:
+            readers = [pool.submit(read) for _ in range(8)]
+            try:
+                for n in range(1, 21):
+                    write_all(n)
+            finally:
+                done.set()
+            assert all(reader.result() > 0 for reader in readers)
+
+    def test_closing_while_others_read(self, store: Store) -> None:
+        """They read to their end, or are told that it is closed."""
+        with store.writing() as writer:
+            writer.observe("job", many(2000))
+        scans = [store.scan(rows=100) for _ in range(3)]
+        heights = [next(scan).height for scan in scans]
+
+        def read() -> int:
+            looks = 0
+            with suppress(StoreError):
+                while True:
+                    assert store.count() == 2000
+                    looks += 1
+            return looks
+
+        with ThreadPoolExecutor(8) as pool:
+            readers = [pool.submit(read) for _ in range(8)]
+            time.sleep(0.05)
+            store.close()
+            for reader in readers:
+                reader.result(timeout=60)
+        assert [
+            height + sum(f.height for f in scan) for height, scan in zip(heights, scans, strict=True)
+        ] == [2000] * 3
+        store.close()
+        with pytest.raises(StoreError, match="closed"):
+            store.count()
 
     # all or nothing
 

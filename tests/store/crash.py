@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 import polars as pl
 
-from forewarn.store.embedded import FILE, open_store
+from forewarn.store.embedded import FILE, open_embedded
 from tests.store.samples import many
 
 # Sizes that make it merge small segments, and write large ones, all the time.
@@ -35,7 +35,7 @@ def batch(number: int) -> pl.DataFrame:
 
 def write(home: Path) -> None:
     """Write for ever, from where the store says; say what is written."""
-    with open_store(home) as store:
+    with open_embedded(home) as store:
         number = int(store.cursor("batch") or 0)
         while True:
             with store.writing() as writer:
@@ -68,7 +68,7 @@ def check(home: Path, acknowledged: int) -> int:
     """How many writes are there: all that were acknowledged, perhaps one more, each whole."""
     with closing(sqlite3.connect(home / FILE)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    with open_store(home) as store:
+    with open_embedded(home) as store:
         there = int(store.cursor("batch") or 0)
         assert acknowledged <= there <= acknowledged + 1, (acknowledged, there)
         found = pl.concat(store.scan(columns=["raw_id", "job_id", "user"]))

@@ -12,10 +12,11 @@ from tempfile import TemporaryDirectory
 import polars as pl
 import pytest
 
-from forewarn.store import segments, tidy
+from forewarn.store import tidy
 from forewarn.store.base import Store
-from forewarn.store.embedded import EmbeddedStore, open_store
+from forewarn.store.embedded import EmbeddedStore, open_embedded
 from forewarn.store.segments import Segment
+from forewarn.store.sqlite_segments import SqliteSegments
 from tests.store.contract import StoreContract, whole
 from tests.store.samples import frame, many, row
 
@@ -23,19 +24,19 @@ from tests.store.samples import frame, many, row
 class TestEmbedded(StoreContract):
     @contextmanager
     def fresh(self, *, known_delay: int = 0) -> Iterator[Store]:
-        with TemporaryDirectory() as home, open_store(Path(home), known_delay=known_delay) as store:
+        with TemporaryDirectory() as home, open_embedded(Path(home), known_delay=known_delay) as store:
             yield store
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[EmbeddedStore]:
-    with open_store(tmp_path) as store:
+    with open_embedded(tmp_path) as store:
         yield store
 
 
 def listed(store: EmbeddedStore) -> list[Segment]:
     with closing(sqlite3.connect(store.path)) as connection:
-        return segments.listed(connection, "job")
+        return SqliteSegments(connection).listed("job")
 
 
 def test_small_writes_do_not_make_many_segments(store: EmbeddedStore) -> None:
@@ -72,7 +73,7 @@ def test_a_log_out_of_order_is_sorted_into_segments_apart(store: EmbeddedStore) 
     assert tidy.crowded_ones(overlapping, limit=100_000) == []
     assert tidy.crowded_ones(overlapping, limit=30_000) == overlapping
     with closing(sqlite3.connect(store.path)) as connection, connection:
-        made = tidy.rewrite(connection, overlapping, rows=10_000)
+        made = tidy.rewrite(SqliteSegments(connection), overlapping, rows=10_000)
     assert [(s.rows, s.first_time, s.last_time) for s in made] == [
         (10_000, first, first + 9_999) for first in range(0, 40_000, 10_000)
     ]

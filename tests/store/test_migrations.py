@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 from forewarn.errors import StoreError
-from forewarn.store.base import PREDICTION_SCHEMA
-from forewarn.store.embedded import FILE, open_store
+from forewarn.store.base import ASSESSMENT_SCHEMA
+from forewarn.store.embedded import FILE, open_embedded
 from forewarn.store.schema import APPLICATION_ID, MIGRATIONS, migrate
 from tests.store.contract import whole
 from tests.store.samples import many
@@ -81,32 +81,42 @@ def tables(home: Path) -> list[str]:
 
 
 def test_an_older_store_is_brought_up_to_date(old: Path) -> None:
-    with open_store(old) as store:
-        assert version(old) == len(MIGRATIONS) == 3
+    with open_embedded(old) as store:
+        assert version(old) == len(MIGRATIONS) == 4
         assert store.cursor("sacct") == "17"
         assert store.count() == 2
-        assert store.predictions().schema == pl.Schema(PREDICTION_SCHEMA)
-        with store.writing() as writer:
-            assert (
-                writer.predict(
-                    pl.DataFrame(
-                        [("c", "1", 100, "submit", "m", 1, 0.5, 0.5, None)],
-                        schema=dict(PREDICTION_SCHEMA),
-                        orient="row",
-                    )
-                )
-                == 1
-            )
+        assert store.assessments().schema == pl.Schema(ASSESSMENT_SCHEMA)
+
+
+def test_predictions_that_an_older_version_kept_are_assessments(old: Path) -> None:
+    detail = '{"verdict": "likely to fail", "reasons": ["your last 4 jobs failed"]}'
+    kept = ("c", 100, "submit", "m/1", 0.5, 0.4)
+    rows = [(*kept, str(n), 200 - n, text) for n, text in enumerate((detail, None))]
+    with closing(sqlite3.connect(old / FILE, isolation_level=None)) as connection:
+        migrate(connection, "here", read_only=False, migrations=MIGRATIONS[:3])
+        connection.executemany(
+            "INSERT INTO prediction"
+            " (cluster, submit, phase, model, probability, threshold, job_id, made_at, detail)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            rows,
+        )
+    with open_embedded(old) as store:
+        assert version(old) == 4
+        columns = ["job_id", "made_at", "probability", "threshold", "verdict", "hours_at_risk", "body"]
+        assert store.assessments(columns=columns).rows() == [
+            ("1", 199, 0.5, 0.4, None, None, None),
+            ("0", 200, 0.5, 0.4, "likely_to_fail", None, detail),
+        ]
 
 
 def test_a_new_store_has_the_same_tables_as_one_brought_up_to_date(old: Path, tmp_path: Path) -> None:
-    open_store(old).close()
-    open_store(tmp_path / "new").close()
+    open_embedded(old).close()
+    open_embedded(tmp_path / "new").close()
     assert tables(tmp_path / "new") == tables(old)
 
 
 def test_fields_that_a_record_got_later_are_null(old: Path) -> None:
-    with open_store(old) as store:
+    with open_embedded(old) as store:
         found = whole(store)
         assert found.select("job_id", "user", "partition", "known_at").rows() == [
             ("1", "ann", None, None),
@@ -125,24 +135,24 @@ def test_fields_that_a_record_got_later_are_null(old: Path) -> None:
 
 
 def test_who_may_only_read_cannot_bring_it_up_to_date(old: Path) -> None:
-    with pytest.raises(StoreError, match=r"version 2.*needs 3.*forewarn ingest"):
-        open_store(old, read_only=True)
+    with pytest.raises(StoreError, match=r"version 2.*needs 4.*forewarn ingest"):
+        open_embedded(old, read_only=True)
     assert version(old) == 2
 
 
 def test_a_newer_store_is_refused(tmp_path: Path) -> None:
-    with open_store(tmp_path) as store, store.writing() as writer:
+    with open_embedded(tmp_path) as store, store.writing() as writer:
         writer.observe("job", many(10))
     with closing(sqlite3.connect(tmp_path / FILE)) as connection:
         connection.execute("PRAGMA user_version = 999")
     for read_only in (False, True):
         with pytest.raises(StoreError, match=r"newer Forewarn.*999.*upgrade"):
-            open_store(tmp_path, read_only=read_only)
+            open_embedded(tmp_path, read_only=read_only)
     assert version(tmp_path) == 999
 
 
 def test_a_step_that_fails_leaves_the_store_as_it_was(tmp_path: Path) -> None:
-    with open_store(tmp_path) as store, store.writing() as writer:
+    with open_embedded(tmp_path) as store, store.writing() as writer:
         writer.observe("job", many(10))
     before = tables(tmp_path)
 
@@ -156,7 +166,7 @@ def test_a_step_that_fails_leaves_the_store_as_it_was(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as connection:
         with pytest.raises(ZeroDivisionError):
             migrate(connection, "here", read_only=False, migrations=[*MIGRATIONS, good, bad])
-        assert (tables(tmp_path), version(tmp_path)) == (before, 3)
+        assert (tables(tmp_path), version(tmp_path)) == (before, 4)
         migrate(connection, "here", read_only=False, migrations=[*MIGRATIONS, good])
-        assert version(tmp_path) == 4
+        assert version(tmp_path) == 5
         assert connection.execute("SELECT more FROM segment").fetchall() == [(None,)]

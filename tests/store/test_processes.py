@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from forewarn.errors import StoreBusyError
-from forewarn.store.embedded import open_store
+from forewarn.store.embedded import open_embedded
 
 WRITE = """
 import sys
 from pathlib import Path
-from forewarn.store.embedded import open_store
+from forewarn.store.embedded import open_embedded
 from tests.store.samples import many
 
-store = open_store(Path(sys.argv[1]))
+store = open_embedded(Path(sys.argv[1]))
 for batch in range(40):
     with store.writing() as writer:
         writer.observe("job", many(100, first=batch * 100).head(50))
@@ -29,9 +30,9 @@ for batch in range(40):
 READ = """
 import sys, time
 from pathlib import Path
-from forewarn.store.embedded import open_store
+from forewarn.store.embedded import open_embedded
 
-store, looks, last = open_store(Path(sys.argv[1]), read_only=True), 0, 0
+store, looks, last = open_embedded(Path(sys.argv[1]), read_only=True), 0, 0
 while not Path(sys.argv[2]).exists():
     before = int(store.cursor("batch") or 0)
     found = [submit for frame in store.scan(columns=["submit"]) for submit in frame["submit"]]
@@ -47,22 +48,33 @@ print(looks)
 HOLD = """
 import sys
 from pathlib import Path
-from forewarn.store.embedded import open_store
+from forewarn.store.embedded import open_embedded
 
-with open_store(Path(sys.argv[1])).writing() as writer:
+with open_embedded(Path(sys.argv[1])).writing() as writer:
     writer.set_cursor("held", "1")
     print("holding", flush=True)
+    sys.stdin.read()
+"""
+
+CLAIM = """
+import sys, time
+from pathlib import Path
+from forewarn.store.embedded import open_embedded
+
+with open_embedded(Path(sys.argv[1])) as store:
+    claim = store.claim("state alps")
+    print("none" if claim is None else "held", flush=True)
     sys.stdin.read()
 """
 
 OPEN = """
 import sys
 from pathlib import Path
-from forewarn.store.embedded import open_store
+from forewarn.store.embedded import open_embedded
 from tests.store.samples import many
 
 sys.stdin.readline()
-with open_store(Path(sys.argv[1])) as store, store.writing() as writer:
+with open_embedded(Path(sys.argv[1])) as store, store.writing() as writer:
     writer.observe("job", many(10, first=int(sys.argv[2]) * 10))
 """
 
@@ -86,17 +98,17 @@ def end(process: subprocess.Popen[str]) -> str:
 
 def test_readers_beside_a_writer_see_whole_writes(tmp_path: Path) -> None:
     home, done = tmp_path / "home", tmp_path / "done"
-    open_store(home).close()
+    open_embedded(home).close()
     readers = [start(READ, home, done) for _ in range(2)]
     end(start(WRITE, home))
     done.touch()
     assert all(int(end(reader)) > 2 for reader in readers)
-    with open_store(home) as store:
+    with open_embedded(home) as store:
         assert store.count() == 4000
 
 
 def test_a_second_writer_waits_then_is_told_who_writes(tmp_path: Path) -> None:
-    with open_store(tmp_path, busy_seconds=0.2) as store:
+    with open_embedded(tmp_path, busy_seconds=0.2) as store:
         first = start(HOLD, tmp_path)
         assert first.stdout is not None
         assert first.stdout.readline() == "holding\n"
@@ -115,7 +127,7 @@ def test_a_second_writer_waits_then_is_told_who_writes(tmp_path: Path) -> None:
 
 def test_a_writer_within_a_writer_is_told_it_is_itself(tmp_path: Path) -> None:
     with (
-        open_store(tmp_path, busy_seconds=0.1) as store,
+        open_embedded(tmp_path, busy_seconds=0.1) as store,
         store.writing(),
         pytest.raises(StoreBusyError, match=str(os.getpid())),
         store.writing(),
@@ -132,6 +144,56 @@ def test_several_may_make_the_store_at_once(tmp_path: Path) -> None:
     told = [opener.communicate(timeout=60)[1] for opener in openers]  # of all, before any is judged
     assert told == [""] * 4
     assert {opener.returncode for opener in openers} == {0}
-    with open_store(tmp_path / "home") as store:
+    with open_embedded(tmp_path / "home") as store:
         assert store.count() == 40
         assert sum(f.height for f in store.scan()) == 40
+
+
+def claimed(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_one_process_at_a_time_holds_a_claim(tmp_path: Path) -> None:
+    """Who is killed holds nothing any more: one who waits for it follows at once."""
+    with open_embedded(tmp_path) as store:
+        first = start(CLAIM, tmp_path)
+        assert claimed(first) == "held"
+        second = start(CLAIM, tmp_path)
+        assert claimed(second) == "none"
+        assert store.claim("state alps") is None
+        other = store.claim("state other")
+        assert other is not None
+        with store.writing() as writer, other:  # a claim keeps nobody from writing in short
+            writer.set_cursor("x", "y")
+        first.send_signal(signal.SIGKILL)
+        first.communicate(timeout=60)
+        held = store.claim("state alps")
+        assert held is not None
+        third = start(CLAIM, tmp_path)
+        assert claimed(third) == "none"
+        with held:
+            pass
+        end(third)
+        fourth = start(CLAIM, tmp_path)
+        assert claimed(fourth) == "held"
+        end(fourth)
+        end(second)
+        last = store.claim("state alps")
+        assert last is not None, "a process that ends holds nothing either"
+        with last:
+            pass
+
+
+def test_one_process_writes_observations_for_long(tmp_path: Path) -> None:
+    """What an embedded store's long-running writers agree by; a command between them waits for its turn."""
+    with open_embedded(tmp_path) as collector, open_embedded(tmp_path) as stream:
+        assert not stream.allows_many_writers
+        mine = collector.claim("observations")
+        assert mine is not None
+        assert stream.claim("observations") is None
+        with mine, collector.writing() as writer:
+            writer.set_cursor("collector", "1")
+        with stream.writing() as writer:
+            writer.set_cursor("command", "1")
+        assert collector.cursor("command") == stream.cursor("collector") == "1"

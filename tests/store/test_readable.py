@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.config import Config
 from forewarn.errors import StoreBusyError
-from forewarn.store.embedded import FILE, open_store, private_copy
-from forewarn.store.readable import may_write
+from forewarn.store.embedded import FILE, open_embedded
+from forewarn.store.opening import open_store, place_of
 from tests.store.samples import many
 
 
@@ -46,14 +47,17 @@ def names(folder: Path) -> list[str]:
 
 
 def test_without_a_log(tmp_path: Path, seen: Path, temp: Path) -> None:
-    with open_store(tmp_path / "home") as store, store.writing() as writer:
+    with open_embedded(tmp_path / "home") as store, store.writing() as writer:
         writer.observe("job", many(10))
     assert names(seen) == [FILE]
-    assert (may_write(seen / FILE), may_write(tmp_path / "home" / FILE)) == (False, True)
-    with open_store(seen, read_only=True) as reader:
+    assert (place_of(Config(home=seen)).may_write, place_of(Config(home=tmp_path / "home")).may_write) == (
+        False,
+        True,
+    )
+    with open_embedded(seen, read_only=True) as reader:
         assert (reader.count(), reader.may_write) == (10, False)
         assert names(temp) == [], "read in its place"
-        with private_copy(reader) as home, open_store(home) as own:
+        with place_of(Config(home=seen)).private_copy(reader) as copy, open_store(copy) as own:
             with own.writing() as writer:
                 writer.observe("job", many(10, first=100))
             assert (own.count(), reader.count()) == (20, 10)
@@ -63,7 +67,7 @@ def test_without_a_log(tmp_path: Path, seen: Path, temp: Path) -> None:
 def test_a_log_that_was_never_taken_over(tmp_path: Path, seen: Path, temp: Path) -> None:
     """As after a crash: what was written last stands in the log alone, and its index is gone."""
     home, kept = tmp_path / "home", tmp_path / "kept"
-    with open_store(home) as store:
+    with open_embedded(home) as store:
         for first in (1, 100):
             with store.writing() as writer:
                 writer.observe("job", many(10, first=first))
@@ -71,19 +75,19 @@ def test_a_log_that_was_never_taken_over(tmp_path: Path, seen: Path, temp: Path)
     for name in (FILE, f"{FILE}-wal"):
         shutil.copy(kept / name, home / name)
     assert names(seen) == [FILE, f"{FILE}-wal"]
-    with open_store(seen, read_only=True) as reader:
+    with open_embedded(seen, read_only=True) as reader:
         assert (reader.count(), len(names(temp))) == (20, 1)
     assert names(temp) == [], "the copy is gone"
 
 
 def test_what_is_written_through_another_mount_is_noticed(tmp_path: Path, seen: Path) -> None:
-    with open_store(tmp_path / "home") as store, store.writing() as writer:
+    with open_embedded(tmp_path / "home") as store, store.writing() as writer:
         writer.observe("job", many(10))
-    with open_store(seen, read_only=True) as reader:
+    with open_embedded(seen, read_only=True) as reader:
         assert reader.count() == 10
-        with open_store(tmp_path / "home") as store, store.writing() as writer:
+        with open_embedded(tmp_path / "home") as store, store.writing() as writer:
             writer.observe("job", many(10, first=100))
         with pytest.raises(StoreBusyError, match="try again"):
             reader.count()
-    with open_store(seen, read_only=True) as reader:
+    with open_embedded(seen, read_only=True) as reader:
         assert reader.count() == 20

@@ -17,7 +17,7 @@ import pytest
 from forewarn.errors import UsageError
 from forewarn.sharing import is_shared, private_files, share, unshare, work_in
 from forewarn.store.database import leave_readable
-from forewarn.store.embedded import FILE, open_store
+from forewarn.store.embedded import FILE, open_embedded
 from tests.store.samples import many
 
 IS_ROOT = os.geteuid() == 0
@@ -35,7 +35,7 @@ def modes(home: Path) -> dict[str, str]:
 
 
 def fill(home: Path, first: int = 1) -> None:
-    with open_store(home) as store, store.writing() as writer:
+    with open_embedded(home) as store, store.writing() as writer:
         writer.observe("job", many(10, first=first))
 
 
@@ -43,7 +43,7 @@ READER = """
 import os, sys
 from pathlib import Path
 from forewarn.errors import StoreError
-from forewarn.store.embedded import open_store
+from forewarn.store.embedded import open_embedded
 
 home, group, *others = sys.argv[1:]
 if os.geteuid() == 0:
@@ -51,13 +51,13 @@ if os.geteuid() == 0:
     os.setgid(int(group))
     os.setuid(65534)
 try:
-    with open_store(Path(home), read_only=True) as store:
+    with open_embedded(Path(home), read_only=True) as store:
         print(store.count())
         for _ in others:  # a line for each that somebody else has written meanwhile
             sys.stdout.flush()
             sys.stdin.readline()
             print(store.count())
-    with open_store(Path(home)) as store, store.writing() as writer:
+    with open_embedded(Path(home)) as store, store.writing() as writer:
         writer.set_cursor("x", "y")
     print("written")
 except (StoreError, PermissionError) as error:
@@ -102,7 +102,7 @@ def _open_umask() -> Iterator[None]:
 
 
 def test_all_is_private_whatever_the_umask(home: Path) -> None:
-    with open_store(home) as store:
+    with open_embedded(home) as store:
         with store.writing() as writer:
             writer.observe("job", many(10))
         assert modes(home) == {".": "700", FILE: "600", f"{FILE}-wal": "600", f"{FILE}-shm": "600"}
@@ -178,7 +178,7 @@ def test_links_and_secrets_are_left_alone(home: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     (home / "link").symlink_to(tmp_path / "elsewhere")
     (home / "token").touch(0o600)
-    share(home, grp.getgrgid(MEMBERS).gr_name, but=home / "token")
+    share(home, grp.getgrgid(MEMBERS).gr_name, but=[home / "token"])
     assert stat.S_IMODE((tmp_path / "elsewhere").stat().st_mode) == 0o700
     assert modes(home)["token"] == "600"
 

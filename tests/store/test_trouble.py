@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from forewarn.errors import StoreError, UnfitFileSystemError
-from forewarn.store.embedded import FILE, open_store
+from forewarn.store.embedded import FILE, open_embedded
 from forewarn.store.filesystem import file_system_of
 from tests.store.contract import whole
 from tests.store.samples import many
@@ -37,7 +37,7 @@ torn line without its other half
 @pytest.mark.parametrize("folder", ["/home/ann/.forewarn", "/scratch", "/my disk/x", "/net/x", "/ssh/x"])
 def test_a_network_file_system_is_refused(folder: str) -> None:
     with pytest.raises(UnfitFileSystemError, match=r"FOREWARN_HOME.*MongoDB") as refused:
-        open_store(Path(folder), mounts=MOUNTS)
+        open_embedded(Path(folder), mounts=MOUNTS)
     assert folder in str(refused.value)
     assert not Path(folder).exists()
 
@@ -58,13 +58,13 @@ def test_a_local_one_is_not(folder: str, expected: tuple[str, str]) -> None:
 def test_a_link_leads_to_where_it_leads(tmp_path: Path) -> None:
     (tmp_path / "home").symlink_to("/scratch/ann")
     with pytest.raises(UnfitFileSystemError, match="lustre"):
-        open_store(tmp_path / "home", mounts=MOUNTS)
+        open_embedded(tmp_path / "home", mounts=MOUNTS)
 
 
 def test_the_folder_is_made(tmp_path: Path) -> None:
-    with open_store(tmp_path / "a" / "b & 'c'?#%20") as store:
+    with open_embedded(tmp_path / "a" / "b & 'c'?#%20") as store:
         assert store.count() == 0
-    with open_store(tmp_path / "a" / "b & 'c'?#%20", read_only=True) as store:
+    with open_embedded(tmp_path / "a" / "b & 'c'?#%20", read_only=True) as store:
         assert store.count() == 0
         with pytest.raises(StoreError, match="reading only"), store.writing():
             pass
@@ -72,19 +72,19 @@ def test_the_folder_is_made(tmp_path: Path) -> None:
 
 def test_nothing_is_made_by_who_only_reads(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no store there"):
-        open_store(tmp_path / "x", read_only=True)
+        open_embedded(tmp_path / "x", read_only=True)
     assert not (tmp_path / "x").exists()
     (tmp_path / FILE).touch()
     with pytest.raises(StoreError, match="empty"):
-        open_store(tmp_path, read_only=True)
+        open_embedded(tmp_path, read_only=True)
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "home").touch()
     with pytest.raises(StoreError, match="home"):
-        open_store(tmp_path / "home")
+        open_embedded(tmp_path / "home")
     with pytest.raises(StoreError, match="home"):
-        open_store(tmp_path / "home" / "below")
+        open_embedded(tmp_path / "home" / "below")
 
 
 def test_another_programs_files_are_left_alone(tmp_path: Path) -> None:
@@ -92,19 +92,19 @@ def test_another_programs_files_are_left_alone(tmp_path: Path) -> None:
     path.write_bytes(b"these are no job records, and certainly no database\n" * 100)
     before = path.read_bytes()
     with pytest.raises(StoreError, match="not a Forewarn store"):
-        open_store(tmp_path)
+        open_embedded(tmp_path)
     assert path.read_bytes() == before
     path.unlink()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE theirs (x)")
     before = path.read_bytes()
     with pytest.raises(StoreError, match="not a Forewarn store"):
-        open_store(tmp_path)
+        open_embedded(tmp_path)
     assert path.read_bytes() == before
 
 
 def test_a_damaged_segment_is_told_not_read(tmp_path: Path) -> None:
-    with open_store(tmp_path) as store, store.writing() as writer:
+    with open_embedded(tmp_path) as store, store.writing() as writer:
         writer.observe("job", many(20_000))
     with (tmp_path / FILE).open(
         "r+b"
@@ -114,15 +114,15 @@ def test_a_damaged_segment_is_told_not_read(tmp_path: Path) -> None:
         byte = file.read(1)[0]
         file.seek(middle)
         file.write(bytes([byte ^ 1]))
-    with open_store(tmp_path) as store, pytest.raises(StoreError, match=r"segment 1 .* damaged.*backup"):
+    with open_embedded(tmp_path) as store, pytest.raises(StoreError, match=r"segment 1 .* damaged.*backup"):
         whole(store)
 
 
 def test_a_file_cut_short_is_told(tmp_path: Path) -> None:
-    with open_store(tmp_path) as store, store.writing() as writer:
+    with open_embedded(tmp_path) as store, store.writing() as writer:
         writer.observe("job", many(20_000))
     os.truncate(tmp_path / FILE, (tmp_path / FILE).stat().st_size // 2)
-    with pytest.raises(StoreError, match="damaged"), open_store(tmp_path) as store:
+    with pytest.raises(StoreError, match="damaged"), open_embedded(tmp_path) as store:
         whole(store)
 
 
@@ -144,7 +144,7 @@ def closed_folder() -> Iterator[Path]:
     """A store in a folder that others may enter and read but not write."""
     with TemporaryDirectory() as made:
         home = Path(made)
-        with open_store(home) as store, store.writing() as writer:
+        with open_embedded(home) as store, store.writing() as writer:
             writer.observe("job", many(10))
         home.chmod(0o555)
         (home / FILE).chmod(0o444)
@@ -155,25 +155,25 @@ def closed_folder() -> Iterator[Path]:
 def test_no_permission_to_write(closed_folder: Path) -> None:
     with unprivileged():
         with pytest.raises(StoreError, match="no permission"):
-            open_store(closed_folder / "below")
-        with pytest.raises(StoreError, match="no permission"), open_store(closed_folder) as store:
+            open_embedded(closed_folder / "below")
+        with pytest.raises(StoreError, match="no permission"), open_embedded(closed_folder) as store:
             store.writing().__enter__()
 
 
 def test_who_may_not_read_is_told_what_would_let_them(closed_folder: Path) -> None:
     with unprivileged(), pytest.raises(StoreError, match="forewarn config share GROUP"):
-        open_store(closed_folder, read_only=True)
+        open_embedded(closed_folder, read_only=True)
 
 
 FILL = """
 import resource, sys
 from pathlib import Path
 from forewarn.errors import StoreError
-from forewarn.store.embedded import open_store
+from forewarn.store.embedded import open_embedded
 from tests.store.samples import many
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
-with open_store(Path(sys.argv[1])) as store:
+with open_embedded(Path(sys.argv[1])) as store:
     try:
         with store.writing() as writer:
             for first in range(1000, 100_000_000, 20_000):
@@ -186,7 +186,7 @@ with open_store(Path(sys.argv[1])) as store:
 
 def fill(home: Path, file_bytes: int = resource.RLIM_INFINITY) -> list[str]:
     """Write to a store until it cannot take more: what is said, and what is there afterwards."""
-    with open_store(home) as store, store.writing() as writer:
+    with open_embedded(home) as store, store.writing() as writer:
         writer.observe("job", many(1000))
 
     done = subprocess.run(
@@ -197,7 +197,7 @@ def fill(home: Path, file_bytes: int = resource.RLIM_INFINITY) -> list[str]:
         check=False,
     )
     assert done.stderr == ""
-    with open_store(home) as store:
+    with open_embedded(home) as store:
         assert whole(store)["submit"].to_list() == list(range(1000))
         with store.writing() as writer:
             assert writer.observe("job", many(10, first=1000)).new == 10

@@ -19,6 +19,7 @@ from forewarn.features.inputs import policed, policed_job
 from forewarn.features.keys import normalised, normalised_column
 from forewarn.job.record import Job, Partition
 from forewarn.store.base import ClusterFacts, Store
+from forewarn.store.filters import Equal
 
 DAYS = (7, 90)  # how far back a user's own earlier jobs are looked at, the second time if there are none
 _WHOSE = ("group", "account", "qos")  # what Slurm takes from its own records of the user
@@ -71,7 +72,7 @@ def _earlier(store: Store, job: Job) -> pl.DataFrame:
                 since=job.submit - days * 86400,
                 until=job.submit + 1,
                 columns=["user", "name", "defaulted", *_WHOSE, *_COUNTS, *_OPEN],
-                where=pl.col("user") == job.user,
+                where=Equal("user", job.user),
             )
         )
         jobs = pl.concat(frames) if frames else pl.DataFrame()

@@ -22,6 +22,7 @@ from forewarn.learn.table import ASKED, BECAME, described
 from forewarn.learn.usage.history import HISTORY
 from forewarn.learn.usage.quantities import QUANTITIES, targets_of
 from forewarn.store.base import KNOWN_AT, ClusterFacts, Store
+from forewarn.store.filters import OneOf
 
 PAST_DAYS = 180  # within which a user's jobs tell of the next one
 NEVER = 2**62  # when an ending becomes known of which nothing is known yet
@@ -185,7 +186,7 @@ def read_past(
         since=at - PAST_DAYS * 86400,
         until=at + 1,
         columns=COLUMNS,
-        where=None if users is None else pl.col("user").is_in(users),
+        where=None if users is None else OneOf("user", tuple(users)),
     )
     return Past(pl.concat([pl.DataFrame(schema=past_schema()), *frames]), facts)
 

@@ -6,6 +6,7 @@ import polars as pl
 
 from forewarn.job.record import Job
 from forewarn.store.base import Store
+from forewarn.store.filters import Equal, Missing
 
 DAYS = 30
 FEWEST = 30  # jobs on each side, below which a median says little
@@ -20,7 +21,7 @@ def stored_waits(store: Store, job: Job, at: int, limit: float, smaller: float) 
         since=at - DAYS * 86400,
         until=at,
         columns=COLUMNS,
-        where=(pl.col("partition") == job.partition) & pl.col("start").is_not_null(),
+        where=Equal("partition", job.partition) & ~Missing("start"),
     )
     found = list(frames)
     return median_waits(pl.concat(found), job, at, limit, smaller) if found else None

@@ -20,6 +20,7 @@ import polars as pl
 from forewarn.features.keys import normalised, normalised_column
 from forewarn.job.record import Job
 from forewarn.store.base import Store
+from forewarn.store.filters import Missing, OneOf
 
 PROGRAM = "program"  # the column that frames of jobs get
 _JOB = ("job_id", "submit")
@@ -88,7 +89,10 @@ def _jobs(store: Store, cluster: str, numbers: pl.Series) -> pl.DataFrame:
     """The jobs with these numbers of Slurm's own, each with its end and what it was called at its submit."""
     number = pl.coalesce(pl.col("raw_id").cast(pl.String), "job_id")
     columns = [*_JOB, "raw_id", "end"]
-    wanted = number.is_in(numbers.implode())
+    # Where Slurm's own number is not known, the id is that number.
+    texts = tuple(numbers.drop_nulls())
+    of_number = OneOf("raw_id", tuple(int(text) for text in texts if text.isdecimal() and len(text) < 19))
+    wanted = of_number | (Missing("raw_id") & OneOf("job_id", texts))
     ends = [
         frame.select(*_JOB, "end", number=number)
         for frame in store.scan(cluster=cluster, columns=columns, where=wanted)
@@ -101,7 +105,7 @@ def _jobs(store: Store, cluster: str, numbers: pl.Series) -> pl.DataFrame:
             view="submit",
             cluster=cluster,
             columns=[*_JOB, "user", "name"],
-            where=pl.col("job_id").is_in(jobs["job_id"].unique().implode()),
+            where=OneOf("job_id", tuple(jobs["job_id"].unique())),
         )
     ]
     names = {"job_id": pl.String(), "submit": pl.Int64(), "whose": pl.String()}

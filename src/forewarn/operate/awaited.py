@@ -16,6 +16,7 @@ import polars as pl
 
 from forewarn.job.arrays import split_arrays
 from forewarn.store.base import Store, Writer
+from forewarn.store.filters import Equal, Missing
 
 SPACE = "awaited"  # of the online state
 GRACE = 150  # seconds in which the next rounds' history mostly tells: more than `collect.LATE`
@@ -52,12 +53,12 @@ class Awaited:
             job_id, submit, *wait = json.loads(value)
             self._waits[job_id, submit] = Wait(*wait)
         self._saved = dict(self._waits)
-        where = pl.col("outcome").is_null()
+        where = Missing("outcome")
         frames = store.scan(
             cluster=cluster,
             since=at - LONGEST_LIVE,
             columns=["job_id", "submit"],
-            where=where if user is None else where & (pl.col("user") == user),
+            where=where if user is None else where & Equal("user", user),
         )
         self._open = {key for frame in frames for key in _keys(frame)}
 

@@ -53,7 +53,7 @@ HANDED_OVER = (
 MOST_JOBS = 50_000  # of history, a round; then it rests as long as it has worked
 SURROUNDINGS = 600  # seconds between looks at nodes and partitions, and for an accounting that there was not
 REVIEW = 3600  # seconds between looks for fields that give the outcome away, which take a whole scan
-PREDICTIONS_KEPT = 400 * DAY  # a year, and what is compared with it
+ASSESSMENTS_KEPT = 400 * DAY  # a year, and what is compared with it
 LONGEST_WAIT = 300  # seconds between rounds in which nothing answers
 
 
@@ -135,8 +135,9 @@ class Collector:
         clock: Clock | None = None,
         watch: Watch | None = None,
         whose: str | None = None,  # of whom a person's own history is: the cursor is theirs
+        assessments_kept: int = ASSESSMENTS_KEPT,  # seconds
     ) -> None:
-        self._whose = whose
+        self._whose, self._assessments_kept = whose, assessments_kept
         self._store, self._scheduler, self._watch = store, scheduler, watch
         self._since, self._timezone, self._most_jobs = since, timezone, most_jobs
         self._stopped = Event()
@@ -442,7 +443,7 @@ class Collector:
             health = node_health(self._store, cluster, at)
             with self._store.writing() as writer:
                 keep_health(writer, cluster, health, at, revision)
-                writer.forget_predictions(cluster, at - PREDICTIONS_KEPT)
+                writer.forget_assessments(cluster, at - self._assessments_kept)
             self._ended, self._review_at = False, self._clock.monotonic()
 
 

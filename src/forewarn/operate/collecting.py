@@ -10,7 +10,7 @@ from forewarn.learn.serving import Serving
 from forewarn.operate.collect import Collector, Said, Watch
 from forewarn.sources.connect import connect
 from forewarn.store.base import Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 
 class LateAssessment:
@@ -49,11 +49,14 @@ def collecting(
         Whether live jobs are assessed; None: from when on a model serves.
     """
     with ExitStack() as stack:
-        store = stack.enter_context(open_store(config.home, known_delay=config.known_delay))
+        store = stack.enter_context(open_store(config))
         scheduler = stack.enter_context(closing(connect(config)))
         watch = None
         if assess is not False:
             serving = Serving(config.home / "models")
             watch = LateAssessment(store, serving, scheduler.cluster, at_once=bool(assess))
         zone = config.of_cluster(config.cluster).timezone
-        yield Collector(store, scheduler, since=since, timezone=zone, watch=watch)
+        kept = config.assessments_kept * 86400
+        yield Collector(
+            store, scheduler, since=since, timezone=zone, watch=watch, assessments_kept=kept
+        )

@@ -20,7 +20,7 @@ from forewarn.job.record import Job
 from forewarn.operate.collect import Said
 from forewarn.operate.engine import Engine
 from forewarn.operate.online_state import Happened, Key, newest_first
-from forewarn.operate.predict import keep_predictions
+from forewarn.operate.predict import keep_assessments
 from forewarn.store.base import Store
 
 MOST = 1000  # assessments a round: what started first, then what is new, then what is known better
@@ -45,7 +45,7 @@ class LiveAssessment:
         with self._engine.asking(at) as assessor:
             said = _each(assessor, jobs)
         if self._keeps:
-            keep_predictions(self._store, said.assessments)
+            keep_assessments(self._store, said.assessments)
         return said
 
     def _due(self, happened: Happened, waiting: Iterable[Key], at: int) -> list[Key]:
@@ -61,7 +61,7 @@ class LiveAssessment:
         return list(dict.fromkeys([*started, *speakers.values()]))[:MOST]
 
     def _never_assessed(self, keys: list[Key], at: int) -> list[Key]:
-        said = self._store.predictions(
+        said = self._store.assessments(
             cluster=self._cluster, since=at - REMEMBERED, columns=["job_id", "submit"]
         )
         known = {(_array(job_id), submit) for job_id, submit in said.iter_rows()}

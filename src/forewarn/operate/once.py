@@ -32,8 +32,7 @@ from forewarn.learn.serving import Serving
 from forewarn.operate.collect import Collector
 from forewarn.operate.progress import Working
 from forewarn.store.base import Store
-from forewarn.store.embedded import FILE, open_store, private_copy
-from forewarn.store.readable import may_write
+from forewarn.store.opening import open_store, place_of
 
 OWN_DAYS = 180  # of a person's own history
 STALE = 600  # seconds after which it is read again
@@ -62,31 +61,30 @@ def knowledge(
     config: Config, *, cluster: str | None, user: str, at: int, working: Working = nullcontext
 ) -> Iterator[tuple[Store, Assessor]]:
     """A store and an assessor over it; `StoreError` where there is nothing to know."""
-    home = config.home if config.model is None else read_own(config, user, working)
-    known_delay = config.known_delay
+    config = config if config.model is None else replace(config, home=read_own(config, user, working))
     with ExitStack() as stack:
         bundles = stack.enter_context(_bundles(config.model))
-        store = stack.enter_context(open_store(home, read_only=True, known_delay=known_delay))
+        store = stack.enter_context(open_store(config, read_only=True))
         name = _cluster(store, cluster or config.cluster)
-        champions = Champions(name, Serving(home / "models"), bundles, bundles_of=config.model_cluster)
+        champions = Champions(name, Serving(config.home / "models"), bundles, bundles_of=config.model_cluster)
         with working("loading the models"):
             policy = champions.policy
         if not is_kept_up(store, name, policy, at):
             try:
-                if not may_write(home / FILE):
-                    home = stack.enter_context(private_copy(store))
+                place = place_of(config)
+                own = config if place.may_write else stack.enter_context(place.private_copy(store))
                 with working(f"reading {store.count(cluster=name):,} earlier jobs"):
-                    refresh(home, known_delay, name, policy.name)
-                store = stack.enter_context(open_store(home, read_only=True, known_delay=known_delay))
+                    refresh(own, name, policy.name)
+                store = stack.enter_context(open_store(own, read_only=True))
             except (StoreError, OSError):
                 check_meta(store, name, policy)  # what was saved last must do
-        own = config.model is not None and store.cursor(f"collect {name}") is None
-        yield store, stored_assessor(store, champions, at, own=own)
+        is_own = config.model is not None and store.cursor(f"collect {name}") is None
+        yield store, stored_assessor(store, champions, at, own=is_own)
 
 
-def refresh(home: str | Path, known_delay: int, cluster: str, policy: str) -> None:
-    """Make the online state of a home know all that its store does, and judge its nodes by it."""
-    with open_store(Path(home), known_delay=known_delay) as store:
+def refresh(config: Config, cluster: str, policy: str) -> None:
+    """Make the online state of a cluster know all that the store does, and judge its nodes by it."""
+    with open_store(config) as store:
         bring_up_to_date(store, cluster, POLICIES[policy])
         mark, revision = read_mark(store, cluster), store.revision(cluster=cluster)
         if mark and store.count(cluster=cluster) <= JUDGED_AT_ONCE:
@@ -127,8 +125,8 @@ def read_own(config: Config, user: str, working: Working = nullcontext) -> Path:
     """
     from forewarn.sources.connect import connect
 
-    home, now = _own_home(config.home), int(time.time())
-    with open_store(home, known_delay=config.known_delay) as store:
+    home, now = _own_home(config), int(time.time())
+    with open_store(replace(config, home=home)) as store:
         read = store.cursor(f"own {user}")
         if read is not None and 0 <= now - int(read) < STALE:
             return home
@@ -150,11 +148,12 @@ def read_own(config: Config, user: str, working: Working = nullcontext) -> Path:
     return home
 
 
-def _own_home(home: Path) -> Path:
+def _own_home(config: Config) -> Path:
     """A person's home folder often lies on a network, where no store can be: then on the node itself."""
+    home = config.home
     home.mkdir(parents=True, exist_ok=True)
     try:
-        open_store(home).close()
+        open_store(config).close()
     except UnfitFileSystemError:
         local = Path(os.environ.get("XDG_RUNTIME_DIR") or gettempdir()) / f"forewarn-{os.getuid()}"
         with suppress(FileExistsError):

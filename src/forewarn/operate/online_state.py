@@ -23,6 +23,7 @@ from forewarn.job.columns import JOB_SCHEMA, to_records
 from forewarn.job.outcomes import Policy
 from forewarn.job.record import Job
 from forewarn.store.base import KNOWN_AT, ClusterFacts, Store
+from forewarn.store.filters import Between, Missing
 
 LATE = 3600  # seconds by which a job that ended unseen may lie before what the state knows
 MANY = (
@@ -172,7 +173,7 @@ class FollowedState:
             cluster=self._cluster,
             since=state.at - LONGEST,
             columns=["job_id", "submit", KNOWN_AT],
-            where=pl.col("outcome").is_null() | (pl.col(KNOWN_AT) >= state.at - LATE),
+            where=Missing("outcome") | Between(KNOWN_AT, least=state.at - LATE),
         )
         live: dict[int, Key] = {}
         held: dict[Key, int] = {}

@@ -22,22 +22,23 @@ def precompile(shared: Path = SHARED) -> list[Path]:
     """Walk a small history with an empty cache, and keep what that compiled; its folders."""
     with TemporaryDirectory(prefix="forewarn-") as folder:
         os.environ["XDG_CACHE_HOME"] = folder  # before the kernel is imported
+        from forewarn.config import Config
         from forewarn.job.columns import to_frame
         from forewarn.job.outcomes import Outcome
         from forewarn.job.record import Job, Observation
         from forewarn.operate.once import refresh
         from forewarn.store.base import ClusterFacts
-        from forewarn.store.embedded import open_store
+        from forewarn.store.opening import open_store
 
-        home = Path(folder) / "home"
+        config = Config(home=Path(folder) / "home")
         job = Job(
             cluster="c", job_id="1", submit=1, start=2, end=3, user="u", nodes="n1", outcome=Outcome.COMPLETED
         )
         seen = Observation(seen_at=3, source="precompile", reconstructed=True, record=job)
-        with open_store(home) as store, store.writing() as writer:
+        with open_store(config) as store, store.writing() as writer:
             writer.describe_cluster("c", ClusterFacts())
             writer.observe("job", to_frame([seen]))
-        refresh(home, 0, "c", "wasted")
+        refresh(config, "c", "wasted")
         made = Path(folder) / "forewarn"
         shutil.copytree(made, shared, dirs_exist_ok=True)
         for path in (shared, *shared.rglob("*")):

@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from forewarn.assess.assessment import Assessment, Route, Verdict
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
+from forewarn.config import Config
 from forewarn.errors import RefusedError, StoreError
 from forewarn.features.snapshot import bring_up_to_date, is_collected, is_kept_up
 from forewarn.job.arrays import split_arrays
@@ -30,9 +30,8 @@ from forewarn.operate.progress import Working
 from forewarn.operate.sightings import keep
 from forewarn.sources.base import Batch
 from forewarn.sources.live import Scheduler
-from forewarn.store.base import PREDICTION_SCHEMA, Store
-from forewarn.store.embedded import FILE, open_store, private_copy
-from forewarn.store.readable import may_write
+from forewarn.store.base import ASSESSMENT_SCHEMA, Store
+from forewarn.store.opening import open_store, place_of
 
 UNKNOWN_JOB = 2017  # Slurm's number for it
 WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
@@ -60,25 +59,23 @@ class Wanted:
 
 
 @contextmanager
-def store_of_live(
-    home: Path, cluster: str, serving: Serving, *, at: int, known_delay: int = 0
-) -> Iterator[Store]:
-    """The store of a home to assess live jobs by.
+def store_of_live(config: Config, cluster: str, serving: Serving, *, at: int) -> Iterator[Store]:
+    """The configured store to assess live jobs by.
 
     Who may only read it gets it as it is while a collector keeps it up to date, else a private copy, in which
     the same can be done as its owner does.
     """
-    path = home / FILE
-    if may_write(path) or not path.exists():
-        with open_store(home, known_delay=known_delay) as store:
+    place = place_of(config)
+    if place.may_write or not place.exists:
+        with open_store(config) as store:
             yield store
         return
     with ExitStack() as stack:
-        store = stack.enter_context(open_store(home, read_only=True, known_delay=known_delay))
+        store = stack.enter_context(open_store(config, read_only=True))
         if not is_collected(store, cluster, Champions(cluster, serving).policy, at):
             try:
-                copy = stack.enter_context(private_copy(store))
-                store = stack.enter_context(open_store(copy, known_delay=known_delay))
+                copy = stack.enter_context(place.private_copy(store))
+                store = stack.enter_context(open_store(copy))
             except (StoreError, OSError):
                 pass  # no room for a copy: by the state that was saved last
         yield store
@@ -195,7 +192,7 @@ def _about(
             else:
                 assessed = assessor.assess_all(speakers)
         # Kept under the name that its end will be told by.
-        keep_predictions(store, assessed)
+        keep_assessments(store, assessed)
         said += [replace(a, job_id=job_id) for a, job_id in zip(assessed, alive["job_id"], strict=True)]
     return said
 
@@ -244,27 +241,21 @@ def _of_ended(job: Job, at: int) -> Assessment:
     )
 
 
-def keep_predictions(store: Store, said: Sequence[Assessment]) -> None:
-    """Keep what was said, so that it can be held against what comes true."""
+def keep_assessments(store: Store, assessments: Sequence[Assessment]) -> None:
+    """Keep assessments whole, so that they can be held against what comes true."""
     rows = [
         {
             **{name: getattr(a, name) for name in ("cluster", "job_id", "submit", "phase", "made_at")},
-            "model": f"{a.route.model}/{a.route.version}",
-            "probability": a.failure.probability,
-            "threshold": a.failure.threshold,
-            "detail": json.dumps(
-                {
-                    "verdict": a.verdict,
-                    "causes": [asdict(cause) for cause in a.failure.causes],
-                    "reasons": [reason.what for reason in a.reasons],
-                    "advice": [advice.what for advice in a.advice],
-                    "route": asdict(a.route),
-                }
-            ),
+            "model": "none" if a.route.model is None else f"{a.route.model}/{a.route.version}",
+            "probability": a.failure.probability if a.failure else None,
+            "threshold": a.failure.threshold if a.failure else None,
+            "verdict": str(a.verdict),
+            "hours_at_risk": a.hours_at_risk,
+            "body": json.dumps(a.to_json(), ensure_ascii=False, separators=(",", ":"), default=str),
         }
-        for a in said
-        if a.failure and a.job_id is not None
+        for a in assessments
+        if a.job_id is not None
     ]
     if rows and store.may_write:
         with store.writing() as writer:
-            writer.predict(pl.DataFrame(rows, schema=dict(PREDICTION_SCHEMA)))
+            writer.keep_assessments(pl.DataFrame(rows, schema=dict(ASSESSMENT_SCHEMA)))

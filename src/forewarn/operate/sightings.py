@@ -14,6 +14,7 @@ from forewarn.job.columns import KEYS, complete, record_schema
 from forewarn.job.outcomes import Outcome
 from forewarn.sources.base import Batch
 from forewarn.store.base import ClusterFacts, Store, Writer
+from forewarn.store.filters import Missing
 
 # What changes by itself all the time: seen again with whatever else changes, but no news alone.
 PASSING: Mapping[str, frozenset[str]] = {
@@ -104,7 +105,7 @@ def without_known_ends(store: Store, live: Batch) -> Batch:
         since=ended["submit"].to_numpy().min(),
         job_ids=ended["job_id"].to_list(),
         columns=key,
-        where=pl.col("outcome").is_not_null(),
+        where=~Missing("outcome"),
     )
     known = pl.concat([ended.select(key).clear(), *found]).with_columns(_known=pl.lit(True))
     outcome = pl.when(pl.col("_known").is_null()).then("outcome")
@@ -120,7 +121,7 @@ def unknown_ends(store: Store, cluster: str, keys: Sequence[tuple[str, int]], at
         since=min((submit for _, submit in keys), default=at),
         job_ids=wanted["job_id"].to_list(),
         columns=list(KEYS["job"]),
-        where=pl.col("outcome").is_null(),
+        where=Missing("outcome"),
     )
     found = pl.concat([pl.DataFrame(schema={n: record_schema("job")[n] for n in KEYS["job"]}), *frames])
     marks = found.join(wanted, on=["job_id", "submit"], how="semi").with_columns(

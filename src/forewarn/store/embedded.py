@@ -10,26 +10,30 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
 
 from forewarn.errors import StoreError
 from forewarn.job.columns import KEYS
-from forewarn.store.base import PREDICTION_KEY, PREDICTION_SCHEMA, ClusterFacts, Store, View
+from forewarn.store.base import ASSESSMENT_KEY, ASSESSMENT_SCHEMA, ClusterFacts, Store, View
+from forewarn.store.claims import FileClaim, claim
+from forewarn.store.connections import Connections
 from forewarn.store.database import connect, leave_readable, make_private, told, use_log
-from forewarn.store.filesystem import MOUNTS, refuse_network
+from forewarn.store.filesystem import refuse_unfit
+from forewarn.store.filters import Filter
+from forewarn.store.packing import unpacked_text
 from forewarn.store.readable import Readable, find_way
 from forewarn.store.scanning import Scan, changes, observations
 from forewarn.store.schema import migrate
 from forewarn.store.segments import TIME, check_kind
+from forewarn.store.sqlite_segments import SqliteSegments
 from forewarn.store.writer import EmbeddedWriter
 
 FILE = "forewarn.db"
 
 
-def open_store(
+def open_embedded(
     home: Path,
     *,
     read_only: bool = False,
@@ -43,9 +47,7 @@ def open_store(
     A writer that finds another one at work waits `busy_seconds`. `mounts` is the text of
     ``/proc/self/mountinfo``.
     """
-    if mounts is None:
-        mounts = MOUNTS.read_text(errors="replace") if MOUNTS.exists() else ""
-    refuse_network(home, mounts)
+    refuse_unfit(home, mounts)
     path = home / FILE
     try:
         if read_only:
@@ -63,17 +65,6 @@ def open_store(
     return EmbeddedStore(path, read_only=read_only, known_delay=known_delay, busy_seconds=busy_seconds)
 
 
-@contextmanager
-def private_copy(store: EmbeddedStore) -> Iterator[Path]:
-    """Copy a store to a home of its own, for somebody who may only read it; gone with the block.
-
-    What is written there reaches nobody else.
-    """
-    with TemporaryDirectory(prefix="forewarn-") as folder:
-        store.copy_to(Path(folder, FILE))
-        yield Path(folder)
-
-
 class EmbeddedStore(Store):
     """A store in one file of a local disk, for many processes and threads of one machine.
 
@@ -86,39 +77,32 @@ class EmbeddedStore(Store):
         self._read_only = read_only
         self._known_delay = known_delay
         self._busy_seconds = busy_seconds
-        self._closed = False
-        self._idle: list[sqlite3.Connection] = []  # any thread takes from it and gives back
         with told(path, busy_seconds):
             self._readable = find_way(path, busy_seconds) if read_only else Readable(path)
-        with self._connection() as connection:
-            migrate(connection, str(path), read_only=read_only)
-            if not read_only:
-                use_log(connection)
+        self._connections = Connections(path, busy_seconds, self._connected, self._let_go)
+        try:
+            with self._connection() as connection:
+                migrate(connection, str(path), read_only=read_only)
+                if not read_only:
+                    use_log(connection)
+        except BaseException:
+            self.close()
+            raise
+
+    def _connected(self) -> sqlite3.Connection:
+        return connect(
+            self._readable.file,
+            read_only=self._read_only,
+            busy_seconds=self._busy_seconds,
+            is_immutable=self._readable.is_immutable,
+        )
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
         """A connection that nobody else has meanwhile, outside of a transaction."""
-        with told(self.path, self._busy_seconds):
-            if self._closed:
-                raise StoreError(f"{self.path}: the store has been closed")
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                connection = connect(
-                    self._readable.file,
-                    read_only=self._read_only,
-                    busy_seconds=self._busy_seconds,
-                    is_immutable=self._readable.is_immutable,
-                )
-            try:
-                yield connection
-                self._readable.check_unchanged()
-            finally:
-                if connection.in_transaction:  # after some errors (a full disk) SQLite has ended it itself
-                    connection.execute("ROLLBACK")
-                self._idle.append(connection)
-                if self._closed:
-                    self.close()
+        with self._connections.borrow() as connection:
+            yield connection
+            self._readable.check_unchanged()
 
     @contextmanager
     def _snapshot(self) -> Iterator[sqlite3.Connection]:
@@ -132,6 +116,20 @@ class EmbeddedStore(Store):
         """Whether it was opened for writing."""
         return not self._read_only
 
+    @property
+    def allows_many_writers(self) -> bool:
+        """One process writes for long; SQLite lets others take turns."""
+        return False
+
+    def claim(self, name: str) -> FileClaim | None:
+        """Claim a name for this process, among those that use this home."""
+        self._check_may_write()
+        return claim(self.path.parent, name)
+
+    def _check_may_write(self) -> None:
+        if self._read_only:
+            raise StoreError(f"{self.path}: opened for reading only")
+
     def copy_to(self, file: Path) -> None:
         """Copy all of it, as it is at one moment, to a new file."""
         with self._connection() as connection, closing(sqlite3.connect(file)) as target:
@@ -143,9 +141,8 @@ class EmbeddedStore(Store):
 
     @contextmanager
     def writing(self) -> Iterator[EmbeddedWriter]:
-        """One all-or-nothing write."""
-        if self._read_only:
-            raise StoreError(f"{self.path}: opened for reading only")
+        """One write: a transaction, committed when the block ends."""
+        self._check_may_write()
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             writer = EmbeddedWriter(connection)
@@ -166,7 +163,7 @@ class EmbeddedStore(Store):
         until: int | None = None,
         job_ids: Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
-        where: pl.Expr | None = None,
+        where: Filter | None = None,
         rows: int = 1_000_000,
     ) -> Iterator[pl.DataFrame]:
         """One row per record: see the contract."""
@@ -186,12 +183,12 @@ class EmbeddedStore(Store):
 
     def _frames(self, scan: Scan) -> Iterator[pl.DataFrame]:
         with self._snapshot() as connection:
-            yield from scan.frames(connection)
+            yield from scan.frames(SqliteSegments(connection))
 
     def observations(self, kind: str, key: Mapping[str, Any]) -> pl.DataFrame:
         """Every observation whose columns equal `key`, in the order they were seen."""
         with self._snapshot() as connection:
-            return observations(connection, kind, key)
+            return observations(SqliteSegments(connection), kind, key)
 
     def count(self, kind: str = "job", *, cluster: str | None = None) -> int:
         """How many records there are: jobs and usage samples are counted as they are written."""
@@ -213,7 +210,7 @@ class EmbeddedStore(Store):
         """The keys of the records that were observed anew after a revision, and the revision up to which."""
         check_kind(kind)
         with self._snapshot() as connection:
-            return changes(connection, kind, cluster, since)
+            return changes(SqliteSegments(connection), kind, cluster, since)
 
     def clusters(self) -> dict[str, ClusterFacts]:
         """The clusters that have been described."""
@@ -235,30 +232,35 @@ class EmbeddedStore(Store):
         with self._snapshot() as connection:
             yield from connection.execute(f"{_STATE} ORDER BY key", (cluster, space))
 
-    def predictions(
+    def assessments(
         self,
         *,
         cluster: str | None = None,
+        job_id: str | None = None,
         since: int | None = None,
         until: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> pl.DataFrame:
-        """Predictions made in [since, until), in that order: all columns, or these."""
-        schema = {name: PREDICTION_SCHEMA[name] for name in columns or PREDICTION_SCHEMA}
+        """Assessments made in [since, until), in that order: all columns, or these."""
+        schema = {name: ASSESSMENT_SCHEMA[name] for name in columns or ASSESSMENT_SCHEMA}
+        asked = {"cluster = ?": cluster, "job_id = ?": job_id, "made_at >= ?": since, "made_at < ?": until}
+        asked = {test: value for test, value in asked.items() if value is not None}
         found = self._all(
-            f"SELECT {', '.join(schema)} FROM prediction"
-            " WHERE made_at >= coalesce(?, made_at) AND made_at < coalesce(?, made_at + 1)"
-            " AND cluster = coalesce(?, cluster)"
-            f" ORDER BY made_at, {', '.join(PREDICTION_KEY)}",
-            (since, until, cluster),
+            f"SELECT {', '.join(schema)} FROM assessment"
+            f" WHERE {' AND '.join(('TRUE', *asked))} ORDER BY made_at, {', '.join(ASSESSMENT_KEY)}",
+            (*asked.values(),),
         )
+        if "body" in schema:
+            place = list(schema).index("body")
+            found = [(*row[:place], unpacked_text(row[place]), *row[place + 1 :]) for row in found]
         return pl.DataFrame(found, schema=schema, orient="row")
 
     def close(self) -> None:
         """Let go of files and connections; those of scans under way follow when these end."""
-        self._closed = True
-        while self._idle:
-            self._idle.pop().close()
+        self._connections.close()
+
+    def _let_go(self) -> None:
+        """When the last connection is closed: SQLite has removed the log beside the file."""
         self._readable.close()
         if not self._read_only:
             leave_readable(self.path)

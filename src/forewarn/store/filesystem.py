@@ -10,7 +10,7 @@ from pathlib import Path
 
 from forewarn.errors import UnfitFileSystemError
 
-MOUNTS = Path("/proc/self/mountinfo")
+_MOUNTS = Path("/proc/self/mountinfo")
 
 # As the kernel names them in mountinfo; of fuse's many, those that reach over a network.
 NETWORK = frozenset(
@@ -22,11 +22,13 @@ NETWORK = frozenset(
 )
 
 
-def refuse_network(folder: Path, mounts: str) -> None:
+def refuse_unfit(folder: Path, mounts: str | None = None) -> None:
     """Raise `UnfitFileSystemError` if the folder (it need not exist) lies on a network file system.
 
-    `mounts` is the text of ``/proc/self/mountinfo``.
+    `mounts` is the text of ``/proc/self/mountinfo``, which is read where it is not given.
     """
+    if mounts is None:
+        mounts = _MOUNTS.read_text(errors="replace") if _MOUNTS.exists() else ""
     found = file_system_of(folder, mounts)
     if found is not None and found[1] in NETWORK:
         mount, kind = found

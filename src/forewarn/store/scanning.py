@@ -1,8 +1,7 @@
-"""Reading segments through a view, in frames of bounded size."""
+"""Reading segments through a view, in frames of bounded size. For any store that keeps segments."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,8 @@ from forewarn.errors import UsageError
 from forewarn.job.columns import KEYS, SCHEMAS, record_schema
 from forewarn.store import segments, views
 from forewarn.store.base import KNOWN_AT, View
-from forewarn.store.segments import TIME, WRITTEN, check_kind
+from forewarn.store.filters import Filter
+from forewarn.store.segments import TIME, WRITTEN, Segments, check_kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class Scan:
     until: int | None
     job_ids: Sequence[str] | None
     columns: Sequence[str] | None
-    where: pl.Expr | None
+    where: Filter | None
     rows: int
     known_delay: int
 
@@ -42,10 +42,11 @@ class Scan:
         if unknown := self._used - {*SCHEMAS[self.kind], *self._made}:
             raise UsageError(f"a {self.kind} has no {', '.join(sorted(unknown))}")
 
-    def frames(self, connection: sqlite3.Connection) -> Iterator[pl.DataFrame]:
-        """The frames of the scan; `connection` must see one state of the store throughout."""
-        for frame in self._seen(self._in_order(connection)):
-            frame = frame if self.where is None else frame.filter(self.where)
+    def frames(self, kept: Segments) -> Iterator[pl.DataFrame]:
+        """The frames of the scan; `kept` must show one state of the store throughout."""
+        chosen = None if self.where is None else self.where.polars()
+        for frame in self._seen(self._in_order(kept)):
+            frame = frame if chosen is None else frame.filter(chosen)
             frame = frame.select(self._wanted)
             parts = max(1, round(frame.height / self.rows))
             if frame.height:
@@ -66,14 +67,14 @@ class Scan:
 
     @property
     def _used(self) -> set[str]:
-        return {*self._wanted, *([] if self.where is None else self.where.meta.root_names())}
+        return {*self._wanted, *([] if self.where is None else self.where.fields)}
 
-    def _in_order(self, connection: sqlite3.Connection) -> Iterator[pl.DataFrame]:
+    def _in_order(self, kept: Segments) -> Iterator[pl.DataFrame]:
         """Observations in frames that follow one another in time."""
         numbers = None if self.job_ids is None else segments.id_numbers(self.job_ids)
         found = [
             segment
-            for segment in segments.listed(connection, self.kind, self.cluster)
+            for segment in kept.listed(self.kind, self.cluster)
             if segment.may_hold(self.since, self.until, numbers)
         ]
         needed = {*segments.order(self.kind), *self._used} - {KNOWN_AT}
@@ -86,9 +87,7 @@ class Scan:
         if self.job_ids is not None:
             chosen = pl.col("job_id").is_in(list(self.job_ids))
             where = chosen if where is None else where & chosen
-        return segments.in_order(
-            found, lambda segment: segments.read(connection, segment, names, where), self.rows
-        )
+        return segments.in_order(found, lambda segment: kept.read(segment, names, where), self.rows)
 
     def _seen(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         order = segments.order(self.kind)
@@ -108,7 +107,7 @@ class Scan:
             yield from so_far
 
 
-def observations(connection: sqlite3.Connection, kind: str, key: Mapping[str, Any]) -> pl.DataFrame:
+def observations(kept: Segments, kind: str, key: Mapping[str, Any]) -> pl.DataFrame:
     """Every observation whose columns equal `key`, in the order they were seen."""
     check_kind(kind)
     if unknown := key.keys() - SCHEMAS[kind].keys():
@@ -118,21 +117,18 @@ def observations(connection: sqlite3.Connection, kind: str, key: Mapping[str, An
     until = None if time is None else time + 1
     where = pl.all_horizontal(pl.lit(True), *(pl.col(name).eq_missing(value) for name, value in key.items()))
     found = [
-        segments.read(connection, segment, where=where)
-        for segment in segments.listed(connection, kind, key.get("cluster"))
+        kept.read(segment, where=where)
+        for segment in kept.listed(kind, key.get("cluster"))
         if segment.may_hold(time, until, numbers)
     ]
     nothing = pl.DataFrame(schema={**SCHEMAS[kind], WRITTEN: pl.Int64()})
     return pl.concat([nothing, *found]).sort("seen_at", WRITTEN).drop(WRITTEN)
 
 
-def changes(connection: sqlite3.Connection, kind: str, cluster: str, since: int) -> tuple[pl.DataFrame, int]:
+def changes(kept: Segments, kind: str, cluster: str, since: int) -> tuple[pl.DataFrame, int]:
     """The keys of records with observations that were written after `since`, and the last one's number."""
-    newer = [s for s in segments.listed(connection, kind, cluster) if s.last_written > since]
-    found = [
-        segments.read(connection, segment, [*KEYS[kind], WRITTEN], pl.col(WRITTEN) > since)
-        for segment in newer
-    ]
+    newer = [s for s in kept.listed(kind, cluster) if s.last_written > since]
+    found = [kept.read(segment, [*KEYS[kind], WRITTEN], pl.col(WRITTEN) > since) for segment in newer]
     nothing = pl.DataFrame(schema={name: SCHEMAS[kind][name] for name in KEYS[kind]})
     keys = pl.concat([nothing, *(frame.select(KEYS[kind]) for frame in found)]).unique(maintain_order=True)
     return keys, max((segment.last_written for segment in newer), default=since)

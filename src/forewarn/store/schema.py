@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 
 from forewarn.errors import StoreError
+from forewarn.store.packing import packed_text
 
 APPLICATION_ID = 0x46_57_72_6E  # "FWrn"
 
@@ -100,8 +101,42 @@ def _predictions(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE INDEX prediction_made_at ON prediction (made_at)")
 
 
+def _assessments(connection: sqlite3.Connection) -> None:
+    # A body is too large for a table without row ids; it comes last, so that others are read without it.
+    connection.execute(
+        """
+        CREATE TABLE assessment (
+            cluster TEXT NOT NULL,
+            job_id TEXT NOT NULL,
+            submit INTEGER NOT NULL,
+            phase TEXT NOT NULL,
+            model TEXT NOT NULL,
+            made_at INTEGER NOT NULL,
+            probability REAL,
+            threshold REAL,
+            verdict TEXT,
+            hours_at_risk REAL,
+            body BLOB,
+            UNIQUE (cluster, job_id, submit, phase, model, made_at)
+        )
+        """
+    )
+    connection.execute("CREATE INDEX assessment_made_at ON assessment (made_at)")
+    connection.create_function("packed_text", 1, packed_text, deterministic=True)
+    connection.execute(
+        """
+        INSERT INTO assessment
+        SELECT cluster, job_id, submit, phase, model, made_at, probability, threshold,
+            replace(CASE WHEN json_valid(detail) THEN json_extract(detail, '$.verdict') END, ' ', '_'),
+            NULL, packed_text(detail)
+        FROM prediction ORDER BY made_at
+        """
+    )
+    connection.execute("DROP TABLE prediction")
+
+
 Migration = Callable[[sqlite3.Connection], None]
-MIGRATIONS: tuple[Migration, ...] = (_observations, _small_things, _predictions)
+MIGRATIONS: tuple[Migration, ...] = (_observations, _small_things, _predictions, _assessments)
 
 
 def migrate(

@@ -1,15 +1,14 @@
-"""Segments: immutable runs of observations of one kind and cluster, each a Parquet blob in one row.
+"""Segments: immutable runs of observations of one kind and cluster, each a Parquet blob. For any store.
 
-A segment is sorted by the time that its kind is scanned by, and its row tells the range of these times
-and of the numbers in its job ids, so that most segments need not be opened. `written` numbers the
-observations of a store in the order they came.
+A segment is sorted by the time that its kind is scanned by, and the facts beside its data tell the range
+of these times and of the numbers in its job ids, so that most segments need not be opened. `written`
+numbers the observations of a store in the order they came.
 """
 
 from __future__ import annotations
 
 import io
-import sqlite3
-import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,7 +16,7 @@ from types import MappingProxyType
 
 import polars as pl
 
-from forewarn.errors import StoreError, UsageError
+from forewarn.errors import UsageError
 from forewarn.job.columns import KEYS, SCHEMAS
 
 WRITTEN = "written"
@@ -55,7 +54,41 @@ class Segment:
         return any(self.first_number <= number <= self.last_number for number in numbers)
 
 
-_COLUMNS = ", ".join(Segment.__slots__)
+class Segments(ABC):
+    """The segments of a store, wherever it keeps them, as one reader or writer sees them."""
+
+    @abstractmethod
+    def listed(self, kind: str, cluster: str | None = None) -> list[Segment]:
+        """The segments of a kind, without their data, in the order in which they were put."""
+
+    @abstractmethod
+    def loaded(self, segment: Segment) -> bytes:
+        """The data of a segment, as it was put; `StoreError` where it is damaged."""
+
+    @abstractmethod
+    def put(self, segment: Segment, data: bytes) -> Segment:
+        """Keep a new segment; the same with the id that it got."""
+
+    @abstractmethod
+    def drop(self, segments: Iterable[Segment]) -> None:
+        """Forget segments whose rows stand elsewhere now."""
+
+    def add(self, kind: str, cluster: str, frame: pl.DataFrame) -> list[Segment]:
+        """Keep observations of one cluster (with `written`) as segments."""
+        parts = frame.sort(order(kind)).iter_slices(SEGMENT_ROWS)
+        return [self.put(_described(kind, cluster, part), packed(part)) for part in parts]
+
+    def read(
+        self, segment: Segment, columns: Iterable[str] | None = None, where: pl.Expr | None = None
+    ) -> pl.DataFrame:
+        """Rows of a segment, in its order."""
+        return unpacked(self.loaded(segment), segment.kind, columns, where)
+
+
+def _described(kind: str, cluster: str, frame: pl.DataFrame) -> Segment:
+    time, numbers = frame[TIME[kind]], number_range(frame)
+    newest: int = frame[WRITTEN].max()  # type: ignore[assignment]
+    return Segment(0, kind, cluster, frame.height, time[0], time[-1], *numbers, newest)
 
 
 def check_kind(kind: str) -> None:
@@ -81,30 +114,6 @@ def id_numbers(ids: Iterable[str]) -> list[int] | None:
     return None if numbers.null_count() else numbers.to_list()
 
 
-def listed(connection: sqlite3.Connection, kind: str, cluster: str | None = None) -> list[Segment]:
-    """The segments of a kind."""
-    query = f"SELECT {_COLUMNS} FROM segment WHERE kind = ? AND ? IN (cluster, '') ORDER BY id"
-    return [Segment(*row) for row in connection.execute(query, (kind, cluster or ""))]
-
-
-def add(connection: sqlite3.Connection, kind: str, cluster: str, frame: pl.DataFrame) -> list[Segment]:
-    """Write observations of one cluster (with `written`) as segments."""
-    frame = frame.sort(order(kind))
-    return [_add(connection, kind, cluster, part) for part in frame.iter_slices(SEGMENT_ROWS)]
-
-
-def _add(connection: sqlite3.Connection, kind: str, cluster: str, frame: pl.DataFrame) -> Segment:
-    time, numbers = frame[TIME[kind]], number_range(frame)
-    data = packed(frame)
-    facts = (kind, cluster, frame.height, time[0], time[-1], *numbers, frame[WRITTEN].max())
-    cursor = connection.execute(
-        "INSERT INTO segment (kind, cluster, rows, first_time, last_time, first_number, last_number,"
-        " last_written, checksum, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*facts, zlib.crc32(data), data),
-    )
-    return Segment(cursor.lastrowid, *facts)  # type: ignore[arg-type]
-
-
 def packed(frame: pl.DataFrame) -> bytes:
     """Observations as they are kept."""
     data = io.BytesIO()
@@ -124,23 +133,6 @@ def number_range(frame: pl.DataFrame) -> tuple[int | None, int | None]:
     return numbers.min(), numbers.max()  # type: ignore[return-value]
 
 
-def drop(connection: sqlite3.Connection, segments: Iterable[Segment]) -> None:
-    """Forget segments whose rows stand elsewhere now."""
-    connection.executemany("DELETE FROM segment WHERE id = ?", [(segment.id,) for segment in segments])
-
-
-def loaded(connection: sqlite3.Connection, segment: Segment) -> bytes:
-    """The data of a segment, as it was written."""
-    row = connection.execute("SELECT data, checksum FROM segment WHERE id = ?", (segment.id,)).fetchone()
-    data: bytes = row[0]
-    if zlib.crc32(data) != row[1]:
-        raise StoreError(
-            f"segment {segment.id} of the store ({segment.rows:,} observations of {segment.cluster}) is "
-            "damaged; restore the store from a backup, or move it away and ingest again"
-        )
-    return data
-
-
 def unpacked(
     data: bytes, kind: str, columns: Iterable[str] | None = None, where: pl.Expr | None = None
 ) -> pl.DataFrame:
@@ -149,16 +141,6 @@ def unpacked(
     schema = stored if columns is None else {name: stored[name] for name in columns}
     lazy = pl.scan_parquet(data, schema=schema, missing_columns="insert", extra_columns="ignore")
     return (lazy if where is None else lazy.filter(where)).collect()
-
-
-def read(
-    connection: sqlite3.Connection,
-    segment: Segment,
-    columns: Iterable[str] | None = None,
-    where: pl.Expr | None = None,
-) -> pl.DataFrame:
-    """Rows of a segment, in its order."""
-    return unpacked(loaded(connection, segment), segment.kind, columns, where)
 
 
 def between(kind: str, since: int | None, until: int | None) -> pl.Expr | None:

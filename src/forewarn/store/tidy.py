@@ -8,15 +8,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import numpy as np
 import polars as pl
 
-from forewarn.store import segments
-from forewarn.store.segments import SEGMENT_ROWS, TIME, Segment
+from forewarn.store.segments import SEGMENT_ROWS, TIME, Segment, Segments, between
 
 STEP = 16
 FULL_ROWS = 65_536  # STEP ** 4; from here on a segment is large enough
@@ -50,28 +48,24 @@ def crowded_ones(found: Sequence[Segment], limit: int = CROWDED_ROWS) -> list[Se
     return [s for s in found if any(s.first_time < end and s.last_time > begin for begin, end in crowds)]
 
 
-def rewrite(
-    connection: sqlite3.Connection, group: Sequence[Segment], rows: int = SEGMENT_ROWS
-) -> list[Segment]:
+def rewrite(kept: Segments, group: Sequence[Segment], rows: int = SEGMENT_ROWS) -> list[Segment]:
     """The rows of these segments as new ones, each of its own time range, one range in memory at a time."""
     kind, cluster = group[0].kind, group[0].cluster
     made: list[Segment] = []
-    cuts: list[int | None] = [*_cuts(connection, group, rows), None]
+    cuts: list[int | None] = [*_cuts(kept, group, rows), None]
     for since, until in pairwise(cuts):
         parts = [
-            segments.read(connection, segment, where=segments.between(kind, since, until))
+            kept.read(segment, where=between(kind, since, until))
             for segment in group
             if segment.may_hold(since, until)
         ]
-        made += segments.add(connection, kind, cluster, pl.concat(parts))
-    segments.drop(connection, group)
+        made += kept.add(kind, cluster, pl.concat(parts))
+    kept.drop(group)
     return made
 
 
-def _cuts(connection: sqlite3.Connection, group: Iterable[Segment], rows: int) -> list[int]:
+def _cuts(kept: Segments, group: Iterable[Segment], rows: int) -> list[int]:
     """Times that cut the segments' rows into parts of about `rows`."""
-    times = np.concatenate(
-        [segments.read(connection, s, [TIME[s.kind]])[TIME[s.kind]].to_numpy() for s in group]
-    )
+    times = np.concatenate([kept.read(s, [TIME[s.kind]])[TIME[s.kind]].to_numpy() for s in group])
     times.sort()
     return [int(time) for time in np.unique(times[::rows])]

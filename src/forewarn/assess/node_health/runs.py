@@ -9,6 +9,7 @@ from forewarn.features.labels import ran_to_limit
 from forewarn.job.outcomes import Kind, Outcome, kind_of
 from forewarn.job.units import expand_nodes
 from forewarn.store.base import Store
+from forewarn.store.filters import Between, Missing
 
 DAY = 86400
 EVIDENCE_DAYS = 14  # how long a job speaks of the node that it ran on
@@ -29,8 +30,8 @@ def read_runs(store: Store, cluster: str, now: int) -> pl.DataFrame:
     """The runs that were known to have ended by now, of the last four weeks."""
     # Jobs wait and run for a while: those submitted some weeks before may have ended since.
     since = now - 3 * HISTORY_DAYS * DAY
-    there = pl.col("nodes").is_not_null() & pl.col("start").is_not_null() & pl.col("outcome").is_not_null()
-    recent = pl.col("end").is_between(now - HISTORY_DAYS * DAY, now)
+    there = ~Missing("nodes") & ~Missing("start") & ~Missing("outcome")
+    recent = Between("end", now - HISTORY_DAYS * DAY, now)
     frames = store.scan(cluster=cluster, since=since, until=now + 1, where=there & recent)
     found = [f.filter(pl.col("known_at") <= now).select(_COLUMNS) for f in frames]
     return runs_of(pl.concat(found) if found else pl.DataFrame(schema=dict.fromkeys(_COLUMNS, pl.String)))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from forewarn.store.base import Store
+from forewarn.store.filters import Equal
 
 DAYS = 180
 FEWEST = 10  # earlier jobs below which nothing is usual yet
@@ -64,7 +65,7 @@ def usual_of(store: Store, cluster: str, user: str, now: int) -> Usual | None:
             since=now - DAYS * 86400,
             until=now,
             columns=columns,
-            where=pl.col("user") == user,
+            where=Equal("user", user),
         )
     )
     jobs = pl.concat(frames) if frames else pl.DataFrame()

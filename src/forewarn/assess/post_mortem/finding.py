@@ -16,6 +16,7 @@ from forewarn.job.units import JobId
 from forewarn.sources.live import JobDetails, Scheduler
 from forewarn.sources.one_job import asked_id
 from forewarn.store.base import Store
+from forewarn.store.filters import Equal
 
 _UNKNOWN_JOB = 2017
 _WELL = (Outcome.COMPLETED, None)
@@ -79,7 +80,7 @@ def _stored(store: Store, asked: JobId, cluster: str | None) -> list[Job]:
     frames = list(store.scan(cluster=cluster, job_ids=ids))
     if not frames and asked.task is None and asked.offset is None:
         # The tasks of an array, by its number: their ids begin with it.
-        mine = (pl.col("array_job_id") == asked.number) | (pl.col("raw_id") == asked.number)
+        mine = Equal("array_job_id", asked.number) | Equal("raw_id", asked.number)
         frames = list(store.scan(cluster=cluster, where=mine))
     return [job for frame in frames for job in to_records(frame.select(pl.exclude("known_at")), Job)]
 

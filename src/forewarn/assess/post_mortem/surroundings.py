@@ -16,6 +16,7 @@ from forewarn.job.outcomes import SYSTEM_EXIT_CODES, SYSTEM_SIGNALS, Kind, Outco
 from forewarn.job.record import Job
 from forewarn.job.units import compress_nodes
 from forewarn.store.base import Store
+from forewarn.store.filters import Between, Missing
 
 _DAY = 86_400
 LONGEST = 14 * _DAY  # jobs that were submitted longer before are not looked at
@@ -93,7 +94,7 @@ def _ends_near(store: Store, job: Job) -> pl.DataFrame:
     """Ends of others within a day around its own, with what is needed to compare."""
     assert job.end is not None
     last = job.end + SICK
-    near = pl.col("end").is_between(job.end - _DAY, last) & pl.col("outcome").is_not_null()
+    near = Between("end", job.end - _DAY, last) & ~Missing("outcome")
     columns = ["cluster", "job_id", "submit", "user", "nodes", "start", "end", "outcome"]
     columns += ["exit_code", "exit_signal"]
     frames = list(

@@ -10,17 +10,14 @@ from forewarn.config import Config
 from forewarn.errors import StoreError
 from forewarn.operate.doctor.findings import Finding, Level
 from forewarn.sharing import is_shared
-from forewarn.store.embedded import FILE, open_store
-from forewarn.store.filesystem import MOUNTS, refuse_network
+from forewarn.store.opening import place_of
 
 
 def writable(config: Config) -> Finding:
     """Whether the store can be written; it is not made here."""
     home = config.home
     try:
-        refuse_network(home, MOUNTS.read_text(errors="replace") if MOUNTS.exists() else "")
-        if (home / FILE).exists():
-            open_store(home).close()
+        place_of(config).check()
     except StoreError as error:
         return Finding("store", Level.PROBLEM, str(error))
     there = home

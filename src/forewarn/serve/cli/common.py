@@ -34,6 +34,6 @@ def configured(**flags: Any) -> Config:
 
 def store_of(config: Config, *, read_only: bool = False) -> Store:
     """The store that the configuration names."""
-    from forewarn.store.embedded import open_store
+    from forewarn.store.opening import open_store
 
-    return open_store(config.home, read_only=read_only, known_delay=config.known_delay)
+    return open_store(config, read_only=read_only)

@@ -81,8 +81,7 @@ def share_home(group: str | None, off: bool, home: Path | None) -> None:
     Its members read all that is in the store, other people's jobs included. Nobody but you writes there.
     """
     from forewarn.sharing import share, unshare
-    from forewarn.store.database import leave_readable
-    from forewarn.store.embedded import FILE
+    from forewarn.store.opening import place_of
 
     if (group is None) != off:
         raise UsageError("name the group that may read, or --off")
@@ -96,8 +95,10 @@ def share_home(group: str | None, off: bool, home: Path | None) -> None:
             "slurm_token holds a secret in a file that the group would read: put it into a file of its own "
             "(mode 600), and name that by slurm_token_file"
         )
-    share(config.home, group, but=config.slurm_token_file)
-    leave_readable(config.home / FILE)
+    place = place_of(config)
+    token = [] if config.slurm_token_file is None else [config.slurm_token_file]
+    share(config.home, group, but=[*token, *place.secret_files])
+    place.let_group_read()
     say(f"{config.home}: {group} can read it")
 
 

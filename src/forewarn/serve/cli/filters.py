@@ -1,17 +1,14 @@
-"""What `forewarn jobs` is asked for, as an expression that the store evaluates."""
+"""What `forewarn jobs` is asked for, as a filter of the store."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
-from operator import and_, or_
-
-import polars as pl
 
 from forewarn.errors import UsageError
 from forewarn.job.outcomes import LIVE_STATES, OUTCOME_OF_STATE, Outcome
 from forewarn.job.units import expand_nodes, parse_job_id
+from forewarn.store.filters import AllOf, AnyOf, Filter, Lists, Missing, OneOf
 
 # sacct's short names (slurm.h) of the states people ask for.
 _SHORT = {
@@ -21,25 +18,25 @@ _SHORT = {
 }
 
 
-def all_of(tests: Iterable[pl.Expr | None]) -> pl.Expr | None:
+def all_of(tests: Iterable[Filter | None]) -> Filter | None:
     """Every test that there is, or None where there is none."""
-    given = [test for test in tests if test is not None]
-    return reduce(and_, given) if given else None
+    given = tuple(test for test in tests if test is not None)
+    return AllOf(given) if given else None
 
 
-def one_of(column: str, texts: tuple[str, ...]) -> pl.Expr | None:
+def one_of(column: str, texts: tuple[str, ...]) -> Filter | None:
     """The column is one of these; each text may be a list itself: ``-u alice,bob``."""
     values = split(texts)
-    return pl.col(column).is_in(values) if values else None
+    return OneOf(column, tuple(values)) if values else None
 
 
-def in_partition(texts: tuple[str, ...]) -> pl.Expr | None:
+def in_partition(texts: tuple[str, ...]) -> Filter | None:
     """The job is in one of these partitions, or waits for one of several."""
     values = split(texts)
-    return pl.col("partition").str.split(",").list.set_intersection(values).list.len() > 0 if values else None
+    return Lists("partition", tuple(values)) if values else None
 
 
-def in_state(texts: tuple[str, ...]) -> pl.Expr | None:
+def in_state(texts: tuple[str, ...]) -> Filter | None:
     """The job ended like this, or stands like this now; sacct's states, long or short, or outcomes."""
     outcomes: set[str] = set()
     states: set[str] = set()
@@ -54,11 +51,10 @@ def in_state(texts: tuple[str, ...]) -> pl.Expr | None:
         else:
             known = ", ".join([*Outcome, "pending", "running", "suspended"])
             raise UsageError(f"--state: no state {text!r}; known are {known}, and sacct's short names")
-    tests = [
-        *([pl.col("outcome").is_in(sorted(outcomes))] if outcomes else []),
-        *([pl.col("state").is_in(sorted(states)) & pl.col("outcome").is_null()] if states else []),
-    ]
-    return reduce(or_, tests) if tests else None
+    if not outcomes and not states:
+        return None
+    stands = OneOf("state", tuple(sorted(states))) & Missing("outcome")
+    return OneOf("outcome", tuple(sorted(outcomes))) | stands
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +65,11 @@ class Ids:
     whole: frozenset[int]  # an array's or het job's number stands for all of its parts
 
     @property
-    def test(self) -> pl.Expr:
+    def test(self) -> Filter:
         """The job is one of these."""
-        return (
-            pl.col("job_id").is_in(sorted(self.exact))
-            | pl.col("array_job_id").is_in(sorted(self.whole))
-            | pl.col("het_job_id").is_in(sorted(self.whole))
-        )
+        whole = tuple(sorted(self.whole))
+        ids = OneOf("job_id", tuple(sorted(self.exact)))
+        return AnyOf((ids, OneOf("array_job_id", whole), OneOf("het_job_id", whole)))
 
 
 def ids_of(texts: tuple[str, ...]) -> Ids | None:

@@ -23,7 +23,7 @@ from forewarn.serve.cli.progress import progress
 from forewarn.sources.base import Options
 from forewarn.sources.connect import connect
 from forewarn.store.base import Store
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 LIVE = "slurm"
 
@@ -50,7 +50,7 @@ def learning_store(
             store.close()
         return
     with TemporaryDirectory(prefix="forewarn-") as folder:
-        store = open_store(Path(folder), known_delay=config.known_delay)
+        store = open_store(dataclasses.replace(config, home=Path(folder)))
         try:
             if spec.partition(":")[0] == LIVE:
                 clusters = _read_live(store, spec, config, cluster, status)

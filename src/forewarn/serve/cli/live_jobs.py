@@ -55,9 +55,7 @@ def said_of(
     how: dict[str, Any] = {"at": now, "timezone": zone, "unknown": unknown, "working": working}
     with (
         closing(connect(config)) as scheduler,
-        store_of_live(
-            config.home, scheduler.cluster, serving, at=now, known_delay=config.known_delay
-        ) as store,
+        store_of_live(config, scheduler.cluster, serving, at=now) as store,
     ):
         if whole:
             said = advise(store, scheduler, serving, job_ids, viewer=getpass.getuser(), **how)

@@ -9,6 +9,7 @@ import polars as pl
 
 from forewarn.serve.cli.progress import watched
 from forewarn.store.base import Store
+from forewarn.store.filters import Filter, OneOf
 
 DAY = 86400
 
@@ -18,7 +19,7 @@ class Query:
     """Which jobs: of these clusters and ids, submitted in [since, until), for which `where` is true."""
 
     clusters: Sequence[str] = ()
-    where: pl.Expr | None = None
+    where: Filter | None = None
     job_ids: Sequence[str] | None = None
     since: int | None = None
     until: int | None = None
@@ -56,7 +57,7 @@ class Query:
         if len(self.clusters) == 1:
             (one,) = self.clusters
         elif self.clusters:
-            mine = pl.col("cluster").is_in(list(self.clusters))
+            mine = OneOf("cluster", tuple(self.clusters))
             where = mine if where is None else where & mine
         return store.scan(
             "job", cluster=one, since=since, until=until, job_ids=self.job_ids, columns=columns, where=where

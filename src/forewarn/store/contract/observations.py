@@ -1,0 +1,103 @@
+"""What was seen of jobs, nodes, partitions, usage and programs: append-only, looked at through views."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import polars as pl
+
+from forewarn.store.filters import Filter
+
+# Through which eyes a scan looks: everything seen so far, or what had been seen at the job's own moment.
+View = Literal["now", "submit", "start"]
+
+# A column that a scan of jobs has beside the record's: see `ObservationReader.scan`.
+KNOWN_AT = "known_at"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of a frame of observations."""
+
+    new: int  # observations added
+    same: int  # already there, equal in every field: nothing changed
+    conflicts: pl.DataFrame  # rows (with their `line`) that contradict another row of the same file
+
+
+class ObservationReader(ABC):
+    """Reads observations: for anybody, at any time, from any thread.
+
+    Nothing travels a row at a time: what is many is a Polars frame. `UsageError` where there is no such kind,
+    column or view.
+    """
+
+    @abstractmethod
+    def scan(
+        self,
+        kind: str = "job",
+        *,
+        view: View = "now",
+        cluster: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        job_ids: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        where: Filter | None = None,
+        rows: int = 1_000_000,
+    ) -> Iterator[pl.DataFrame]:
+        """One row per record, in frames of about `rows`, jobs in order of submit (then cluster, id).
+
+        `since` ≤ submit < `until` for jobs and usage, and of these only `job_ids` (quick: no whole scan).
+        `where` is applied to the view's rows. `columns` are the record's, perhaps `seen_at`, `source` and
+        `reconstructed` of its latest observation; without them, all of the record. Jobs have one column
+        more, `known_at`: when the outcome was first seen live, else end plus the configured delay; null
+        while there is none. A scan sees one state of the store to its end. Through a view:
+
+        - ``now``: each field's latest value that was seen, by (seen_at, order of writing); of an outcome
+          `failed` what was told more exactly (`job/step_outcomes.py`), whenever that was;
+        - ``submit``, ``start``: the same over observations with `seen_at` up to that moment of the job
+          (start: submit for jobs that have not started); where there is none, its earliest observation.
+          What a job was given is, at start, what was first seen of it, since whoever looks looks later.
+          Times, result and use (from `eligible` on in `Job`) are those of ``now`` in every view: they
+          carry their own moments, and features ask for them by moment.
+        """
+
+    @abstractmethod
+    def observations(self, kind: str, key: Mapping[str, Any]) -> pl.DataFrame:
+        """Every observation whose columns equal `key`, in the order they were seen.
+
+        `key` may be part of a record's key (only `job_id`) or any other columns.
+        """
+
+    @abstractmethod
+    def count(self, kind: str = "job", *, cluster: str | None = None) -> int:
+        """How many records (not observations) there are."""
+
+    @abstractmethod
+    def revision(self, kind: str = "job", *, cluster: str | None = None) -> int:
+        """A number that grows whenever observations of the kind are published, and else stays."""
+
+    @abstractmethod
+    def changes(self, kind: str = "job", *, cluster: str, since: int) -> tuple[pl.DataFrame, int]:
+        """The keys of the records that were observed anew after a revision, and the revision up to which."""
+
+
+class ObservationWriter(ABC):
+    """Adds observations: for the collector, the stream's workers and `ingest`."""
+
+    @abstractmethod
+    def observe(self, kind: str, frame: pl.DataFrame, *, file: str | None = None) -> Written:
+        """Add observations (columns of `SCHEMAS[kind]`, perhaps `line`).
+
+        Writing one that is already there changes nothing, whatever order files and live sightings arrive in.
+        Same key, `seen_at` and `source`: equal rows are one observation. Two rows of one `file` that
+        share these and differ contradict each other: the later one is a conflict and is not written.
+        So do two final records (reconstructed, of a job with an outcome) of one key and source, whatever
+        their `seen_at`: it follows from the end that they claim, and a job ends once (but in the sources
+        `RUN_BY_RUN`, which tell of every run of a job).
+        Rows of different files, or live sightings, that do so are both kept; the one seen later, then the
+        one written later, is current. `UsageError` where a row lacks its key.
+        """

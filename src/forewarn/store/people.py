@@ -1,0 +1,84 @@
+"""The contract of what people set and do: thresholds, audit lines, feedback, sessions.
+
+It is kept apart from observations. These are few and small, they come from several processes at once (the
+service, the dashboard, commands), and none of them may wait while an hour of history is written; and who may
+read a cluster's history may not read them.
+
+An entry has a kind, a key within it, a moment, and a JSON object. Any number of threads and processes may
+read and write at once; each call is one change, there when the call returns, and of two puts to one key the
+later one stands. Errors: `UsageError` where the call is wrong, `StoreError` where it cannot be kept or read.
+
+Each implementation passes `tests/store/people_contract.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self, get_args
+
+from forewarn.errors import UsageError
+
+Kind = Literal["threshold", "audit", "feedback", "session"]
+KINDS: tuple[str, ...] = get_args(Kind)
+# What is written once: nobody changes or removes it by its key, only age does.
+WRITTEN_ONCE = frozenset({"audit"})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that somebody set or did."""
+
+    kind: str
+    key: str
+    at: int  # Unix seconds: when it was set or done
+    value: Mapping[str, Any]
+
+
+class PeopleStore(ABC):
+    """Keeps entries by kind and key."""
+
+    @abstractmethod
+    def add(self, kind: Kind, value: Mapping[str, Any], *, at: int) -> str:
+        """Keep an entry under a new key, which nobody can guess: the key."""
+
+    @abstractmethod
+    def put(self, kind: Kind, key: str, value: Mapping[str, Any], *, at: int) -> None:
+        """Keep an entry under a key, in the place of what was there; not of audit lines."""
+
+    @abstractmethod
+    def get(self, kind: Kind, key: str) -> Entry | None:
+        """The entry of a key."""
+
+    @abstractmethod
+    def entries(
+        self, kind: Kind, *, since: int | None = None, until: int | None = None, newest: int | None = None
+    ) -> list[Entry]:
+        """The entries of a kind with since ≤ at < until, in order of time; of these only the `newest`."""
+
+    @abstractmethod
+    def remove(self, kind: Kind, key: str) -> bool:
+        """Remove an entry (a session that ends): whether it was there; not of audit lines."""
+
+    @abstractmethod
+    def forget(self, kind: Kind, before: int) -> int:
+        """Remove entries of a kind from before a moment: how many."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of files and connections."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def check_kind(kind: str, *, changes: bool = False) -> None:
+    """Raise `UsageError` where there is no such kind, or its entries are not changed."""
+    if kind not in KINDS:
+        raise UsageError(f"no such kind of entry: {kind!r}; there are {', '.join(KINDS)}")
+    if changes and kind in WRITTEN_ONCE:
+        raise UsageError(f"an entry of kind {kind} is added, and neither changed nor removed")

@@ -1,0 +1,137 @@
+"""What people set and do, in an SQLite file of its own in the home: its owner's alone, shared or not.
+
+A file of its own has a writer's lock of its own: no write of observations, however long, is waited for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from forewarn.errors import StoreError
+from forewarn.sharing import tighten
+from forewarn.store.connections import Connections
+from forewarn.store.database import connect, use_log
+from forewarn.store.filesystem import refuse_unfit
+from forewarn.store.people import Entry, Kind, PeopleStore, check_kind
+from forewarn.store.schema import migrate
+
+FILE = "people.db"
+_BUSY_SECONDS = 30.0
+
+
+def people_files(home: Path) -> tuple[Path, ...]:
+    """The files that hold what people did: not for the eyes of a group that the home is shared with."""
+    return tuple(home / f"{FILE}{end}" for end in ("", "-wal", "-shm"))
+
+
+def open_embedded_people(home: Path) -> EmbeddedPeople:
+    """Open the file in a home, made if it is not there."""
+    refuse_unfit(home)
+    path = home / FILE
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        for file in people_files(home):
+            tighten(file, 0o600)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be kept there: {error.strerror}") from None
+    return EmbeddedPeople(path)
+
+
+class EmbeddedPeople(PeopleStore):
+    """Entries in one table; each call is a transaction."""
+
+    def __init__(self, path: Path) -> None:
+        def opened() -> sqlite3.Connection:
+            return connect(path, read_only=False, busy_seconds=_BUSY_SECONDS)
+
+        self._connections = Connections(path, _BUSY_SECONDS, opened, lambda: None)
+        try:
+            with self._connections.borrow() as connection:
+                migrate(connection, str(path), read_only=False, migrations=_MIGRATIONS)
+                use_log(connection)
+        except BaseException:
+            self.close()
+            raise
+
+    def add(self, kind: Kind, value: Mapping[str, Any], *, at: int) -> str:
+        """Keep an entry under a new key."""
+        check_kind(kind)
+        key = secrets.token_urlsafe(24)
+        self._change("INSERT INTO entry VALUES (?, ?, ?, ?)", kind, key, at, json.dumps(dict(value)))
+        return key
+
+    def put(self, kind: Kind, key: str, value: Mapping[str, Any], *, at: int) -> None:
+        """Keep an entry under a key, in the place of what was there."""
+        check_kind(kind, changes=True)
+        text = json.dumps(dict(value))
+        self._change("INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?)", kind, key, at, text)
+
+    def get(self, kind: Kind, key: str) -> Entry | None:
+        """The entry of a key."""
+        check_kind(kind)
+        found = self._found("kind = ? AND key = ?", kind, key)
+        return found[0] if found else None
+
+    def entries(
+        self, kind: Kind, *, since: int | None = None, until: int | None = None, newest: int | None = None
+    ) -> list[Entry]:
+        """The entries of a kind in a time, in order of it."""
+        check_kind(kind)
+        asked = {"kind = ?": kind, "at >= ?": since, "at < ?": until}
+        asked = {test: value for test, value in asked.items() if value is not None}
+        found = self._found(
+            f"{' AND '.join(asked)} ORDER BY at DESC, key DESC LIMIT ?",
+            *asked.values(),
+            -1 if newest is None else newest,
+        )
+        return found[::-1]
+
+    def remove(self, kind: Kind, key: str) -> bool:
+        """Remove an entry: whether it was there."""
+        check_kind(kind, changes=True)
+        return bool(self._change("DELETE FROM entry WHERE kind = ? AND key = ?", kind, key))
+
+    def forget(self, kind: Kind, before: int) -> int:
+        """Remove entries of a kind from before a moment: how many."""
+        check_kind(kind)
+        return self._change("DELETE FROM entry WHERE kind = ? AND at < ?", kind, before)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connections.close()
+
+    def _change(self, statement: str, *values: object) -> int:
+        with self._connections.borrow() as connection:  # it commits by itself
+            return connection.execute(statement, values).rowcount
+
+    def _found(self, which: str, *values: object) -> list[Entry]:
+        with self._connections.borrow() as connection:
+            rows = connection.execute(f"SELECT kind, key, at, value FROM entry WHERE {which}", values)
+            return [Entry(kind, key, at, json.loads(value)) for kind, key, at, value in rows]
+
+
+def _entries(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        """
+        CREATE TABLE entry (
+            kind TEXT NOT NULL,
+            key TEXT NOT NULL,
+            at INTEGER NOT NULL,
+            value TEXT NOT NULL,
+            PRIMARY KEY (kind, key)
+        )
+        """
+    )
+    connection.execute("CREATE INDEX entry_at ON entry (kind, at, key)")
+
+
+_MIGRATIONS = (_entries,)
