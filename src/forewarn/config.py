@@ -64,7 +64,8 @@ def _seconds(value: object) -> int:
     return value
 
 
-def _zone(value: object) -> str:
+def time_zone(value: object) -> str:
+    """Read the name of a time zone; `ValueError` says what it should be."""
     try:
         return ZoneInfo(_text(value)).key
     except (KeyError, ValueError, OSError):
@@ -113,7 +114,7 @@ class ClusterConfig:
     """What a site says of one cluster, in the table ``[clusters.NAME]``."""
 
     timezone: str | None = field(
-        default=None, metadata=_is(_zone, "time zone of the cluster's clock", "Europe/Zurich")
+        default=None, metadata=_is(time_zone, "time zone of the cluster's clock", "Europe/Zurich")
     )
     swf_status: str | None = field(
         default=None,
@@ -141,7 +142,7 @@ class Config:
     timezone: str | None = field(
         default=None,
         metadata=_is(
-            _zone, "zone of times written without one; else the file's own, else UTC", "Europe/Zurich"
+            time_zone, "zone of times written without one; else the file's own, else UTC", "Europe/Zurich"
         ),
     )
     known_delay: int = field(

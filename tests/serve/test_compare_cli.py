@@ -10,7 +10,7 @@ import pytest
 
 from forewarn.learn.families.base import Params
 from forewarn.learn.families.xgboost import Xgboost
-from forewarn.serve.cli import compare as cli
+from forewarn.operate import comparison
 from forewarn.sources.simulator import simulate
 from tests.serve.conftest import Forewarn, sacct_line, swf_line, write_sacct, write_swf
 
@@ -23,7 +23,7 @@ class Quick(Xgboost):
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "family", lambda _: Quick())
+    monkeypatch.setattr(comparison, "family_of", lambda _: Quick())
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
 
 

@@ -1,4 +1,4 @@
-"""What `forewarn jobs` is asked for, as an expression that the store evaluates."""
+"""Which jobs are meant, as an expression that the store evaluates: flags and values as sacct has them."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def all_of(tests: Iterable[pl.Expr | None]) -> pl.Expr | None:
     return reduce(and_, given) if given else None
 
 
-def one_of(column: str, texts: tuple[str, ...]) -> pl.Expr | None:
+def one_of(column: str, texts: Iterable[str]) -> pl.Expr | None:
     """The column is one of these; each text may be a list itself: ``-u alice,bob``."""
     values = split(texts)
     return pl.col(column).is_in(values) if values else None
 
 
-def in_partition(texts: tuple[str, ...]) -> pl.Expr | None:
+def in_partition(texts: Iterable[str]) -> pl.Expr | None:
     """The job is in one of these partitions, or waits for one of several."""
     values = split(texts)
     return pl.col("partition").str.split(",").list.set_intersection(values).list.len() > 0 if values else None
 
 
-def in_state(texts: tuple[str, ...]) -> pl.Expr | None:
+def in_state(texts: Iterable[str]) -> pl.Expr | None:
     """The job ended like this, or stands like this now; sacct's states, long or short, or outcomes."""
     outcomes: set[str] = set()
     states: set[str] = set()
@@ -78,7 +78,7 @@ class Ids:
         )
 
 
-def ids_of(texts: tuple[str, ...]) -> Ids | None:
+def ids_of(texts: Iterable[str]) -> Ids | None:
     """The ids in lists like ``123,123_[1-3],7+1``, or None where there is none."""
     exact: set[str] = set()
     whole: set[int] = set()
