@@ -6,9 +6,11 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 import polars as pl
 
+from forewarn.errors import UsageError
 from forewarn.job.columns import JOB_SCHEMA, SCHEMAS
 from forewarn.job.moments import Moment, unix_seconds
 from forewarn.operate import job_filters as filters
@@ -17,6 +19,19 @@ from forewarn.store.base import KNOWN_AT, Store
 
 DAY = 86400
 Texts = str | Iterable[str]  # one, several, or a list as in "alice,bob"
+
+
+class JobFilters(TypedDict, total=False):
+    """Which jobs are meant, in sacct's words; what is left out restricts nothing."""
+
+    user: Texts
+    account: Texts
+    partition: Texts
+    state: Texts  # how they ended or stand now: failed, TIMEOUT, OOM, pending, …
+    job_id: Texts  # as people write them: 123, 123_4, 123_[1-3], 123+1; an array's number is all its tasks
+    cluster: Texts
+    since: Moment | None  # of the submit; without a zone, in the clock of the clusters asked for
+    until: Moment | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,46 +106,26 @@ class Query:
         yield self.since, upper
 
 
-def query_of(
-    store: Store,
-    *,
-    user: Texts = (),
-    account: Texts = (),
-    partition: Texts = (),
-    state: Texts = (),
-    job_id: Texts = (),
-    cluster: Texts = (),
-    since: Moment | None = None,
-    until: Moment | None = None,
-    note: Note = logged,
-) -> Query:
-    """Make a query of what is asked for, in sacct's words; what is left out restricts nothing.
-
-    Parameters
-    ----------
-    state
-        How jobs ended or stand now: failed, TIMEOUT, OOM, pending, …
-    job_id
-        As people write them: 123, 123_4, 123_[1-3], 123+1; an array's number is all of its tasks.
-    since, until
-        Of the submit; without a zone, in the clock of the clusters asked for.
-    """
-    clusters = filters.split(_texts(cluster))
+def query_of(store: Store, *, note: Note = logged, **which: Unpack[JobFilters]) -> Query:
+    """Make a query of what is asked for."""
+    if unknown := sorted(set(which).difference(JobFilters.__annotations__)):
+        raise UsageError(f"jobs cannot be chosen by {unknown[0]!r}: {', '.join(JobFilters.__annotations__)}")
+    clusters = filters.split(_texts(which.get("cluster")))
     zones = timezones(store)
-    ids = filters.ids_of(_texts(job_id))
+    ids = filters.ids_of(_texts(which.get("job_id")))
     tests = [
-        filters.one_of("user", _texts(user)),
-        filters.one_of("account", _texts(account)),
-        filters.in_partition(_texts(partition)),
-        filters.in_state(_texts(state)),
+        filters.one_of("user", _texts(which.get("user"))),
+        filters.one_of("account", _texts(which.get("account"))),
+        filters.in_partition(_texts(which.get("partition"))),
+        filters.in_state(_texts(which.get("state"))),
         ids.test if ids else None,
     ]
     return Query(
         clusters=clusters,
         where=filters.all_of(tests),
         job_ids=sorted(ids.exact) if ids and not ids.whole else None,
-        since=_moment(since, clusters, zones, note),
-        until=_moment(until, clusters, zones, note),
+        since=_moment(which.get("since"), clusters, zones, note),
+        until=_moment(which.get("until"), clusters, zones, note),
     )
 
 
@@ -162,8 +157,8 @@ def timezones(store: Store) -> dict[str, str]:
     return {name: facts.timezone for name, facts in store.clusters().items()}
 
 
-def _texts(given: Texts) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _texts(given: Texts | None) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given or ())
 
 
 def _moment(
