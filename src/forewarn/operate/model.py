@@ -121,7 +121,7 @@ def as_polars(frame: Any) -> pl.DataFrame:
 
 def _column(series: Any) -> pl.Series:
     """One column of pandas; its missing values, of which it has three kinds, as null."""
-    values, missing = series.to_numpy(), series.isna()
-    if values.dtype != object:
-        return pl.Series(values)
-    return pl.Series([None if gone else value for value, gone in zip(values, missing, strict=True)])
+    missing = series.isna()
+    if not missing.any():
+        return pl.Series(series.to_numpy())
+    return pl.Series([None if gone else value for value, gone in zip(series, missing, strict=True)])
