@@ -15,7 +15,7 @@ from forewarn.sources.simulator.scenario import load_scenario
 from forewarn.sources.simulator.writers.machine import write_machine
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "python.md"
-JOBS = 6000  # the least of which a model can be made
+JOBS = 5000  # about the least of which a model can be made
 
 SCRIPT = """\
 #!/bin/bash
