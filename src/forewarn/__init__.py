@@ -1,7 +1,103 @@
-"""Forewarn tells, before an HPC job wastes its nodes, whether it will fail, why, and what to change."""
+"""Forewarn tells, before an HPC job wastes its nodes, whether it will fail, why, and what to change.
+
+>>> import forewarn
+>>> with forewarn.open("/tmp/nothing-here", policy="papers") as site:
+...     site.config.policy
+'papers'
+"""
 
 from __future__ import annotations
 
+TYPE_CHECKING = False  # type checkers take it for true; `typing` itself would be most of this import
+if TYPE_CHECKING:
+    from typing import Any
+
+    from forewarn.assess.assessment import Advice, Assessment, Failure, Finding, Reason, Verdict
+    from forewarn.assess.node_health import NodeHealth
+    from forewarn.config import Config
+    from forewarn.errors import (
+        ForewarnError,
+        LearningError,
+        MissingExtraError,
+        SchedulerError,
+        SourceError,
+        StoreError,
+        UsageError,
+    )
+    from forewarn.job.record import Job, Node, Partition, UsageSample
+    from forewarn.operate.model import Model
+    from forewarn.operate.site import Site
+    from forewarn.operate.site import open_site as open
+    from forewarn.operate.training import TrainingResult
+
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+# Where each name lives: it is imported when it is first asked for, so that `import forewarn` stays quick.
+_HOMES = {
+    "Advice": "assess.assessment",
+    "Assessment": "assess.assessment",
+    "Config": "config",
+    "Failure": "assess.assessment",
+    "Finding": "assess.assessment",
+    "ForewarnError": "errors",
+    "Job": "job.record",
+    "LearningError": "errors",
+    "MissingExtraError": "errors",
+    "Model": "operate.model",
+    "Node": "job.record",
+    "NodeHealth": "assess.node_health",
+    "Partition": "job.record",
+    "Reason": "assess.assessment",
+    "SchedulerError": "errors",
+    "Site": "operate.site",
+    "SourceError": "errors",
+    "StoreError": "errors",
+    "TrainingResult": "operate.training",
+    "UsageError": "errors",
+    "UsageSample": "job.record",
+    "Verdict": "assess.assessment",
+    "open": "operate.site",
+}
+
+__all__ = [
+    "Advice",
+    "Assessment",
+    "Config",
+    "Failure",
+    "Finding",
+    "ForewarnError",
+    "Job",
+    "LearningError",
+    "MissingExtraError",
+    "Model",
+    "Node",
+    "NodeHealth",
+    "Partition",
+    "Reason",
+    "SchedulerError",
+    "Site",
+    "SourceError",
+    "StoreError",
+    "TrainingResult",
+    "UsageError",
+    "UsageSample",
+    "Verdict",
+    "__version__",
+    "open",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used (PEP 562)."""
+    from importlib import import_module
+
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = import_module(f"{__name__}.{_HOMES[name]}")
+    value = getattr(home, "open_site" if name == "open" else name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

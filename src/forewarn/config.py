@@ -74,7 +74,8 @@ def _days(value: object) -> int:
     return days
 
 
-def _zone(value: object) -> str:
+def time_zone(value: object) -> str:
+    """Read the name of a time zone; `ValueError` says what it should be."""
     try:
         return ZoneInfo(_text(value)).key
     except (KeyError, ValueError, OSError):
@@ -123,7 +124,7 @@ class ClusterConfig:
     """What a site says of one cluster, in the table ``[clusters.NAME]``."""
 
     timezone: str | None = field(
-        default=None, metadata=_is(_zone, "time zone of the cluster's clock", "Europe/Zurich")
+        default=None, metadata=_is(time_zone, "time zone of the cluster's clock", "Europe/Zurich")
     )
     swf_status: str | None = field(
         default=None,
@@ -151,7 +152,7 @@ class Config:
     timezone: str | None = field(
         default=None,
         metadata=_is(
-            _zone, "zone of times written without one; else the file's own, else UTC", "Europe/Zurich"
+            time_zone, "zone of times written without one; else the file's own, else UTC", "Europe/Zurich"
         ),
     )
     known_delay: int = field(

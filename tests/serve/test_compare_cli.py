@@ -10,7 +10,8 @@ import pytest
 
 from forewarn.learn.families.base import Params
 from forewarn.learn.families.xgboost import Xgboost
-from forewarn.serve.cli import compare as cli
+from forewarn.operate import comparison
+from forewarn.serve.cli.compare import WORDS
 from forewarn.sources.simulator import simulate
 from tests.serve.conftest import Forewarn, sacct_line, swf_line, write_sacct, write_swf
 
@@ -23,7 +24,7 @@ class Quick(Xgboost):
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "family", lambda _: Quick())
+    monkeypatch.setattr(comparison, "family_of", lambda _: Quick())
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
 
 
@@ -41,7 +42,7 @@ def test_a_file_is_compared_and_leaves_nothing_behind(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     result = forewarn("compare", f"parquet:{log}", "--policy", "papers")
     assert result.code == 0, result.err
-    for words in cli.WORDS.values():
+    for words in WORDS.values():
         assert sum(line.startswith(words) for line in result.out.splitlines()) == 2
     assert "everything but completed is a failure" in result.out
     assert "ROC-AUC" in result.out
@@ -57,7 +58,7 @@ def test_the_store_gives_the_same_as_the_file(forewarn: Forewarn, log: Path) -> 
     of_store, of_file = forewarn("compare", *how).json, forewarn("compare", f"parquet:{log}", *how).json
     assert of_store == of_file
     assert of_store["policy"] == "wasted"
-    assert [way["way"] for way in of_store["ways"]] == list(cli.WORDS)
+    assert [way["way"] for way in of_store["ways"]] == list(WORDS)
     assert 0 < of_store["test"]["base_rate"] < 1
 
 

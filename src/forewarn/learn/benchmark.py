@@ -14,7 +14,7 @@ from forewarn.learn import bootstrap
 from forewarn.learn.baselines import baselines, label
 from forewarn.learn.cause_figures import by_cause
 from forewarn.learn.decisions import by_decision, decisions_of
-from forewarn.learn.fitting import Fitted, Settings, Watch, fit, unwatched
+from forewarn.learn.fitting import Fitted, Settings, fit
 from forewarn.learn.hours import by_hours
 from forewarn.learn.metrics import at_threshold, ranking
 from forewarn.learn.prequential import InTime, retrained, static
@@ -22,6 +22,7 @@ from forewarn.learn.published import PUBLISHED
 from forewarn.learn.split import used_rows
 from forewarn.learn.table import Table
 from forewarn.learn.train import search_key
+from forewarn.progress import Watch, unwatched
 
 POSTHOC_PROTOCOL = (
     "the papers' protocol: run time and CPU time are known only when a job has ended. Shown beside their "

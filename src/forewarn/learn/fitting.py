@@ -13,11 +13,10 @@ causes and forecasts that its risk is pooled with there.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,26 +41,12 @@ from forewarn.learn.split import SHARES, Split, check_settled, settled, split
 from forewarn.learn.table import Table
 from forewarn.learn.thresholds import Threshold, choose
 from forewarn.learn.usage import Usage
+from forewarn.progress import Watch, unwatched
 
 ALL_FAMILIES = (*FAMILIES, "online")
 ONLINE = Recipe("online", {}, ("online",), 0)
 SILENT = 0.95  # share of held-out jobs without enough evidence, from which on only the rate is said
 RULES = ("f1", "expected-f1")  # always chosen, beside the one that was asked for
-
-
-class Far(Protocol):
-    """Told how far a stage has come, and what else there is to tell."""
-
-    def __call__(self, done: int, total: int | None = None, also: str = "") -> None:
-        """So far."""
-
-
-Watch = Callable[[str], AbstractContextManager[Far]]  # shows a stage of the work while it runs
-
-
-def unwatched(_: str) -> AbstractContextManager[Far]:
-    """Show nothing."""
-    return nullcontext(lambda done, total=None, also="": None)  # noqa: ARG005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.learn.calibration import calibrated_in_time
-from forewarn.learn.fitting import Fitted, Settings, Watch, refit, unwatched
+from forewarn.learn.fitting import Fitted, Settings, refit
 from forewarn.learn.split import settled
 from forewarn.learn.table import Table
 from forewarn.learn.thresholds import RECENT, NotReachedWarning, choose, parsed, rolling_expected_f1
+from forewarn.progress import Watch, unwatched
 
 WEEK = 7 * 86_400
 

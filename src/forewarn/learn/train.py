@@ -22,7 +22,7 @@ from forewarn.learn.decisions import decisions_of
 from forewarn.learn.ensemble import Recipe
 from forewarn.learn.evaluation import evaluate
 from forewarn.learn.fallback import servable
-from forewarn.learn.fitting import Fitted, Settings, Watch, as_rule, fit, unwatched
+from forewarn.learn.fitting import Fitted, Settings, as_rule, fit
 from forewarn.learn.manifest import Facts, FileFacts, Manifest
 from forewarn.learn.oddness import Forest
 from forewarn.learn.population import POPULATIONS
@@ -32,6 +32,7 @@ from forewarn.learn.split import gap, known_at, settled
 from forewarn.learn.table import Table
 from forewarn.learn.thresholds import threshold_for_f1
 from forewarn.learn.usage.judging import judge
+from forewarn.progress import Watch, unwatched
 
 BLOCKS = ("train", "search", "calibrate", "test")
 _NO_SEARCH = ("threads", "ray_address", "trials", "threshold")  # settings that make no other search

@@ -9,7 +9,8 @@ from dataclasses import replace
 from forewarn.assess.advice.written import for_job
 from forewarn.assess.assessment import Assessment
 from forewarn.learn.serving import Serving
-from forewarn.operate.predict import WAITING, Wanted, Working, assess_live
+from forewarn.operate.predict import WAITING, Wanted, assess_live
+from forewarn.progress import Working
 from forewarn.sources.live import Scheduler
 from forewarn.store.base import Store
 

@@ -30,7 +30,7 @@ from forewarn.job.outcomes import POLICIES
 from forewarn.learn.archive import is_archive, unpack
 from forewarn.learn.serving import Serving
 from forewarn.operate.collect import Collector
-from forewarn.operate.progress import Working
+from forewarn.progress import Working
 from forewarn.store.base import Store
 from forewarn.store.opening import open_store, place_of
 

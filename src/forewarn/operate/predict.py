@@ -26,8 +26,8 @@ from forewarn.job.columns import to_records
 from forewarn.job.record import Job
 from forewarn.learn.serving import Serving
 from forewarn.operate.once import stored_assessor
-from forewarn.operate.progress import Working
 from forewarn.operate.sightings import keep
+from forewarn.progress import Working
 from forewarn.sources.base import Batch
 from forewarn.sources.live import Scheduler
 from forewarn.store.base import ASSESSMENT_SCHEMA, Store

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from forewarn.serve.cli.common import configured, home_option, json_option
+from forewarn.serve.cli.common import home_option, json_option, opened
 from forewarn.serve.cli.figures import print_figures
 from forewarn.serve.cli.learning import (
     RULES,
@@ -22,9 +23,6 @@ from forewarn.serve.cli.learning import (
 from forewarn.serve.cli.output import note, print_facts, print_json, print_table
 from forewarn.serve.cli.progress import progress
 from forewarn.serve.cli.terminal import echo
-
-if TYPE_CHECKING:
-    from forewarn.learn.table import Table
 
 PHASES = ("submit", "start", "posthoc")
 
@@ -64,12 +62,6 @@ def _phases(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...
 def command(
     source: str | None,
     home: Path | None,
-    cluster: str | None,
-    phases: tuple[str, ...],
-    retrain: str,
-    feature_set: str | None,
-    policy: str | None,
-    status: str | None,
     families: tuple[str, ...],
     as_json: bool,
     **how: Any,
@@ -92,50 +84,21 @@ def command(
       forewarn bench swf:FILE --phases posthoc --json
       forewarn bench sacct:history.txt --retrain weekly --policy wasted
     """
-    from forewarn.learn.benchmark import benchmark
-    from forewarn.learn.fitting import Settings
-    from forewarn.learn.population import POPULATIONS
-    from forewarn.learn.ray_address import greet
-    from forewarn.learn.table import read_table
-    from forewarn.learn.thresholds import parsed
-    from forewarn.serve.cli.history_of import learning_store
+    from forewarn.operate.benchmarking import bench
 
-    parsed(how["threshold"])  # what is wrong is said now, not after hours
-    greet(how["ray_address"])
-    config = configured(home=home)
-    chosen = feature_set or ("swf" if source and source.startswith("swf:") else "generic")
-    settings = Settings(feature_set=chosen, families=chosen_families(families), **how)
-    population = POPULATIONS[policy or "papers"]
-    with learning_store(source, config, cluster, status=status) as (store, name):
-
-        def read(phase: str) -> Table:
-            with progress(f"features at {phase}") as far:
-                return read_table(store, name, phase, population, far)
-
-        searches = config.home / "models" / "searches"
-        try:
-            found = benchmark(read, phases, settings, retrain=retrain, searches=searches, watch=progress)
-        except KeyboardInterrupt:
-            if searches.exists():
-                note("the same command again goes on with this search")
-            raise
+    with opened(home=home) as workspace:
+        families = chosen_families(families)
+        result = bench(workspace, source, families=families, watch=progress, note=note, **how)
     if as_json:
-        print_json(
-            {
-                "log": name,
-                "policy": population.name,
-                "features": chosen,
-                "retrain": retrain,
-                "seed": settings.seed,
-                "phases": found,
-            }
-        )
+        about = {"log": result.log, "policy": result.policy, "features": result.feature_set}
+        how_made = {"retrain": result.retrain, "seed": result.seed}
+        print_json({**about, **how_made, "phases": result.phases})
         return
-    for phase, entry in found.items():
-        _print_phase(name, phase, entry)
+    for phase, entry in result.phases.items():
+        _print_phase(result.log, phase, entry)
 
 
-def _print_phase(log: str, phase: str, entry: dict[str, Any]) -> None:
+def _print_phase(log: str, phase: str, entry: Mapping[str, Any]) -> None:
     ahead = entry["above_best_baseline"]
     interval = ahead["interval"]
     print_facts(

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import click
 
 from forewarn.errors import ForewarnError, UsageError
+from forewarn.job.moments import parse_moment
 from forewarn.serve.cli.checks import UNKNOWN, Check
 from forewarn.serve.cli.common import configured, home_option, json_option
 from forewarn.serve.cli.learning import cluster_option
-from forewarn.serve.cli.moments import parse_moment
 from forewarn.serve.cli.output import print_json, say
 from forewarn.serve.cli.terminal import echo
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from forewarn.job.moments import parse_moment
 from forewarn.serve.cli.common import configured, home_option, json_option
-from forewarn.serve.cli.moments import parse_moment
 from forewarn.serve.cli.output import note, print_json, say
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
-"""What the commands share: the options that mean the same everywhere, the configuration, the store."""
+"""What the commands share: the options that mean the same everywhere, the configuration, the workspace."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from forewarn.config import Config, resolve
+from forewarn.job.outcomes import UnknownStateWarning
+from forewarn.operate.workspace import Workspace
 from forewarn.sharing import work_in
 
 if TYPE_CHECKING:  # the store's imports are heavy, and not every command opens it
@@ -30,6 +33,12 @@ def configured(**flags: Any) -> Config:
     config = resolve(flags).config
     work_in(config.home)
     return config
+
+
+def opened(**flags: Any) -> Workspace:
+    """Open the home that the flags of this call and the configuration name."""
+    warnings.simplefilter("ignore", UnknownStateWarning)  # a summary says it, with how many jobs
+    return Workspace(configured(**flags))
 
 
 def store_of(config: Config, *, read_only: bool = False) -> Store:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,10 @@ from typing import Any
 import click
 
 from forewarn.learn.benchmark import POSTHOC_PROTOCOL
-from forewarn.learn.compare import compare
-from forewarn.learn.families import FAMILIES, family
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.split import split
-from forewarn.learn.table import PHASES, read_table
-from forewarn.serve.cli.common import configured, home_option, json_option
-from forewarn.serve.cli.history_of import learning_store
+from forewarn.learn.families import FAMILIES
+from forewarn.learn.table import PHASES
+from forewarn.operate.comparison import ComparisonResult, compare
+from forewarn.serve.cli.common import home_option, json_option, opened
 from forewarn.serve.cli.learning import (
     cluster_option,
     features_option,
@@ -24,7 +20,7 @@ from forewarn.serve.cli.learning import (
     seed_option,
     status_option,
 )
-from forewarn.serve.cli.output import print_facts, print_json, print_table, say
+from forewarn.serve.cli.output import note, print_facts, print_json, print_table, say
 from forewarn.serve.cli.progress import progress
 
 WORDS = {
@@ -66,14 +62,9 @@ Columns = dict[str, Column]
 def command(
     source: str | None,
     home: Path | None,
-    cluster: str | None,
-    phase: str,
-    feature_set: str,
-    policy: str | None,
     family_name: str,
-    status: str | None,
-    seed: int,
     as_json: bool,
+    **how: Any,
 ) -> None:
     """Compare the ways to deal with few failures among many jobs.
 
@@ -90,37 +81,27 @@ def command(
       forewarn compare swf:CTC-SP2-1996-3.1-cln.swf.gz --features swf --policy papers
       forewarn compare --family lightgbm --phase start --json
     """
-    config = configured(home=home)
-    population = POPULATIONS[policy or config.policy]
-    with (
-        learning_store(source, config, cluster, status=status) as (store, name),
-        progress(f"features at {phase}") as far,
-    ):
-        table = read_table(store, name, phase, population, far)
-    parts = split(table)
-    with progress("comparing") as far:
-        found = compare(
-            table,
-            parts,
-            family(family_name),
-            feature_set=feature_set,
-            seed=seed,
-            threads=len(os.sched_getaffinity(0)),
-            progress=far,
-        )
+    with opened(home=home) as workspace:
+        result = compare(workspace, source, family=family_name, watch=progress, note=note, **how)
     if as_json:
-        test = {"n": len(parts.test), "base_rate": float(table.fails[parts.test].mean())}
-        about = {"phase": phase, "features": feature_set, "policy": population.name, "family": family_name}
-        print_json({"log": name, **about, "seed": seed, "test": test, "ways": found})
-        return
+        test = {"n": result.jobs, "base_rate": result.failed / result.jobs}
+        about = {"phase": result.phase, "features": result.feature_set, "policy": result.policy}
+        made = {"family": result.family, "seed": result.seed}
+        print_json({"log": result.log, **about, **made, "test": test, "ways": result.ways})
+    else:
+        _print(result)
+
+
+def _print(result: ComparisonResult) -> None:
+    found = result.ways
     active = next(entry for entry in found if entry["way"] == "active")
     print_facts(
-        f"{name} at {phase}: {family_name}, features {feature_set}",
+        f"{result.log} at {result.phase}: {result.family}, features {result.feature_set}",
         {
-            "protocol": POSTHOC_PROTOCOL if phase == "posthoc" else None,
-            "failures": population.in_words,
+            "protocol": POSTHOC_PROTOCOL if result.phase == "posthoc" else None,
+            "failures": result.failures,
             "learnt from": _counted(found[0]["jobs"], found[0]["failed"]),
-            "judged on": _counted(len(parts.test), int(table.fails[parts.test].sum())) + ", all later",
+            "judged on": _counted(result.jobs, result.failed) + ", all later",
             "active learning": f"the best of {len(active['rounds']['history'])} rounds had "
             + _counted(active["jobs"], active["failed"]),
         },

@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.errors import NotEnoughError, UsageError
-from forewarn.serve.cli.common import configured, home_option, json_option
+from forewarn.serve.cli.common import home_option, json_option, opened
 from forewarn.serve.cli.learning import print_judged, seed_option
-from forewarn.serve.cli.moments import parse_moment
 from forewarn.serve.cli.output import print_facts, print_json
 from forewarn.serve.cli.progress import progress
 
 if TYPE_CHECKING:
-    from forewarn.learn.registry import Registry
-    from forewarn.learn.serving import ModelName
-    from forewarn.learn.versions import Version
+    from forewarn.operate.evaluation import EvaluationResult
 
 
 def _numbers_or_aliases(
@@ -59,111 +55,28 @@ def command(
       forewarn evaluate alps.submit.generic                   champion and challenger
       forewarn evaluate alps.submit.generic 3 4 -S now-30days
     """
-    import numpy as np
+    from forewarn.operate.evaluation import evaluate
 
-    from forewarn.learn.bootstrap import difference, groups
-    from forewarn.learn.bundle import Bundle
-    from forewarn.learn.evaluation import evaluate
-    from forewarn.learn.population import POPULATIONS
-    from forewarn.learn.registry import Registry
-    from forewarn.learn.serving import ModelName
-    from forewarn.learn.split import FEWEST
-    from forewarn.learn.table import read_table
-    from forewarn.learn.thresholds import threshold_for_f1
-    from forewarn.serve.cli.history_of import learning_store
-
-    config = configured(home=home)
-    name = ModelName.parse(model)
-    registry = Registry(config.home, config.tracking)
-    found = _versions(registry, name, which)
-    bundles = {version.version: Bundle.load(registry.bundle(version)) for version in found}
-    populations = {bundle.facts.population for bundle in bundles.values()}
-    if len(populations) > 1:
-        raise UsageError(
-            f"{name}: these versions count failure differently ({', '.join(sorted(populations))}), so no "
-            "jobs judge them both. Evaluate one at a time"
-        )
-    learnt_until = max(bundle.facts.learnt_until for bundle in bundles.values())
-    with learning_store(None, config, name.cluster) as (store, cluster):
-        zone = store.clusters()[cluster].timezone
-        begin = _moment(since, zone) or learnt_until
-        end = _moment(until, zone) or 2**62
-        if begin < learnt_until:
-            raise UsageError(
-                f"--starttime: jobs submitted before {_shown(learnt_until)} were learnt from: no proof"
-            )
-        with progress(f"features at {name.phase}") as far:
-            table = read_table(store, cluster, name.phase, POPULATIONS[populations.pop()], far)
-    rows = np.flatnonzero(table.labelled & (table.submit >= begin) & (table.submit < end))
-    if len(rows) < FEWEST:
-        raise NotEnoughError(
-            f"{name}: {len(rows)} jobs with a known outcome were submitted since {_shown(begin)}, after what "
-            f"was learnt from: {FEWEST} are the least to judge by. Ingest newer history"
-        )
-    before = np.flatnonzero(table.labelled & (table.submit < begin))
-    if not len(before):  # the store may hold only what came after
-        before = rows
-    stated = {
-        version: bundle.risk(bundle.assembly.matrix(table, rows), bundle.excess(table, rows))
-        for version, bundle in bundles.items()
-    }
-    p = {version: risk.probability for version, risk in stated.items()}
-    judged = {
-        version: evaluate(
-            table,
-            rows,
-            p[version],
-            bundle.chosen.value,
-            train_rows=before,
-            for_f1=threshold_for_f1(bundle.thresholds),
-            outcomes=bundle.causes.outcomes(stated[version].by_cause) if bundle.causes else None,
-            hours_lost=bundle.causes.hours_lost(stated[version].by_cause, table.about[rows])
-            if bundle.causes
-            else None,
-            seed=seed,
-        )
-        for version, bundle in bundles.items()
-    }
-    ahead = None
-    if len(bundles) == 2:
-        old, new = ((p[version] >= bundle.chosen.value) for version, bundle in bundles.items())
-        ahead = difference(groups(table.about[rows]), table.fails[rows], new, old, seed=seed)
+    with opened(home=home) as workspace:
+        result = evaluate(workspace, model, *which, since=since, until=until, seed=seed, watch=progress)
     if as_json:
-        versions = {f"version {version}": evaluation for version, evaluation in judged.items()}
-        print_json(
-            {
-                "model": str(name),
-                "from": begin,
-                "jobs": len(rows),
-                "versions": versions,
-                "f1_above_first": ahead,
-            }
-        )
-        return
-    titles = [" ".join((f"version {v.version}", *v.aliases)) for v in found]
+        versions = {f"version {each.version.version}": each.evaluation for each in result.versions}
+        about = {"model": str(result.name), "from": result.since, "jobs": result.jobs}
+        print_json({**about, "versions": versions, "f1_above_first": result.lead})
+    else:
+        _print(result)
+
+
+def _print(result: EvaluationResult) -> None:
+    titles = [
+        " ".join((f"version {each.version.version}", *each.version.aliases)) for each in result.versions
+    ]
+    begin = datetime.fromtimestamp(result.since, UTC).strftime("%Y-%m-%d %H:%M UTC")
     print_judged(
-        f"{name} on jobs from {_shown(begin)} on, which it has not learnt from",
-        dict(zip(titles, judged.values(), strict=True)),
+        f"{result.name} on jobs from {begin} on, which it has not learnt from",
+        {title: each.evaluation for title, each in zip(titles, result.versions, strict=True)},
     )
-    if ahead:
-        interval = ahead["interval"]
+    if result.lead:
+        interval = result.lead["interval"]
         between = f"  [{interval[0]:+.3f}, {interval[1]:+.3f}]" if interval else ""
-        print_facts("", {f"F1 of {titles[1]} above {titles[0]}": f"{ahead['f1']:+.3f}{between}"})
-
-
-def _versions(registry: Registry, name: ModelName, which: tuple[int | str, ...]) -> list[Version]:
-    """Those asked for, each once; else the champion, and the challenger where there is one."""
-    if which:
-        found = [registry.version(name, one) for one in which]
-        return list({version.version: version for version in found}.values())
-    there = registry.versions(name)
-    found = [v for alias in ("champion", "challenger") for v in there if alias in v.aliases]
-    return found or [registry.version(name)]  # which says what there is instead
-
-
-def _moment(text: str | None, zone: str) -> int | None:
-    return None if text is None else parse_moment(text, zone, datetime.now(UTC))
-
-
-def _shown(moment: int) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        print_facts("", {f"F1 of {titles[1]} above {titles[0]}": f"{result.lead['f1']:+.3f}{between}"})

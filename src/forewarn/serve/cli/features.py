@@ -6,11 +6,10 @@ from pathlib import Path
 
 import click
 
-from forewarn.errors import UsageError
 from forewarn.features.kernel.layout import FEATURE_SETS, PHASES
-from forewarn.features.table import write_features
 from forewarn.job.outcomes import POLICIES
-from forewarn.serve.cli.common import configured, home_option, json_option, store_of
+from forewarn.operate.features import write_feature_table
+from forewarn.serve.cli.common import home_option, json_option, opened
 from forewarn.serve.cli.output import print_json, say
 from forewarn.serve.cli.progress import progress
 
@@ -60,26 +59,10 @@ def command(
       forewarn features --phase start --features restricted -o start.parquet
       forewarn features --features swf -M CTC-SP2-1996-3 --policy papers -o ctc.parquet
     """
-    if not output.parent.is_dir():
-        raise UsageError(f"--output: {output}: its folder {output.parent} is not there")
-    config = configured(home=home, policy=policy)
-    store = store_of(config, read_only=True)
-    try:
-        known = store.clusters()
-        if cluster is not None and cluster not in known:
-            raise UsageError(f"--cluster: no cluster {cluster!r} in the store; there are {', '.join(known)}")
-        with progress(f"features at {phase}") as report:
-            written = write_features(
-                store,
-                output,
-                cluster=cluster,
-                phase=phase,
-                feature_set=feature_set,
-                policy=POLICIES[config.policy],
-                progress=report,
-            )
-    finally:
-        store.close()
+    with opened(home=home, policy=policy) as workspace:
+        written = write_feature_table(
+            workspace, output, cluster, phase=phase, feature_set=feature_set, watch=progress
+        )
     if as_json:
         print_json({"file": str(written.path), "jobs": written.jobs, "features": written.features})
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -13,13 +13,14 @@ import click
 
 from forewarn.errors import UsageError
 from forewarn.serve.cli.checks import Check
-from forewarn.serve.cli.common import configured, home_option, json_option
+from forewarn.serve.cli.common import home_option, json_option, opened
 from forewarn.serve.cli.learning import cluster_option
 from forewarn.serve.cli.output import note, print_json, print_table, say
 from forewarn.serve.cli.terminal import echo
 
 if TYPE_CHECKING:
     from forewarn.assess.node_health import NodeHealth
+    from forewarn.operate.nodes import HealthResult
 
 _HEADINGS = ("node", "health", "state", "evidence", "until")
 _LEVELS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
@@ -65,70 +66,31 @@ def command(
     if sum((exclude, nagios, as_json)) > 1:
         raise UsageError("--exclude, --nagios and --json: one of them")
     try:
-        code = _checked(nodes, home, cluster, partition, at, (everything, exclude, nagios, as_json))
+        from forewarn.operate.nodes import judge_nodes
+
+        with opened(home=home) as workspace:
+            found = judge_nodes(workspace, *nodes, cluster=cluster, partition=partition, at=at)
+        _show(found, everything=everything, exclude=exclude, nagios=nagios, as_json=as_json)
     except Exception as error:
         if nagios:  # a monitor shows what stands on stdout
             echo(f"FOREWARN UNKNOWN - {str(error).splitlines()[0]}")
         raise
-    ctx.exit(code)
+    ctx.exit(found.exit_code)
 
 
-def _checked(
-    nodes: Sequence[str],
-    home: Path | None,
-    cluster: str | None,
-    partition: str | None,
-    at: str | None,
-    how: tuple[bool, bool, bool, bool],
-) -> int:
-    from forewarn.assess.node_health import exclude_line, node_health
-    from forewarn.operate.freshness import moment_to_judge
-    from forewarn.serve.cli.history_of import learning_store
-    from forewarn.serve.cli.moments import parse_moment
-
-    everything, exclude, nagios, as_json = how
-    config = configured(home=home)
-    with learning_store(None, config, cluster) as (store, name):
-        zone = ZoneInfo(store.clusters()[name].timezone)
-        asked = at if at in (None, "last") else parse_moment(at, str(zone), datetime.now(UTC))
-        now = moment_to_judge(store, name, asked, int(datetime.now(UTC).timestamp()))
-        judged = _chosen(node_health(store, name, now), nodes, partition)
-    code = max(node.health.exit_code for node in judged)
-    sick = [node.node for node in judged if node.health.exit_code == 2]
+def _show(found: HealthResult, *, everything: bool, exclude: bool, nagios: bool, as_json: bool) -> None:
     if exclude:
-        echo(exclude_line(sick) or "")
+        echo(found.exclude or "")
     elif nagios:
-        echo(_one_line(judged, code))
+        echo(_one_line(found.nodes, found.exit_code))
     elif as_json:
-        told = [node.to_json() for node in judged if everything or node.health.exit_code]
-        print_json({"cluster": name, "at": now, "nodes": len(judged), "exit_code": code, "judged": told})
+        told = [node.to_json() for node in found.nodes if everything or node.health.exit_code]
+        about = {"cluster": found.cluster, "at": found.at, "nodes": len(found.nodes)}
+        print_json({**about, "exit_code": found.exit_code, "judged": told})
     else:
-        _print(judged, zone, everything=everything)
-        if line := exclude_line(sick):
-            note(f"to keep a job off the sick ones: {line}")
-    return code
-
-
-def _chosen(judged: Sequence[NodeHealth], nodes: Sequence[str], partition: str | None) -> list[NodeHealth]:
-    from forewarn.job.units import expand_nodes
-
-    if not judged:
-        raise UsageError("nothing is known of any node: `forewarn collect` sees them, `ingest` their jobs")
-    known = {node.node for node in judged}
-    try:
-        wanted = {name for text in nodes for name in expand_nodes(text)} or known
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    if missing := sorted(wanted - known):
-        raise UsageError(f"no such node: {', '.join(missing)}")
-    chosen = [
-        node
-        for node in judged
-        if node.node in wanted and (not partition or partition in (node.partitions or "").split(","))
-    ]
-    if not chosen:
-        raise UsageError(f"no node of partition {partition} is known")
-    return chosen
+        _print(found.nodes, ZoneInfo(found.timezone), everything=everything)
+        if found.exclude:
+            note(f"to keep a job off the sick ones: {found.exclude}")
 
 
 def _one_line(judged: Sequence[NodeHealth], code: int) -> str:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import warnings
-from collections.abc import Callable
 from dataclasses import asdict, fields
 from datetime import datetime
 from pathlib import Path
@@ -13,15 +10,13 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from forewarn.errors import NoGoodRowError, UsageError
-from forewarn.features.absence import Finding
-from forewarn.job.outcomes import UnknownStateWarning
-from forewarn.operate.ingest import Report, ingest, review, source_of
-from forewarn.serve.cli.common import configured, home_option, json_option, store_of
-from forewarn.serve.cli.filters import split
+from forewarn.operate.ingest import Report
+from forewarn.operate.ingestion import IngestResult, ingest_sources
+from forewarn.operate.job_filters import split
+from forewarn.serve.cli.common import home_option, json_option, opened
 from forewarn.serve.cli.output import note, print_facts, print_json, shares
 from forewarn.serve.cli.progress import progress
-from forewarn.sources.base import Options, Source
+from forewarn.sources.base import Source
 
 
 @click.command("ingest")
@@ -46,13 +41,9 @@ from forewarn.sources.base import Options, Source
 def command(
     sources: tuple[str, ...],
     home: Path | None,
-    cluster: str | None,
-    timezone: str | None,
     names: str | None,
-    status: str | None,
-    skip_bad: bool,
-    rejects: Path | None,
     as_json: bool,
+    **how: Any,
 ) -> None:
     """Read job records from files into the store.
 
@@ -70,62 +61,19 @@ def command(
       forewarn ingest jobcomp:slurm-index.jsonl
       forewarn ingest --skip-bad --timezone Europe/Zurich sacct:2023.txt sacct:2024.txt.gz
     """
-    if rejects and len(sources) > 1:
-        raise UsageError("--rejects names one file, for one SOURCE; --skip-bad makes one for each")
-    if rejects and not rejects.parent.is_dir():
-        raise UsageError(f"--rejects: {rejects}: its folder {rejects.parent} is not there")
-    config = configured(home=home, cluster=cluster, timezone=timezone)
-    given = Options(
-        cluster=cluster,
-        timezone=config.timezone if timezone else None,
-        fields=tuple(split([names])) if names else None,
-        status=status,
-    )
-    opened = [source_of(spec, config, given) for spec in sources]
-    for flag, value, form in (("--fields", names, "sacct"), ("--status", status, "swf")):
-        if value and all(source.name != form for source in opened):
-            raise UsageError(f"{flag} is for {form}:FILE, and no such SOURCE is given")
-    reports: list[Report] = []
-    warnings.simplefilter("ignore", UnknownStateWarning)  # the summary says it, with how many jobs
-    store = store_of(config)
-    try:
-        for source in opened:
-            with progress(f"reading {source.path.name}") as report:
-                name = _rejects_name(rejects, config.home, source) if skip_bad or rejects else None
-                reports.append(ingest(store, source, rejects=name, progress=report))
-            if not as_json:
-                _show(reports[-1], source.timezone)
-    finally:
-        with progress("checking request fields"):
-            findings = review(store, sorted({name for report in reports for name in report.clusters}))
-        store.close()
-        if as_json:
-            print_json(_as_json(reports, findings))
-    for finding in () if as_json else findings:
-        note(finding.message)
-    empty = next((report for report in reports if report.bad and report.bad == report.rows), None)
-    if empty is not None:
-        raise NoGoodRowError(
-            f"{empty.file}: every row is bad ({empty.bad:,}), so nothing was read; "
-            f"{empty.rejects} says what is wrong with them"
+    with opened(home=home, cluster=how["cluster"], timezone=how["timezone"]) as workspace:
+        ingest_sources(
+            workspace,
+            *sources,
+            fields=split([names]) if names else None,
+            watch=progress,
+            each=(lambda *_: None) if as_json else _show,
+            last=_print_json if as_json else _note_findings,
+            **how,
         )
 
 
-def _rejects_name(given: Path | None, home: Path, source: Source) -> Callable[[], Path]:
-    """A file that is not there yet: rejects of an earlier run may not have been looked at."""
-
-    def free() -> Path:
-        name = source.path.name.split(".")[0]
-        numbered = (home / "rejects" / f"{name}-{n}.jsonl" for n in itertools.count(1))
-        if given is not None:
-            return given
-        (home / "rejects").mkdir(exist_ok=True)
-        return next(path for path in numbered if not path.exists())
-
-    return free
-
-
-def _show(report: Report, zone: str) -> None:
+def _show(report: Report, source: Source) -> None:
     """The summary of one file: what was read to stdout, what should be known to stderr."""
     kinds = ", ".join(_counted(report, kind, n) for kind, n in report.kinds.items() if n)
     print_facts(
@@ -133,7 +81,7 @@ def _show(report: Report, zone: str) -> None:
         {
             "rows": f"{report.new:,} new, {report.same:,} already there, {report.bad:,} bad",
             "cluster": ", ".join(report.clusters) or None,
-            "submitted": _span(report, zone),
+            "submitted": _span(report, source.timezone),
             "outcomes": shares(report.outcomes),
             "rejects": None if report.rejects is None else str(report.rejects),
         },
@@ -179,12 +127,19 @@ def _span(report: Report, zone: str) -> str | None:
     return f"{first} to {last} ({zone})"
 
 
-def _as_json(reports: list[Report], findings: list[Finding]) -> dict[str, Any]:
-    return {
-        # Field by field: asdict would take the counters apart.
-        "files": [
-            {"rows": report.rows} | {f.name: getattr(report, f.name) for f in fields(report)}
-            for report in reports
-        ],
-        "findings": [asdict(finding) | {"message": finding.message} for finding in findings],
-    }
+def _note_findings(result: IngestResult) -> None:
+    for finding in result.findings:
+        note(finding.message)
+
+
+def _print_json(result: IngestResult) -> None:
+    print_json(
+        {
+            # Field by field: asdict would take the counters apart.
+            "files": [
+                {"rows": report.rows} | {f.name: getattr(report, f.name) for f in fields(report)}
+                for report in result.files
+            ],
+            "findings": [asdict(finding) | {"message": finding.message} for finding in result.findings],
+        }
+    )

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from forewarn.errors import RegistryError, UsageError
-from forewarn.serve.cli.common import configured, home_option, json_option
+from forewarn.errors import RegistryError
+from forewarn.serve.cli.common import home_option, json_option, opened
 from forewarn.serve.cli.output import note, print_facts, print_json, print_table, say
 
 if TYPE_CHECKING:
-    from forewarn.learn.registry import Registry
-    from forewarn.learn.serving import ModelName
     from forewarn.learn.versions import Version
+    from forewarn.operate.models import ModelDetails, ModelList
 
 FIGURES = {"roc_auc": "ROC-AUC", "pr_auc": "PR-AUC", "f1": "F1", "ece": "ECE"}  # in the list of models
 _name = click.argument("model", metavar="MODEL")
@@ -49,34 +47,40 @@ def command() -> None:
 @json_option
 def list_(home: Path | None, as_json: bool) -> None:
     """List the models and their versions, the newest first."""
-    from forewarn.learn.baselines import label
+    from forewarn.operate.models import list_models, version_as_json
 
-    registry = _registry(home)
-    versions = registry.versions()
+    with opened(home=home) as workspace:
+        found = list_models(workspace)
     if as_json:
-        print_json([_as_json(version) for version in versions])
-    elif versions:
-        headings = ("model", "version", "alias", "created", "population", *FIGURES.values(), "id")
-        rows = [
-            (
-                str(v.name),
-                str(v.version),
-                " ".join(v.aliases),
-                _moment(v.created),
-                v.population,
-                *(_figure(v.metrics.get(figure)) for figure in FIGURES),
-                v.id[:12],
-            )
-            for v in versions
-        ]
-        drop = ("id", "population", "created")
-        print_table(headings, rows, right=("version", *FIGURES.values()), shorten=("model",), drop=drop)
-        for version in versions:
-            if version.rule:
-                say(f"{version.name} version {version.version} is a simple {label(version.rule)}")
+        print_json([version_as_json(version) for version in found.versions])
+    elif found.versions:
+        _print_list(found.versions)
     else:
         say("no models yet: `forewarn train` makes one")
-    _say_what_is_behind(registry, versions)
+    _say_what_is_behind(found)
+
+
+def _print_list(versions: Sequence[Version]) -> None:
+    from forewarn.learn.baselines import label
+
+    headings = ("model", "version", "alias", "created", "population", *FIGURES.values(), "id")
+    rows = [
+        (
+            str(v.name),
+            str(v.version),
+            " ".join(v.aliases),
+            _moment(v.created),
+            v.population,
+            *(_figure(v.metrics.get(figure)) for figure in FIGURES),
+            v.id[:12],
+        )
+        for v in versions
+    ]
+    drop = ("id", "population", "created")
+    print_table(headings, rows, right=("version", *FIGURES.values()), shorten=("model",), drop=drop)
+    for version in versions:
+        if version.rule:
+            say(f"{version.name} version {version.version} is a simple {label(version.rule)}")
 
 
 @command.command()
@@ -89,18 +93,27 @@ def show(model: str, which: str, home: Path | None, as_json: bool) -> None:
 
     VERSION is a number or an alias, by default `champion`.
     """
-    from forewarn.learn.baselines import label
-    from forewarn.learn.manifest import MODEL, Manifest
+    from forewarn.operate.models import show_model, version_as_json
 
-    registry, version = _found(home, model, which)
-    folder = registry.bundle(version)
-    manifest = Manifest.verify(folder)
-    inside = json.loads((folder / MODEL).read_text(encoding="utf-8"))
-    former = registry.former_champions(version.name)
-    if as_json:
-        about = {"bundle": str(folder), "former_champions": former, "run": version.run}
-        print_json(_as_json(version) | about | {"manifest": manifest.to_json(), "model": inside})
+    with opened(home=home) as workspace:
+        found = show_model(workspace, model, which)
+    if not as_json:
+        _print_details(found)
         return
+    about = {
+        "bundle": str(found.bundle),
+        "former_champions": list(found.former_champions),
+        "run": found.version.run,
+        "manifest": found.manifest.to_json(),
+        "model": found.inside,
+    }
+    print_json(version_as_json(found.version) | about)
+
+
+def _print_details(found: ModelDetails) -> None:
+    from forewarn.learn.baselines import label
+
+    version, manifest, inside = found.version, found.manifest, found.inside
     facts = manifest.facts
     members = [(member["recipe"], member["weight"]) for member in inside["members"]]
     print_facts(
@@ -121,9 +134,9 @@ def show(model: str, which: str, home: Path | None, as_json: bool) -> None:
             "figures": ", ".join(f"{name} {_figure(value)}" for name, value in facts.metrics.items()) or None,
             "id": manifest.id,
             "files": f"{len(manifest.files)}, {manifest.size / 1e6:.1f} MB, every hash verified",
-            "bundle": str(folder),
+            "bundle": str(found.bundle),
             "run": version.run,
-            "former champions": ", ".join(map(str, reversed(former))) or None,
+            "former champions": ", ".join(map(str, reversed(found.former_champions))) or None,
         },
     )
 
@@ -137,12 +150,12 @@ def promote(model: str, which: str, home: Path | None) -> None:
 
     VERSION is a number or an alias, by default `challenger`.
     """
-    from forewarn.learn.manifest import Manifest
+    from forewarn.operate import models
 
-    registry = _registry(home)
-    version = registry.promote(_parsed(model), _number_or_alias(which))
-    say(f"{version.name}: version {version.version} is the champion")
-    if not Manifest.read(registry.bundle(version)).facts.may_serve:
+    with opened(home=home) as workspace:
+        promoted = models.promote(workspace, model, which)
+    say(f"{promoted.version.name}: version {promoted.version.version} is the champion")
+    if not promoted.may_serve:
         note("its report found it unfit to serve: each assessment by it will say so")
 
 
@@ -151,7 +164,10 @@ def promote(model: str, which: str, home: Path | None) -> None:
 @home_option
 def rollback(model: str, home: Path | None) -> None:
     """Make the champion before this one the champion again; repeat it to go back further."""
-    version = _registry(home).rollback(_parsed(model))
+    from forewarn.operate import models
+
+    with opened(home=home) as workspace:
+        version = models.rollback(workspace, model)
     say(f"{version.name}: version {version.version} is the champion again")
 
 
@@ -172,8 +188,10 @@ def export(model: str, which: str, output: Path, home: Path | None) -> None:
 
     VERSION is a number or an alias, by default `champion`.
     """
-    registry, version = _found(home, model, which)
-    registry.export(version, output)
+    from forewarn.operate.models import export_model
+
+    with opened(home=home) as workspace:
+        version = export_model(workspace, model, output, which)
     say(f"wrote {version.name} version {version.version} to {output}")
 
 
@@ -182,7 +200,10 @@ def export(model: str, which: str, output: Path, home: Path | None) -> None:
 @home_option
 def import_(path: Path, home: Path | None) -> None:
     """Register a bundle that `export` wrote, after every file in it has been verified."""
-    version = _registry(home).import_(path)
+    from forewarn.operate.models import import_model
+
+    with opened(home=home) as workspace:
+        version = import_model(workspace, path)
     if version:
         say(f"{version.name}: version {version.version} {' '.join(version.aliases)}".rstrip())
 
@@ -192,13 +213,16 @@ def import_(path: Path, home: Path | None) -> None:
 @json_option
 def sync(home: Path | None, as_json: bool) -> None:
     """Register what was trained while the registry could not be reached, and follow its champions."""
-    done = _registry(home).sync()
+    from forewarn.operate.models import sync_models, version_as_json
+
+    with opened(home=home) as workspace:
+        done = sync_models(workspace)
     if as_json:
         print_json(
             {
-                "registered": [_as_json(version) for version in done.logged],
+                "registered": [version_as_json(version) for version in done.logged],
                 "waiting": {str(folder): why for folder, why in done.waiting.items()},
-                "served": [_as_json(version) for version in done.served],
+                "served": [version_as_json(version) for version in done.served],
             }
         )
     for version in done.logged:
@@ -212,61 +236,12 @@ def sync(home: Path | None, as_json: bool) -> None:
         say("nothing to do")
 
 
-def _registry(home: Path | None) -> Registry:
-    from forewarn.learn.registry import Registry
-
-    config = configured(home=home)
-    return Registry(config.home, config.tracking)
-
-
-def _found(home: Path | None, model: str, which: str) -> tuple[Registry, Version]:
-    registry = _registry(home)
-    return registry, registry.version(_parsed(model), _number_or_alias(which))
-
-
-def _parsed(model: str) -> ModelName:
-    from forewarn.learn.serving import ModelName
-
-    return ModelName.parse(model)
-
-
-def _number_or_alias(which: str) -> int | str:
-    if which.isdigit():
-        return int(which)
-    if which not in ("champion", "challenger"):
-        raise UsageError(f"not a version: {which!r}. Give a number, champion or challenger")
-    return which
-
-
-def _as_json(version: Version) -> dict[str, Any]:
-    from forewarn.learn.baselines import label
-
-    name = version.name
-    return {
-        "model": str(name),
-        "cluster": name.cluster,
-        "phase": name.phase,
-        "features": name.feature_set,
-        "version": version.version,
-        "aliases": list(version.aliases),
-        "created": version.created,
-        "population": version.population,
-        "metrics": dict(version.metrics),
-        "rule": version.rule and label(version.rule),
-        "promoted_because": version.promoted_because,
-        "id": version.id,
-    }
-
-
-def _say_what_is_behind(registry: Registry, versions: list[Version]) -> None:
+def _say_what_is_behind(found: ModelList) -> None:
     """What differs between the registry and this home."""
-    waiting = registry.waiting()
-    if waiting:
-        note(f"{len(waiting)} not registered yet: `forewarn models sync`")
-    for version in versions:
-        served = registry.serving.served(version.name)
-        if served and "champion" in version.aliases and served.id != version.id:
-            note(f"{version.name}: version {served.version} still serves here: `forewarn models sync`")
+    if found.waiting:
+        note(f"{len(found.waiting)} not registered yet: `forewarn models sync`")
+    for name, served in found.behind.items():
+        note(f"{name}: version {served} still serves here: `forewarn models sync`")
 
 
 def _moment(seconds: int) -> str:

@@ -9,17 +9,13 @@ from typing import Any
 import click
 import numpy as np
 
-from forewarn.errors import NotEnoughError
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.profiles import Profiles
 from forewarn.learn.profiles_number import MOST
 from forewarn.learn.profiles_space import APART
-from forewarn.learn.table import read_table
+from forewarn.operate.profiling import ProfilesResult, find_profiles
 from forewarn.serve.cli.breakdown import bar
-from forewarn.serve.cli.common import configured, home_option, json_option
-from forewarn.serve.cli.history_of import learning_store
+from forewarn.serve.cli.common import home_option, json_option, opened
 from forewarn.serve.cli.learning import cluster_option, policy_option, seed_option, status_option
-from forewarn.serve.cli.output import print_facts, print_json, print_table, say, share
+from forewarn.serve.cli.output import note, print_facts, print_json, print_table, say, share
 from forewarn.serve.cli.progress import progress
 
 _BAR = 24  # characters of the longest bar
@@ -42,12 +38,8 @@ _SIZES = (("B", 1, 1 << 10), ("K", 1 << 10, 1 << 20), ("M", 1 << 20, 1 << 30), (
 def command(
     source: str | None,
     home: Path | None,
-    cluster: str | None,
-    policy: str | None,
-    number: int | None,
-    status: str | None,
-    seed: int,
     as_json: bool,
+    **how: Any,
 ) -> None:
     """Find the few kinds of jobs that a cluster has, and describe them.
 
@@ -63,30 +55,22 @@ def command(
       forewarn profiles -k 5 -M blue --policy papers
       forewarn profiles swf:CTC-SP2-1996-3.1-cln.swf.gz --json
     """
-    config = configured(home=home)
-    population = POPULATIONS[policy or config.policy]
-    with (
-        learning_store(source, config, cluster, status=status) as (store, name),
-        progress("jobs") as far,
-    ):
-        table = read_table(store, name, "submit", population, far)
-    rows = np.flatnonzero(table.labelled)
-    if not len(rows):
-        raise NotEnoughError(
-            f"{name}: none of its {len(table.submit):,} jobs has ended and takes part under the policy "
-            f"`{population.name}`; ingest more history, or choose another --policy"
-        )
-    with progress("profiles"):
-        profiles = Profiles.fit(table, rows, seed, number)
-    found = profiles.describe(table, rows)
+    with opened(home=home) as workspace:
+        result = find_profiles(workspace, source, watch=progress, note=note, **how)
     if as_json:
-        print_json({"cluster": name, "policy": population.name, "seed": seed, **found})
-        return
+        about = {"cluster": result.cluster, "policy": result.policy, "seed": result.seed}
+        print_json(about | dict(result.described))
+    else:
+        _print_all(result)
+
+
+def _print_all(result: ProfilesResult) -> None:
+    found = result.described
     left_out = ", ".join(f"{what} ({why})" for what, why in found["left_out"].items())
     print_facts(
-        f"{name}: {_counted(len(found['profiles']))} of {found['jobs']:,} jobs",
+        f"{result.cluster}: {_counted(len(found['profiles']))} of {found['jobs']:,} jobs",
         {
-            "failures": population.in_words,
+            "failures": result.failures,
             "left out": left_out or None,
             "fitted on": f"{found['fitted_on']:,} jobs" if found["fitted_on"] < found["jobs"] else None,
         },

@@ -5,30 +5,19 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
 
+from forewarn.progress import Far
 from forewarn.serve.cli.console import Terminal
 from forewarn.serve.cli.output import say
-
-if TYPE_CHECKING:
-    import polars as pl
-
-
-class Report(Protocol):
-    """Called with how many are done, of how many where that is known, and what else there is to tell."""
-
-    def __call__(self, done: int, total: int | None = None, also: str = "") -> None:
-        """So far."""
-
 
 PATIENCE = 2.0  # seconds before the first word: short work needs none
 INTERVAL = 15.0  # seconds between plain lines
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Report]:
+def progress(what: str) -> Iterator[Far]:
     """Show how far some work has come: ``with progress("reading") as report: … report(done)``."""
     with _live(what) if sys.stderr.isatty() else _plain(what) as report:
         yield report
@@ -41,18 +30,8 @@ def working(what: str) -> Iterator[None]:
         yield
 
 
-def watched(frames: Iterable[pl.DataFrame], what: str) -> Iterator[pl.DataFrame]:
-    """The frames, with progress on the way."""
-    done = 0
-    with progress(what) as report:
-        for frame in frames:
-            done += frame.height
-            report(done)
-            yield frame
-
-
 @contextmanager
-def _live(what: str) -> Iterator[Report]:
+def _live(what: str) -> Iterator[Far]:
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     bar = BarColumn(bar_width=24)
@@ -69,7 +48,7 @@ def _live(what: str) -> Iterator[Report]:
 
 
 @contextmanager
-def _plain(what: str) -> Iterator[Report]:
+def _plain(what: str) -> Iterator[Far]:
     begun = time.monotonic()
     next_word, told = begun + PATIENCE, False
 
@@ -98,7 +77,7 @@ def _soon(announce: Callable[[], None]) -> Iterator[Callable[[], None]]:
         timer.cancel()
 
 
-def _first(before: Callable[[], None], report: Report) -> Report:
+def _first(before: Callable[[], None], report: Far) -> Far:
     def reporting(done: int, total: int | None = None, also: str = "") -> None:
         before()
         report(done, total, also)

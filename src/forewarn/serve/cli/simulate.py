@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
 from forewarn.errors import UsageError
+from forewarn.operate.simulation import simulate
 from forewarn.serve.cli import ingest
 from forewarn.serve.cli.common import configured, home_option, json_option
 from forewarn.serve.cli.output import print_facts, print_json, shares
 from forewarn.serve.cli.progress import progress
-from forewarn.sources.simulator import WRITERS, simulate
-from forewarn.sources.simulator.scenario import load_scenario
-from forewarn.sources.simulator.writers.machine import write_machine
-
-_ENDINGS = {"parquet": "parquet", "sacct": "txt", "slurmrestd": "json", "swf": "swf"}
+from forewarn.sources.simulator import WRITERS, Summary
 
 
 @click.command("simulate")
@@ -62,15 +60,12 @@ _ENDINGS = {"parquet": "parquet", "sacct": "txt", "slurmrestd": "json", "swf": "
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     home: Path | None,
     output: Path | None,
-    form: str,
-    scenario: str,
-    jobs: int | None,
-    seed: int,
-    machine: Path | None,
     then_ingest: bool,
     as_json: bool,
+    **how: Any,
 ) -> None:
     """Make up a cluster's history in which every failure has a known cause.
 
@@ -84,22 +79,14 @@ def command(
       forewarn simulate -o year.parquet --jobs 1000000 --seed 7
       forewarn simulate -o history.txt --format sacct --scenario mine.toml
     """
-    if output is None:
-        if not then_ingest:
-            raise UsageError("--output: say where to write it (or --ingest, to have it in the store)")
-        folder = configured(home=home).home / "simulated"
-        folder.mkdir(parents=True, exist_ok=True)
-        output = folder / f"{Path(scenario).stem}-{seed}.{_ENDINGS[form]}"
-    elif not output.parent.is_dir():
-        raise UsageError(f"--output: {output}: its folder {output.parent} is not there")
-    with progress("simulating") as report:
-        made = simulate(scenario, jobs, seed, output, form, report)
-    parts = write_machine(load_scenario(scenario), machine) if machine else ()
+    if output is None and not then_ingest:
+        raise UsageError("--output: say where to write it (or --ingest, to have it in the store)")
+    simulated = simulate(configured(home=home), output=output, watch=progress, **how)
+    made = simulated.summary
     if then_ingest:
-        sources = (f"{form}:{made.path}", *(f"slurmrestd:{part}" for part in parts))
         ctx.invoke(
             ingest.command,
-            sources=sources,
+            sources=simulated.sources,
             home=home,
             cluster=made.cluster,
             timezone=made.timezone,
@@ -108,11 +95,15 @@ def command(
     elif as_json:
         print_json(asdict(made))
     else:
-        print_facts(
-            f"{made.path}: {made.jobs:,} jobs of cluster {made.cluster} ({made.timezone})",
-            {
-                "outcomes": shares(Counter(made.outcomes)),
-                "causes": shares(Counter(made.causes)),
-                "truth": str(made.truth_path),
-            },
-        )
+        _print(made)
+
+
+def _print(made: Summary) -> None:
+    print_facts(
+        f"{made.path}: {made.jobs:,} jobs of cluster {made.cluster} ({made.timezone})",
+        {
+            "outcomes": shares(Counter(made.outcomes)),
+            "causes": shares(Counter(made.causes)),
+            "truth": str(made.truth_path),
+        },
+    )

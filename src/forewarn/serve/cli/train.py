@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from forewarn.serve.cli.common import configured, home_option, json_option
+from forewarn.serve.cli.common import home_option, json_option, opened
 from forewarn.serve.cli.learning import (
     chosen_families,
     cluster_option,
@@ -25,8 +23,7 @@ from forewarn.serve.cli.output import note, print_facts, print_json
 from forewarn.serve.cli.progress import progress
 
 if TYPE_CHECKING:
-    from forewarn.learn.train import Trained
-    from forewarn.learn.versions import Version
+    from forewarn.operate.training import TrainingResult
 
 
 @click.command("train")
@@ -43,11 +40,6 @@ if TYPE_CHECKING:
 def command(
     source: str | None,
     home: Path | None,
-    cluster: str | None,
-    phase: str,
-    feature_set: str,
-    policy: str | None,
-    status: str | None,
     families: tuple[str, ...],
     as_json: bool,
     **how: Any,
@@ -74,95 +66,58 @@ def command(
       forewarn train --family lightgbm --threshold precision=0.8
       forewarn train --features restricted --deterministic --seed 7
     """
-    from forewarn.features.absence import absence_report
-    from forewarn.learn.fitting import Settings
-    from forewarn.learn.population import POPULATIONS
-    from forewarn.learn.ray_address import greet
-    from forewarn.learn.registry import Registry
-    from forewarn.learn.table import read_table
-    from forewarn.learn.thresholds import parsed
-    from forewarn.learn.train import search_key, train
-    from forewarn.serve.cli.history_of import learning_store, read_alike
+    from forewarn.operate.training import train
 
-    parsed(how["threshold"])  # what is wrong is said now, not after hours
-    greet(how["ray_address"])
-    config = configured(home=home)
-    settings = Settings(feature_set=feature_set, families=chosen_families(families), **how)
-    if source is None:
-        read_alike(config, cluster)
-    with learning_store(source, config, cluster, status=status) as (store, name):
-        with progress(f"features at {phase}") as far:
-            table = read_table(store, name, phase, POPULATIONS[policy or config.policy], far)
-        absence = [finding.message for finding in absence_report(store, name)]
-    models = config.home / "models"
-    search = models / "searches" / search_key(table, settings)
-    try:
-        trained = train(
-            table, settings, searches=search.parent, now=int(time.time()), absence=absence, watch=progress
-        )
-    except KeyboardInterrupt:
-        if search.exists():
-            note("the same command again goes on with this search")
-        raise
-    models.mkdir(parents=True, exist_ok=True)
-    registry = Registry(config.home, config.tracking)
-    with tempfile.TemporaryDirectory(dir=models, prefix="trained-") as scratch:
-        bundle = Path(scratch) / "bundle"
-        manifest = trained.save(bundle)
-        with progress("registering"):
-            version = registry.record(bundle)
-    shutil.rmtree(search, ignore_errors=True)
-    folder = registry.bundle(version) if version else models / "pending" / manifest.id
+    with opened(home=home) as workspace:
+        families = chosen_families(families)
+        result = train(workspace, source=source, families=families, watch=progress, note=note, **how)
     if as_json:
-        from forewarn.learn.report.words import verdict, warnings
-
-        evaluation = trained.report["evaluation"]
-        print_json(
-            {
-                "model": str(version.name) if version else None,
-                "version": version.version if version else None,
-                "aliases": list(version.aliases) if version else [],
-                "bundle": str(folder),
-                "report": str(folder / "report.html"),
-                "metrics": dict(manifest.facts.metrics),
-                "verdict": verdict(trained.report),
-                "warnings": warnings(trained.report),
-                "evaluation": {
-                    k: evaluation[k]
-                    for k in ("at_threshold", "baselines", "intervals", "by_decision", "hours", "causes")
-                },
-            }
-        )
+        print_json(_as_json(result))
     else:
-        _print(trained, version, folder)
+        _print(result)
 
 
-def _print(trained: Trained, version: Version | None, folder: Path) -> None:
-    from forewarn.learn.report.words import BAD, verdict, warnings
+def _as_json(result: TrainingResult) -> dict[str, Any]:
+    figures = ("at_threshold", "baselines", "intervals", "by_decision", "hours", "causes")
+    return {
+        "model": None if result.version is None else str(result.name),
+        "version": result.version,
+        "aliases": list(result.aliases),
+        "bundle": str(result.bundle),
+        "report": str(result.report),
+        "metrics": dict(result.metrics),
+        "verdict": result.verdict,
+        "warnings": list(result.warnings),
+        "evaluation": {name: result.evaluation[name] for name in figures},
+    }
 
-    print_judged("On later jobs, which it has not seen", {"this model": trained.report["evaluation"]})
-    members = ", ".join(f"{weight:.0%} {recipe.family}" for weight, recipe in trained.recipes if weight > 0)
+
+def _print(result: TrainingResult) -> None:
+    from forewarn.learn.report.words import BAD
+
+    print_judged("On later jobs, which it has not seen", {"this model": result.evaluation})
+    members = ", ".join(f"{member.weight:.0%} {member.family}" for member in result.members)
     print_facts(
-        f"\n{verdict(trained.report)}",
+        f"\n{result.verdict}",
         {
-            "model": f"{version.name} version {version.version}, {', '.join(version.aliases)}"
-            if version
-            else "not registered yet: `forewarn models sync`",
-            "made of": f"{members}; learnt from {trained.bundle.jobs:,} jobs",
-            "search": _searched(trained.report["search"]),
-            "report": str(folder / "report.html"),
+            "model": "not registered yet: `forewarn models sync`"
+            if result.version is None
+            else f"{result.name} version {result.version}, {', '.join(result.aliases)}",
+            "made of": f"{members}; learnt from {result.jobs:,} jobs",
+            "search": _searched(result.search),
+            "report": str(result.report),
         },
     )
-    for warning in warnings(trained.report):
+    for warning in result.warnings:
         if warning["level"] == BAD:
             note(warning["text"])
-    if version and version.promoted_because:
-        note(f"it serves now: {version.promoted_because}")
-    if version and not trained.bundle.facts.may_serve and "champion" not in version.aliases:
-        note(f"so it does not serve; if it should all the same: forewarn models promote {version.name}")
+    if result.promoted_because:
+        note(f"it serves now: {result.promoted_because}")
+    if result.version is not None and not result.may_serve and "champion" not in result.aliases:
+        note(f"so it does not serve; if it should all the same: forewarn models promote {result.name}")
 
 
-def _searched(search: dict[str, Any] | None) -> str | None:
+def _searched(search: Mapping[str, Any] | None) -> str | None:
     """How a search went, in short."""
     if search is None:
         return None

@@ -1,9 +1,9 @@
-"""Moments as people write them on a command line, the way sacct takes them."""
+"""Moments as people and programs write them: the way sacct takes them, Unix seconds, or a datetime."""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from forewarn.errors import UsageError
@@ -11,6 +11,21 @@ from forewarn.errors import UsageError
 _RELATIVE = re.compile(r"now(?:\s*([+-])\s*(\d+)\s*([a-z]*))?")
 _UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
 _EPOCH = re.compile(r"\d{9,11}")
+
+Moment = str | int | datetime
+
+
+def unix_seconds(moment: Moment, zone: str = "UTC", now: datetime | None = None) -> int:
+    """Convert a moment to Unix seconds; a text or datetime without a zone is in the cluster's.
+
+    >>> unix_seconds(datetime(2024, 5, 1, 2), "Europe/Zurich") == unix_seconds("2024-05-01T00:00Z")
+    True
+    """
+    if isinstance(moment, str):
+        return parse_moment(moment, zone, now or datetime.now(UTC))
+    if isinstance(moment, datetime):
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(zone))).timestamp())
+    return int(moment)
 
 
 def parse_moment(text: str, zone: str, now: datetime) -> int:
@@ -33,10 +48,9 @@ def parse_moment(text: str, zone: str, now: datetime) -> int:
     if _EPOCH.fullmatch(said):
         return int(said)
     try:
-        moment = datetime.fromisoformat(text.strip())
+        return unix_seconds(datetime.fromisoformat(text.strip()), zone)
     except ValueError:
         raise _not_a_moment(text) from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(zone))).timestamp())
 
 
 def _unit(unit: str | None, text: str) -> int:

@@ -1,4 +1,4 @@
-"""The fields that `forewarn jobs` can show: every field of a job by its own name, and sacct's names.
+"""The fields that jobs are shown and counted by: every field of a job by its own name, and sacct's names.
 
 A field is an expression over the columns of a scan; how it looks follows from what it measures.
 """
@@ -95,17 +95,6 @@ FIELDS: Mapping[str, Field] = MappingProxyType(
         ),
     }
 )
-DEFAULT = (
-    *("jobid", "user", "partition", "jobname", "nnodes", "ncpus"),
-    *("submit", "elapsed", "timelimit", "outcome", "exitcode"),
-)
-
-# Where a terminal is narrow: texts that may be cut, and columns that go, the least missed first.
-FREE_TEXT = (
-    *("name", "jobname", "work_dir", "workdir", "submit_line", "submitline", "nodes", "nodelist"),
-    *("tres_asked", "reqtres", "tres_given", "alloctres", "reason", "cluster", "partition"),
-)
-DROPPED = ("exitcode", "nnodes", "timelimit", "ncpus", "partition", "jobname", "submit", "elapsed", "user")
 
 
 def chosen(text: str, option: str = "--format") -> tuple[str, ...]:

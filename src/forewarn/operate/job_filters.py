@@ -1,4 +1,4 @@
-"""What `forewarn jobs` is asked for, as a filter of the store."""
+"""Which jobs are meant, as a filter of the store: flags and values as sacct has them."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def all_of(tests: Iterable[Filter | None]) -> Filter | None:
     return AllOf(given) if given else None
 
 
-def one_of(column: str, texts: tuple[str, ...]) -> Filter | None:
+def one_of(column: str, texts: Iterable[str]) -> Filter | None:
     """The column is one of these; each text may be a list itself: ``-u alice,bob``."""
     values = split(texts)
     return OneOf(column, tuple(values)) if values else None
 
 
-def in_partition(texts: tuple[str, ...]) -> Filter | None:
+def in_partition(texts: Iterable[str]) -> Filter | None:
     """The job is in one of these partitions, or waits for one of several."""
     values = split(texts)
     return Lists("partition", tuple(values)) if values else None
 
 
-def in_state(texts: tuple[str, ...]) -> Filter | None:
+def in_state(texts: Iterable[str]) -> Filter | None:
     """The job ended like this, or stands like this now; sacct's states, long or short, or outcomes."""
     outcomes: set[str] = set()
     states: set[str] = set()
@@ -72,7 +72,7 @@ class Ids:
         return AnyOf((ids, OneOf("array_job_id", whole), OneOf("het_job_id", whole)))
 
 
-def ids_of(texts: tuple[str, ...]) -> Ids | None:
+def ids_of(texts: Iterable[str]) -> Ids | None:
     """The ids in lists like ``123,123_[1-3],7+1``, or None where there is none."""
     exact: set[str] = set()
     whole: set[int] = set()

@@ -1,0 +1,76 @@
+"""What was knowable of each job at a moment: as a Parquet table, or as a frame that a model takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from forewarn.errors import UsageError
+from forewarn.features.batch import read_inputs
+from forewarn.features.inputs import policed
+from forewarn.features.table import Summary, feature_frames, schema_of, write_features
+from forewarn.job.outcomes import POLICIES
+from forewarn.learn.encoders import CATEGORIES
+from forewarn.operate.workspace import Workspace
+from forewarn.progress import Watch, unwatched
+from forewarn.store.base import Store
+
+_KEY = ("cluster", "job_id", "submit")
+
+
+def write_feature_table(
+    workspace: Workspace,
+    output: Path,
+    cluster: str | None = None,
+    *,
+    phase: str = "submit",
+    feature_set: str = "generic",
+    watch: Watch = unwatched,
+) -> Summary:
+    """Write the features of one cluster's jobs, or of all, to a Parquet file."""
+    if not output.parent.is_dir():
+        raise UsageError(f"--output: {output}: its folder {output.parent} is not there")
+    store = workspace.reading()
+    if cluster is not None and cluster not in (known := store.clusters()):
+        raise UsageError(f"--cluster: no cluster {cluster!r} in the store; there are {', '.join(known)}")
+    with watch(f"features at {phase}") as far:
+        return write_features(
+            store,
+            output,
+            cluster=cluster,
+            phase=phase,
+            feature_set=feature_set,
+            policy=POLICIES[workspace.config.policy],
+            progress=far,
+        )
+
+
+def feature_frame(
+    workspace: Workspace,
+    cluster: str | None = None,
+    *,
+    phase: str = "submit",
+    feature_set: str = "generic",
+    watch: Watch = unwatched,
+) -> pl.DataFrame:
+    """Compute the features of a cluster's jobs, one row a job in order of the phase's moments.
+
+    Beside them cluster, job_id, submit, and the categories that a model may see (partition, qos, …). At
+    phase ``start`` jobs that never started have no row.
+    """
+    schema = schema_of(phase, feature_set)
+    store, name = workspace.reading(), workspace.cluster(cluster)
+    inputs = read_inputs(store, name, POLICIES[workspace.config.policy], phase=phase)
+    with watch(f"features at {phase}") as far:
+        frames = list(feature_frames(inputs, phase, feature_set, far))
+    features = pl.concat([pl.DataFrame(schema=schema), *frames])
+    categories = _categories(store, name, CATEGORIES[feature_set])
+    return features.join(categories, on=_KEY, how="left", maintain_order="left")
+
+
+def _categories(store: Store, cluster: str, names: tuple[str, ...]) -> pl.DataFrame:
+    """As they were known at each job's submit, read as the cluster's policies say."""
+    facts = store.clusters()[cluster]
+    frames = store.scan("job", view="submit", cluster=cluster, columns=[*_KEY, *names])
+    return pl.concat([policed(frame, facts).select(*_KEY, *names) for frame in frames])

@@ -1,0 +1,142 @@
+"""The registered models: which there are, which serve, and bundles in and out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from forewarn.errors import UsageError
+from forewarn.learn.baselines import label
+from forewarn.learn.manifest import MODEL, Manifest
+from forewarn.learn.registry import Registry, Synced
+from forewarn.learn.serving import ModelName
+from forewarn.learn.versions import CHALLENGER, CHAMPION, Version
+from forewarn.operate.model import Model
+from forewarn.operate.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelList:
+    """All versions, the newest first, and what differs between the registry and this home."""
+
+    versions: tuple[Version, ...]
+    waiting: tuple[Path, ...]  # bundles that are not registered yet
+    behind: Mapping[ModelName, int]  # models of which another version than the champion serves here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelDetails:
+    """One version, with what is in its bundle."""
+
+    version: Version
+    bundle: Path
+    manifest: Manifest
+    inside: Mapping[str, Any]  # model.json: columns, members, calibration, thresholds
+    former_champions: tuple[int, ...]  # the latest last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promotion:
+    """The champion from now on."""
+
+    version: Version
+    may_serve: bool  # whether its report finds it fit to: each assessment says where not
+
+
+def list_models(workspace: Workspace) -> ModelList:
+    """List the models and their versions."""
+    registry = workspace.registry()
+    versions = tuple(registry.versions())
+    champions = (version for version in versions if CHAMPION in version.aliases)
+    served = ((champion, registry.serving.served(champion.name)) for champion in champions)
+    behind = {champion.name: here.version for champion, here in served if here and here.id != champion.id}
+    return ModelList(versions=versions, waiting=tuple(registry.waiting()), behind=behind)
+
+
+def load_model(workspace: Workspace, name: str, which: int | str = CHAMPION) -> Model:
+    """Give a version to predict with; it is loaded when it is first asked."""
+    registry, version = _found(workspace, name, which)
+    return Model(registry.bundle(version), version.name, version.version)
+
+
+def show_model(workspace: Workspace, name: str, which: int | str = CHAMPION) -> ModelDetails:
+    """Read what a version learnt from, how good it was, and what is in its bundle."""
+    registry, version = _found(workspace, name, which)
+    folder = registry.bundle(version)
+    return ModelDetails(
+        version=version,
+        bundle=folder,
+        manifest=Manifest.verify(folder),
+        inside=json.loads((folder / MODEL).read_text(encoding="utf-8")),
+        former_champions=tuple(registry.former_champions(version.name)),
+    )
+
+
+def promote(workspace: Workspace, name: str, which: int | str = CHALLENGER) -> Promotion:
+    """Make a version the champion: it serves from now on."""
+    registry = workspace.registry()
+    version = registry.promote(ModelName.parse(name), number_or_alias(which))
+    may_serve = Manifest.read(registry.bundle(version)).facts.may_serve
+    return Promotion(version=version, may_serve=may_serve)
+
+
+def rollback(workspace: Workspace, name: str) -> Version:
+    """Make the champion before this one the champion again; repeat it to go back further."""
+    return workspace.registry().rollback(ModelName.parse(name))
+
+
+def export_model(workspace: Workspace, name: str, output: Path, which: int | str = CHAMPION) -> Version:
+    """Write a version's bundle as a folder, or as one file where the name ends in .tar.gz."""
+    registry, version = _found(workspace, name, which)
+    registry.export(version, output)
+    return version
+
+
+def import_model(workspace: Workspace, path: Path) -> Version | None:
+    """Register a bundle that was exported; None where the registry cannot be reached."""
+    return workspace.registry().import_(path)
+
+
+def sync_models(workspace: Workspace) -> Synced:
+    """Register what waits, and let the registry's champions serve here."""
+    return workspace.registry().sync()
+
+
+def version_as_json(version: Version) -> dict[str, Any]:
+    """Describe a version for programs."""
+    name = version.name
+    return {
+        "model": str(name),
+        "cluster": name.cluster,
+        "phase": name.phase,
+        "features": name.feature_set,
+        "version": version.version,
+        "aliases": list(version.aliases),
+        "created": version.created,
+        "population": version.population,
+        "metrics": dict(version.metrics),
+        "rule": version.rule and label(version.rule),
+        "promoted_because": version.promoted_because,
+        "id": version.id,
+    }
+
+
+def number_or_alias(which: int | str) -> int | str:
+    """Read which version is meant.
+
+    >>> number_or_alias("3"), number_or_alias("champion")
+    (3, 'champion')
+    """
+    if isinstance(which, int) or which in (CHAMPION, CHALLENGER):
+        return which
+    if which.isdecimal():
+        return int(which)
+    raise UsageError(f"not a version: {which!r}. Give a number, champion or challenger")
+
+
+def _found(workspace: Workspace, name: str, which: int | str) -> tuple[Registry, Version]:
+    registry = workspace.registry()
+    return registry, registry.version(ModelName.parse(name), number_or_alias(which))
