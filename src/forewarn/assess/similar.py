@@ -173,9 +173,9 @@ def similarity(job: Job, other: Job) -> float:
     >>> round(similarity(one, Job(cluster="c", job_id="2", submit=0, name="fit_07", cpus_asked=8)), 2)
     0.37
     """
-    nothing = np.zeros(1)
+    nothing, never = np.zeros(1), np.zeros(1, np.int64)
     sizes, labels = np.array([_sizes(other)]), np.array([_labels(other)])
-    return float(Decisions(pl.DataFrame(), ((0,),), sizes, labels, nothing, nothing).similarity(job)[0])
+    return float(Decisions(pl.DataFrame(), ((0,),), sizes, labels, nothing, never).similarity(job)[0])
 
 
 def _sizes(job: Job) -> list[float]:

@@ -177,7 +177,7 @@ class SavedSnapshot(Snapshot):
         self._weights = new_weights()  # one table for all jobs
 
     @cached_property
-    def cluster_state(self) -> Floats:  # type: ignore[override]  # a property that is computed once
+    def cluster_state(self) -> Floats:
         """The cluster's own row."""
         return saved.cluster_state(self._store, self.cluster)
 

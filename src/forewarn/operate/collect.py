@@ -141,7 +141,7 @@ class Collector:
         self._store, self._scheduler, self._watch = store, scheduler, watch
         self._since, self._timezone, self._most_jobs = since, timezone, most_jobs
         self._stopped = Event()
-        self._clock = clock or Clock(sleep=self._stopped.wait)
+        self._clock = clock or Clock(sleep=self._rest)
         self._surroundings_at: float | None = None
         self._no_accounting_at: float | None = None  # when it was last found that there is none
         self._awaited: Awaited | None = None
@@ -167,6 +167,9 @@ class Collector:
         self._review()
         if errors:
             raise errors[0]
+
+    def _rest(self, seconds: float) -> None:
+        self._stopped.wait(seconds)
 
     def stop(self) -> None:
         """End `forever` and `once` after the round that they are in: for another thread to call."""
