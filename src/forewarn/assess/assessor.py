@@ -119,7 +119,7 @@ class Assessor:
             why = reasons(spoken.champion.bundle, spoken.matrix, values, whose=whose)
             why = with_record(why, spoken.own, values, whose)
             made = replace(made, reasons=with_needs(why, spoken.own, made))
-        alike = similar_jobs(self._store, job, as_of=self.at, whose=whose)
+        alike = similar_jobs(self._store, job, self._present.policy, as_of=self.at, whose=whose)
         made = replace(made, similar=alike.jobs, similar_in_short=alike.tally)
         possible = not any(oddity.impossible for oddity in made.oddness.oddities) if made.oddness else True
         if made.failure and possible:

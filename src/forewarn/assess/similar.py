@@ -1,7 +1,7 @@
 """Earlier jobs of the same user that were much like this one, and what became of them.
 
-Only the user's own: others' jobs are private. The same measure as the features have (`kernel/emit.py`): sizes
-by their ratio, then name, folder, partition, and the script where both are known. The tasks of an array, and
+Only the user's own: others' jobs are private. The same measure as the features have
+(`features/kernel/similarity.py`), and GPUs and scripts besides. The tasks of an array, and
 equal jobs that were sent within minutes, are one decision: one of them is told of, with how many there were.
 """
 
@@ -16,8 +16,10 @@ import polars as pl
 
 from forewarn.assess.assessment import SimilarJob
 from forewarn.assess.explanation.amounts import count, duration, memory
+from forewarn.features.kernel import similarity as weighs
 from forewarn.features.keys import normalised
-from forewarn.job.outcomes import Outcome
+from forewarn.job.memory import total_memory
+from forewarn.job.outcomes import Outcome, Policy
 from forewarn.job.record import Job
 from forewarn.store.base import KNOWN_AT, Store
 
@@ -28,9 +30,9 @@ ENOUGH = 0.35  # similarity below which a job is another one: three times the CP
 MOST = 14
 _DAY = 86_400
 _COLUMNS = (
-    *("cluster", "job_id", "submit", "user", "name", "work_dir", "partition", "qos", "script_hash"),
+    *("cluster", "job_id", "submit", "user", "name", "application", "work_dir", "partition", "qos"),
     *("cpus_asked", "nodes_asked", "gpus_asked", "memory_asked", "memory_per", "time_limit", "array_job_id"),
-    *("start", "end", "suspended", "outcome"),
+    *("start", "end", "suspended", "outcome", "script_hash"),
 )
 _IN_WORDS = {
     Outcome.OUT_OF_MEMORY: "out of memory",
@@ -39,7 +41,6 @@ _IN_WORDS = {
     Outcome.DEADLINE: "at their deadline",
     Outcome.BOOT_FAIL: "as a node did not boot",
 }
-NO_FAILURE = frozenset({Outcome.COMPLETED, Outcome.CANCELLED, Outcome.PREEMPTED, Outcome.UNKNOWN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,20 @@ class Similar:
 
 
 def similar_jobs(
-    store: Store, job: Job, *, as_of: int | None = None, most: int = MOST, whose: str = "your"
+    store: Store,
+    job: Job,
+    policy: Policy,
+    *,
+    as_of: int | None = None,
+    most: int = MOST,
+    whose: str = "your",
 ) -> Similar:
     """What became of the user's jobs most like this one, as far as that was known at a moment.
 
     Parameters
     ----------
+    policy
+        What counts as a failure.
     as_of
         The moment; without it, the job's submit.
     """
@@ -68,25 +77,32 @@ def similar_jobs(
         key=lambda pair: (-pair[0], -pair[1][-1].submit),
     )
     found = tuple(
-        _told(job, together, round(alike, 3)) for alike, together in ranked[:most] if alike >= ENOUGH
+        _told(job, together, round(alike, 3), policy) for alike, together in ranked[:most] if alike >= ENOUGH
     )
-    return Similar(found, tally(found, whose))
+    return Similar(found, tally(found, policy, whose))
 
 
-def _told(job: Job, together: Sequence[Job], alike: float) -> SimilarJob:
+def _told(job: Job, together: Sequence[Job], alike: float, policy: Policy) -> SimilarJob:
     """One decision, told by the newest of its jobs that ended as most of them did."""
-    outcomes = Counter(str(other.outcome) for other in together)
-    usual, _ = max(outcomes.items(), key=lambda pair: (pair[1], pair[0] not in NO_FAILURE))
-    speaker = next(other for other in reversed(together) if other.outcome == usual)
+    outcomes = Counter(_outcome(other, policy) for other in together)
+    usual, _ = max(outcomes.items(), key=lambda pair: (pair[1], bool(policy.fails(pair[0]))))
+    speaker = next(other for other in reversed(together) if _outcome(other, policy) == usual)
     return SimilarJob(
         job_id=speaker.job_id,
         submit=speaker.submit,
         similarity=alike,
-        outcome=usual,
+        outcome=str(usual),
         run_time=max((other.run_time for other in together if other.run_time is not None), default=None),
         differs=differences(job, speaker),
-        outcomes=dict(outcomes.most_common()),
+        outcomes={str(outcome): number for outcome, number in outcomes.most_common()},
     )
+
+
+def _outcome(job: Job, policy: Policy) -> Outcome:
+    """How it ended; cancelled at its limit, where the policy counts that, it ended at its limit (SWF)."""
+    outcome = Outcome(job.outcome or Outcome.UNKNOWN)
+    is_timeout = outcome is Outcome.CANCELLED and job.ran_to_limit and policy.failed(job)
+    return Outcome.TIMEOUT if is_timeout else outcome
 
 
 def _decisions(store: Store, job: Job, moment: int) -> list[list[Job]]:
@@ -109,7 +125,7 @@ def _decisions(store: Store, job: Job, moment: int) -> list[list[Job]]:
 def _request(job: Job) -> tuple[object, ...]:
     """All that is compared of a job."""
     sizes = job.cpus_asked, job.nodes_asked, job.gpus_asked, job.memory_asked, job.memory_per, job.time_limit
-    return (*sizes, _plain(job.name), _plain(job.work_dir), job.partition, job.qos, job.script_hash)
+    return (*sizes, _label(job), _plain(job.work_dir), job.partition, job.qos, job.script_hash)
 
 
 def _of_the_user(store: Store, job: Job, moment: int) -> Iterator[Job]:
@@ -140,15 +156,21 @@ def similarity(job: Job, other: Job) -> float:
     >>> round(similarity(one, Job(cluster="c", job_id="2", submit=0, name="fit_07", cpus_asked=8)), 2)
     0.37
     """
-    distance = _apart(job.cpus_asked, other.cpus_asked) + _apart(job.time_limit, other.time_limit)
-    distance += 0.5 * _apart(_whole_memory(job), _whole_memory(other))
-    distance += _apart(job.gpus_asked or None, other.gpus_asked or None)
-    distance += 1.5 * (_plain(job.name) != _plain(other.name))
-    distance += 0.5 * (_plain(job.work_dir) != _plain(other.work_dir))
-    distance += 0.5 * ((job.partition, job.qos) != (other.partition, other.qos))
+    distance = weighs.CPUS * _apart(job.cpus_asked, other.cpus_asked)
+    distance += weighs.TIME_LIMIT * _apart(job.time_limit, other.time_limit)
+    distance += weighs.MEMORY * _apart(_and_a_byte(job), _and_a_byte(other))
+    distance += weighs.GPUS * _apart(job.gpus_asked, other.gpus_asked)
+    distance += weighs.NAME * (_label(job) != _label(other))
+    distance += weighs.FOLDER * (_plain(job.work_dir) != _plain(other.work_dir))
+    distance += weighs.QUEUE * ((job.partition, job.qos) != (other.partition, other.qos))
     if job.script_hash and other.script_hash:
-        distance += 0.3 * (job.script_hash != other.script_hash)
+        distance += weighs.SCRIPT * (job.script_hash != other.script_hash)
     return math.exp(-distance)
+
+
+def _label(job: Job) -> str | None:
+    """The program where that is recorded, else the name without run numbers."""
+    return job.application if job.application is not None else _plain(job.name)
 
 
 def _plain(text: str | None) -> str | None:
@@ -158,18 +180,13 @@ def _plain(text: str | None) -> str | None:
 def _apart(one: float | None, other: float | None) -> float:
     """How far two sizes are apart, in powers of two; missing against present is far."""
     if not one or not other:
-        return 0.0 if not one and not other else 2.0
+        return 0.0 if not one and not other else weighs.FAR
     return abs(math.log2(one / other))
 
 
-def _whole_memory(job: Job) -> float | None:
-    if job.memory_asked is None:
-        return None
-    if job.memory_per == "cpu":
-        return float(job.memory_asked * (job.cpus_asked or 1))
-    if job.memory_per == "gpu":
-        return float(job.memory_asked * (job.gpus_asked or 1))
-    return float(job.memory_asked * (job.nodes_asked or 1))
+def _and_a_byte(job: Job) -> int | None:
+    total = total_memory(job)
+    return None if total is None else total + 1
 
 
 def differences(job: Job, other: Job) -> tuple[str, ...]:
@@ -187,7 +204,7 @@ def differences(job: Job, other: Job) -> tuple[str, ...]:
     ):
         if mine != theirs and mine is not None and theirs is not None:
             said.append(f"{count(theirs, unit)} instead of {mine}")
-    mine_memory, their_memory = _whole_memory(job), _whole_memory(other)
+    mine_memory, their_memory = total_memory(job), total_memory(other)
     if mine_memory != their_memory and mine_memory is not None and their_memory is not None:
         said.append(f"{memory(their_memory)} instead of {memory(mine_memory)}")
     if job.time_limit != other.time_limit and job.time_limit is not None and other.time_limit is not None:
@@ -207,15 +224,17 @@ def differences(job: Job, other: Job) -> tuple[str, ...]:
     return tuple(said)
 
 
-def tally(found: tuple[SimilarJob, ...], whose: str = "your") -> str | None:
+def tally(found: tuple[SimilarJob, ...], policy: Policy, whose: str = "your") -> str | None:
     """How they ended, in one line.
 
     >>> def ended(**outcomes: int) -> SimilarJob:
     ...     told = {"job_id": "1", "submit": 0, "similarity": 1.0, "outcome": "", "run_time": None}
     ...     return SimilarJob(**told, outcomes=outcomes)
-    >>> tally((ended(failed=1), ended(out_of_memory=1), ended(out_of_memory=1), ended(completed=1)))
+    >>> from forewarn.job.outcomes import POLICIES
+    >>> wasted = POLICIES["wasted"]
+    >>> tally((ended(failed=1), ended(out_of_memory=1), ended(out_of_memory=1), ended(completed=1)), wasted)
     'of your 4 most similar jobs 3 failed, 2 of them out of memory'
-    >>> tally((ended(failed=3, completed=97), ended(completed=1)))
+    >>> tally((ended(failed=3, completed=97), ended(completed=1)), wasted)
     'of your 101 most similar jobs (2 submissions) 3 failed'
     """
     if not found:
@@ -224,7 +243,7 @@ def tally(found: tuple[SimilarJob, ...], whose: str = "your") -> str | None:
     for one in found:
         outcomes.update(one.outcomes)
     jobs = outcomes.total()
-    failed = sum(number for outcome, number in outcomes.items() if outcome not in NO_FAILURE)
+    failed = sum(number for outcome, number in outcomes.items() if policy.fails(Outcome(outcome)))
     which = f"{whose} only similar job" if jobs == 1 else f"of {whose} {jobs} most similar jobs"
     if jobs > len(found):
         which += f" ({count(len(found), 'submission')})"

@@ -54,7 +54,7 @@ class Present:
         `programs`, where whoever asks has read them already.
         """
         saved.check_meta(store, cluster, policy)
-        self._store, self.cluster = store, cluster
+        self._store, self.cluster, self.policy = store, cluster, policy
         self.facts = store.clusters().get(cluster, ClusterFacts())
         self.mark = saved.read_mark(store, cluster)
         self.asked_at = at  # which may lie before: clocks disagree

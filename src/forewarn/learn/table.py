@@ -20,6 +20,7 @@ from forewarn.features.keys import normalised_column
 from forewarn.features.labels import ran_to_limit
 from forewarn.features.told import reading_of
 from forewarn.job.columns import to_frame
+from forewarn.job.memory import total_memory_column
 from forewarn.job.outcomes import Kind, Outcome, kind_of
 from forewarn.job.record import Job, Observation
 from forewarn.learn.matrix import Rows
@@ -155,7 +156,7 @@ def read_table(
     there, weights = np.zeros(about.height, np.bool_), np.ones(about.height)
     for _, jobs, out in walk(new_state(), inputs, events, emitted=emitted):
         values[jobs] = out[:, places]
-        weights[jobs] = out[:, L.B_ASIDE]
+        weights[jobs] = out[:, L.F_DECISION_WEIGHT]
         there[jobs] = True
         if progress:
             progress(int(there.sum()), total)
@@ -264,16 +265,13 @@ def _described(asked: pl.DataFrame, became: pl.DataFrame) -> pl.DataFrame:
     nodes = pl.col("nodes_asked").fill_null(1).clip(1)
     then = became.with_columns(_kind(became), run_time=run_time.clip(0))
     cpus = pl.col("cpus_asked")  # what was given is not known at submit
-    per = (
-        pl.when(pl.col("memory_per") == "cpu").then(cpus).when(pl.col("memory_per") == "node").then(nodes)
-    ).fill_null(1)
     return asked.select(
         *("job_id", "submit", "user", "partition", "qos", "time_limit"),
         *("script_language", "script_launcher", "script_modules"),
         cpus=cpus,
         nodes=nodes,
         gpus=pl.col("gpus_asked"),
-        memory=pl.col("memory_asked") * per,
+        memory=total_memory_column(),
         label=pl.coalesce("application", normalised_column(pl.col("name"))),
         start=then["start"],
         end=then["end"],

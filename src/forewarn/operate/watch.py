@@ -15,9 +15,9 @@ import polars as pl
 from forewarn.assess.assessment import Assessment
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
-from forewarn.assess.similar import NO_FAILURE
 from forewarn.features.present import Present
 from forewarn.job.columns import to_records
+from forewarn.job.outcomes import Policy
 from forewarn.job.record import Job
 from forewarn.learn.serving import Serving
 from forewarn.operate.collect import Said
@@ -44,7 +44,7 @@ class Watch:
         if self._upkeep is None or self._upkeep.policy != policy:
             self._upkeep = Upkeep(self._store, self._cluster, policy)
         happened = self._upkeep.after(at)
-        due = self._due(happened, self._upkeep.waiting, at)
+        due = self._due(happened, self._upkeep.waiting, policy, at)
         if not due:
             return Said()
         present = Present(self._store, self._cluster, at, policy, programs=self._upkeep.programs)
@@ -53,12 +53,12 @@ class Watch:
         keep_predictions(self._store, said.assessments)
         return said
 
-    def _due(self, happened: Happened, waiting: Iterable[Key], at: int) -> list[Key]:
+    def _due(self, happened: Happened, waiting: Iterable[Key], policy: Policy, at: int) -> list[Key]:
         """Whom to assess, in this order."""
         submitted = self._never_assessed(happened.submitted, at) if happened.anew else happened.submitted
         started = sorted(happened.started, key=newest_first)
         waits = [*sorted(submitted, key=newest_first), *sorted(happened.related, key=newest_first)]
-        if self._is_burst(happened):
+        if self._is_burst(happened, policy):
             waits += sorted(waiting, key=newest_first)
         speakers: dict[Key, Key] = {}
         for job_id, submit in waits:
@@ -72,12 +72,12 @@ class Watch:
         known = {(_array(job_id), submit) for job_id, submit in said.iter_rows()}
         return [(job_id, submit) for job_id, submit in keys if (_array(job_id), submit) not in known]
 
-    def _is_burst(self, happened: Happened) -> bool:
+    def _is_burst(self, happened: Happened, policy: Policy) -> bool:
         """Whether many jobs of several users failed at about the same time: something is broken."""
         if len(happened.ended) < BURST_JOBS:
             return False
         ended = pl.DataFrame(
-            [(job.end, job.user) for job in self._jobs(happened.ended) if _failed(job)],
+            [(job.end, job.user) for job in self._jobs(happened.ended) if policy.failed(job)],
             schema={"end": pl.Int64, "user": pl.String},
             orient="row",
         ).drop_nulls()
@@ -119,7 +119,3 @@ def _each(assessor: Assessor, jobs: list[Job]) -> Said:
 def _array(job_id: str) -> str:
     """The array of a task; any other job is its own."""
     return job_id.partition("_")[0]
-
-
-def _failed(job: Job) -> bool:
-    return job.outcome is not None and job.outcome not in NO_FAILURE
