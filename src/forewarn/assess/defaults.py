@@ -17,6 +17,7 @@ import polars as pl
 
 from forewarn.features.inputs import policed, policed_job
 from forewarn.features.keys import normalised, normalised_column
+from forewarn.job.partition_defaults import with_partition_defaults
 from forewarn.job.record import Job, Partition
 from forewarn.store.base import ClusterFacts, Store
 
@@ -46,20 +47,11 @@ def with_defaults(job: Job, partitions: Sequence[Partition], store: Store | None
 
 
 def _of_the_site(job: Job, partitions: Sequence[Partition], earlier: pl.DataFrame) -> Job:
-    """Fill in what partitions say, and jobs whose record says that their fields were left to the site."""
+    """Fill in what partitions say; which is the default one, jobs say too that left it to the site."""
     flagged = _flagged(earlier, "partition")
-    default = next((p.name for p in partitions if p.is_default), None)
-    if default is None and flagged.height:
-        default = flagged["partition"][-1]
-    job = _filled(job, {"partition": default}, ("partition",))
-    named = (job.partition or "").split(",")[0]
-    partition = next((p for p in partitions if p.name == named), None)
-    if partition is not None:
-        job = _filled(job, {"time_limit": partition.time_default or partition.time_max}, ("time_limit",))
-        if job.memory_asked is None and partition.memory_default is not None:
-            per = partition.memory_default_per
-            job = replace(job, memory_asked=partition.memory_default, memory_per=per)
-    return job
+    if flagged.height and not any(p.is_default for p in partitions):
+        job = _filled(job, {"partition": flagged["partition"][-1]}, ("partition",))
+    return with_partition_defaults(job, partitions)
 
 
 def _earlier(store: Store, job: Job) -> pl.DataFrame:
