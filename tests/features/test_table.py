@@ -8,6 +8,7 @@ import pytest
 from forewarn.errors import UsageError
 from forewarn.features.kernel import layout
 from forewarn.features.table import schema_of, write_features
+from forewarn.job.phase import PHASES
 from forewarn.store.base import ClusterFacts
 from forewarn.store.embedded import EmbeddedStore, open_store
 from tests.features.histories import history
@@ -22,7 +23,7 @@ def store(tmp_path: Path) -> EmbeddedStore:
     return made
 
 
-@pytest.mark.parametrize("phase", layout.PHASES)
+@pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("feature_set", layout.FEATURE_SETS)
 def test_one_row_a_job_with_the_sets_columns(
     store: EmbeddedStore, tmp_path: Path, phase: str, feature_set: str

@@ -28,8 +28,9 @@ from forewarn.assess.stated import own_endings, with_node_risk, with_other_exces
 from forewarn.assess.usage import limit_of, memory_of, resources, run_time
 from forewarn.assess.verdict import judged
 from forewarn.assess.waits import median_waits
-from forewarn.features.present import Phase, Present
+from forewarn.features.present import Present
 from forewarn.job.outcomes import Outcome
+from forewarn.job.phase import Phase
 from forewarn.job.record import Job
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.own_record import by_own_record
@@ -230,9 +231,9 @@ class Assessor:
 
     def _phase(self, job: Job) -> Phase:
         """As at its start, where the job is in flight and a model knows starts; else as at its submit."""
-        if self._champions.serve_at("start") and self._present.is_in_flight(job):
-            return "start"
-        return "submit"
+        if self._champions.serve_at(Phase.START) and self._present.is_in_flight(job):
+            return Phase.START
+        return Phase.SUBMIT
 
     def _speak(self, table: Table, foreseen: Foreseen | None) -> list[Spoken]:
         first = self._bundle(table)
@@ -340,7 +341,7 @@ def _profile(said: Spoken, table: Table, row: int) -> str | None:
 
 
 def _notes(said: Spoken, table: Table, job: Job) -> tuple[str, ...]:
-    if said.failure and job.start is not None and table.phase == "submit":
+    if said.failure and job.start is not None and table.phase == Phase.SUBMIT:
         return ("it runs, and there is no model for start: this is the one for submit",)
     return ()
 

@@ -7,26 +7,25 @@ that it had. Either way all that has become known since its real submit counts.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.features import saved
+from forewarn.features.batch import event_of
 from forewarn.features.inputs import job_atoms, job_numbers, node_keys, policed_job
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.entities import entity_keys
 from forewarn.features.kernel.run import run
-from forewarn.features.kernel.state import START, SUBMIT, State, new_weights, with_room
+from forewarn.features.kernel.state import State, new_weights, with_room
 from forewarn.features.kernel.update import not_started, withdrawn
 from forewarn.features.online import OnlineFeatures
 from forewarn.features.programs import EarlierPrograms
 from forewarn.job.outcomes import Policy
+from forewarn.job.phase import Phase
 from forewarn.job.record import Job
 from forewarn.store.base import ClusterFacts, Store
 
 Row = NDArray[np.float64]
-Phase = Literal["submit", "start"]
 _NO_RESULT = np.full((1, len(L.RESULTS)), np.nan)
 _NO_NODES = np.zeros(0, np.uint64)
 KEPT_UP = 900  # seconds from a collector's last round in which nobody else needs to see to the state
@@ -84,12 +83,12 @@ class Present:
         """Whether the state knows it as pending or running: then it can be asked about as at its start."""
         return saved.flight_of(self._store, self.cluster, job.job_id, job.submit) is not None
 
-    def features(self, job: Job, phase: Phase) -> Row:
+    def features(self, job: Job, phase: str) -> Row:
         """All features of one job; those that only a start has are missing at `submit`.
 
         They are missing too where the state does not know the job as in flight, or no longer.
         """
-        asked = policed_job(job, self.facts)
+        phase, asked = Phase(phase), policed_job(job, self.facts)
         numbers = job_numbers(asked, self.facts.timezone, self.at)
         # As of its own submit: by now its own run may be recorded, from which no model has learnt.
         atoms = job_atoms(asked, self._programs.of(job))
@@ -99,17 +98,17 @@ class Present:
         entity_keys(numbers, atoms, keys)
         flight = saved.flight_of(self._store, self.cluster, job.job_id, job.submit)
         if flight is None:
-            phase = "submit"  # it has just ended, or its submit was never seen
-        nodes = node_keys(job.nodes) if job.nodes and phase == "start" else _NO_NODES
+            phase = Phase.SUBMIT  # it has just ended, or its submit was never seen
+        nodes = node_keys(job.nodes) if job.nodes and phase.reaches(Phase.START) else _NO_NODES
         state = saved.load_entities(self._store, self.cluster, keys, nodes, flight, self._weights)
         if flight is not None:
             waited = _waiting_again(state, self.at)
-            if phase == "submit":
+            if phase == Phase.SUBMIT:
                 withdrawn(state, 0)
             else:
                 state.flight[0, L.FL_SUBMIT] = self.at - waited
         saved.load_weights(self._store, self.cluster, state, keys, numbers, self.at)
-        kind = SUBMIT if phase == "submit" else START
+        kind = event_of(phase)
         out = np.full((1, L.N_FEATURES), np.nan)
         run(
             with_room(state, rows=L.N_ENTITIES + len(nodes), rings=0, flights=1),

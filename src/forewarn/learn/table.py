@@ -12,24 +12,24 @@ import polars as pl
 from numpy.typing import NDArray
 
 from forewarn.errors import UsageError
-from forewarn.features.batch import events_of, looks_while_waiting, ordered, read_inputs, walk
+from forewarn.features.batch import event_of, events_of, looks_while_waiting, ordered, read_inputs, walk
 from forewarn.features.inputs import Inputs, policed
 from forewarn.features.kernel import layout as L  # noqa: N812
-from forewarn.features.kernel.state import START, SUBMIT, WAITING, new_state
+from forewarn.features.kernel.state import WAITING, new_state
 from forewarn.features.keys import normalised_column
 from forewarn.features.labels import ran_to_limit
 from forewarn.features.told import reading_of
 from forewarn.job.columns import to_frame
 from forewarn.job.memory import total_memory_column
 from forewarn.job.outcomes import Kind, Outcome, kind_of
+from forewarn.job.phase import POSTHOC, phase_of
 from forewarn.job.record import Job, Observation
 from forewarn.learn.matrix import Rows
 from forewarn.learn.population import Population
 from forewarn.store.base import KNOWN_AT, ClusterFacts, Store
 
-PHASES = (*L.PHASES, "posthoc")
 # What the papers' protocol adds: known only at the end, so never served.
-POSTHOC = (
+POSTHOC_COLUMNS = (
     *("posthoc_run_time", "posthoc_cpu_time", "posthoc_cpu_rate", "posthoc_cpu_share"),
     *("posthoc_limit_share", "posthoc_limit_left"),
     *("posthoc_wait", "posthoc_max_memory", "posthoc_cpus_given"),
@@ -142,15 +142,13 @@ def read_table(
     progress: Callable[[int, int], None] | None = None,
 ) -> Table:
     """The table of a cluster's history. At phase `start`, jobs that never started have no row."""
-    if phase not in PHASES:
-        raise UsageError(f"no phase {phase!r}; there are {', '.join(PHASES)}")
-    at = "submit" if phase == "posthoc" else phase
+    at = phase_of(phase)
     inputs = read_inputs(store, cluster, population.policy, phase=at)
     about = _about(store, cluster)
     places = L.selected(at, "generic")
     names = tuple(L.FEATURES[place].name for place in places)
     events = events_of(inputs)
-    emitted = SUBMIT if at == "submit" else START
+    emitted = event_of(at)
     total = int((events.kinds == emitted).sum())
     values = np.full((about.height, len(places)), np.nan, np.float32)
     there, weights = np.zeros(about.height, np.bool_), np.ones(about.height)
@@ -160,12 +158,12 @@ def read_table(
         there[jobs] = True
         if progress:
             progress(int(there.sum()), total)
-    if phase == "posthoc":
-        names += POSTHOC
+    if phase == POSTHOC:
+        names += POSTHOC_COLUMNS
         values = np.hstack([values, _posthoc(about)])
     about = about.with_columns(_activity(values[:, names.index("user_ended")]))
     fails = np.where(population.of(about), inputs.results[:, L.R_FAILS], np.nan)
-    moment = inputs.ids["submit"].to_numpy() if at == "submit" else inputs.start
+    moment = inputs.ids["submit"].to_numpy() if at.elapsed is None else inputs.start
     table = Table(
         cluster,
         phase,
@@ -181,7 +179,7 @@ def read_table(
     )
     if not there.all():
         table = replace(table.rows(there), all_submits=table.submit)
-    return table if at == "submit" else replace(table, waiting=_waiting(inputs, there, places))
+    return table if at.elapsed is None else replace(table, waiting=_waiting(inputs, there, places))
 
 
 def _waiting(

@@ -17,6 +17,7 @@ from forewarn.assess.script.agreement import agreed, agreed_oddness
 from forewarn.assess.script.repair import is_repaired
 from forewarn.assess.verdict import judged
 from forewarn.errors import UsageError
+from forewarn.job.phase import Phase
 from forewarn.job.record import Job, Partition
 from forewarn.job.sbatch.script import Script, read_script
 from forewarn.job.units import expand_nodes
@@ -195,8 +196,8 @@ def _of_the_script_alone(submission: Submission, found: Sequence[Finding], job: 
             name=job.name,
             partition=job.partition,
             made_at=submission.at,
-            phase="submit",
-            route=Route(model=None, version=None, phase="submit", feature_set=None, passed=passed),
+            phase=Phase.SUBMIT,
+            route=Route(model=None, version=None, phase=Phase.SUBMIT, feature_set=None, passed=passed),
             findings=tuple(found),
         )
     )

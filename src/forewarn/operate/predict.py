@@ -24,6 +24,7 @@ from forewarn.features.present import Present, bring_up_to_date, is_collected, i
 from forewarn.job.arrays import split_arrays
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import POLICIES, Policy
+from forewarn.job.phase import PHASES
 from forewarn.job.record import Job
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.serving import Serving
@@ -229,7 +230,7 @@ def assessor_of(
 
 def policy_of(champions: Champions) -> Policy:
     """What counts as failure to the models that serve; without any, what operators mean by it."""
-    for phase in ("submit", "start"):
+    for phase in PHASES:
         for feature_set in FEATURE_SETS:
             if champion := champions.get(phase, feature_set):
                 return POPULATIONS[champion.bundle.facts.population].policy

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from forewarn.job.phase import MEASURED
 from forewarn.serve.cli.common import configured, home_option, json_option
 from forewarn.serve.cli.figures import print_figures
 from forewarn.serve.cli.learning import (
@@ -26,15 +27,13 @@ from forewarn.serve.cli.terminal import echo
 if TYPE_CHECKING:
     from forewarn.learn.table import Table
 
-PHASES = ("submit", "start", "posthoc")
-
 
 def _phases(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
     asked = [phase.strip() for phase in value.split(",") if phase.strip()]
-    unknown = [phase for phase in asked if phase not in PHASES]
+    unknown = [phase for phase in asked if phase not in MEASURED]
     if unknown or not asked:
-        raise click.BadParameter(f"{value!r}: phases are {', '.join(PHASES)}, separated by commas")
-    return tuple(phase for phase in PHASES if phase in asked)
+        raise click.BadParameter(f"{value!r}: phases are {', '.join(MEASURED)}, separated by commas")
+    return tuple(phase for phase in MEASURED if phase in asked)
 
 
 @click.command("bench")

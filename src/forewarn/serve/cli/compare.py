@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
+from forewarn.job.phase import MEASURED, POSTHOC, Phase
 from forewarn.learn.benchmark import POSTHOC_PROTOCOL
 from forewarn.learn.compare import compare
 from forewarn.learn.families import FAMILIES, family
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.split import split
-from forewarn.learn.table import PHASES, read_table
+from forewarn.learn.table import read_table
 from forewarn.serve.cli.common import configured, home_option, json_option
 from forewarn.serve.cli.history_of import learning_store
 from forewarn.serve.cli.learning import (
@@ -45,8 +46,8 @@ Columns = dict[str, Column]
 @cluster_option
 @click.option(
     "--phase",
-    type=click.Choice(PHASES),
-    default="submit",
+    type=click.Choice(MEASURED),
+    default=Phase.SUBMIT,
     show_default=True,
     help="As of which moment. posthoc adds run and CPU time, as the papers do: known only at the end.",
 )
@@ -117,7 +118,7 @@ def command(
     print_facts(
         f"{name} at {phase}: {family_name}, features {feature_set}",
         {
-            "protocol": POSTHOC_PROTOCOL if phase == "posthoc" else None,
+            "protocol": POSTHOC_PROTOCOL if phase == POSTHOC else None,
             "failures": population.in_words,
             "learnt from": _counted(found[0]["jobs"], found[0]["failed"]),
             "judged on": _counted(len(parts.test), int(table.fails[parts.test].sum())) + ", all later",

@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from forewarn.errors import UsageError
-from forewarn.features.kernel.layout import FEATURE_SETS, PHASES
+from forewarn.features.kernel.layout import FEATURE_SETS
 from forewarn.features.table import write_features
 from forewarn.job.outcomes import POLICIES
+from forewarn.job.phase import PHASES, Phase
 from forewarn.serve.cli.common import configured, home_option, json_option, store_of
 from forewarn.serve.cli.output import print_json, say
 from forewarn.serve.cli.progress import progress
@@ -18,7 +19,7 @@ from forewarn.serve.cli.progress import progress
 @click.command("features")
 @home_option
 @click.option(
-    "--phase", type=click.Choice(PHASES), default="submit", show_default=True, help="As of which moment."
+    "--phase", type=click.Choice(PHASES), default=Phase.SUBMIT, show_default=True, help="As of which moment."
 )
 @click.option(
     "--features",

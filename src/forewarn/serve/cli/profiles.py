@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from forewarn.errors import NotEnoughError
+from forewarn.job.phase import Phase
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.profiles import Profiles
 from forewarn.learn.profiles_number import MOST
@@ -69,7 +70,7 @@ def command(
         learning_store(source, config, cluster, status=status) as (store, name),
         progress("jobs") as far,
     ):
-        table = read_table(store, name, "submit", population, far)
+        table = read_table(store, name, Phase.SUBMIT, population, far)
     rows = np.flatnonzero(table.labelled)
     if not len(rows):
         raise NotEnoughError(
