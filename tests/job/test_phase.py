@@ -26,7 +26,7 @@ def test_a_later_phase_sees_all_that_an_earlier_one_sees() -> None:
 
 
 def test_what_is_known_at_the_end_is_no_phase() -> None:
-    assert MEASURED == (*PHASES, POSTHOC)
+    assert (*PHASES, POSTHOC) == MEASURED
     assert phase_of(POSTHOC) is Phase.SUBMIT
     for name in (POSTHOC, "running", ""):
         with pytest.raises(UsageError, match=f"no phase '{name}'; there are submit, start"):
