@@ -25,7 +25,7 @@ from forewarn.assess.post_mortem.log_reading import HEAD, TAIL, read_log
 from forewarn.assess.similar import similar_jobs
 from forewarn.config import Config
 from forewarn.job.columns import to_records
-from forewarn.job.outcomes import Kind
+from forewarn.job.outcomes import POLICIES, Kind
 from forewarn.job.record import Job
 from forewarn.operate.ingest import ingest, review
 from forewarn.sources.base import open_source
@@ -95,7 +95,7 @@ def costs(store: Store, seconds: list[float], folder: Path) -> None:
     times = {
         "explain, record and surroundings (median)": float(np.median(seconds)),
         "the same, 95 %": float(np.quantile(seconds, 0.95)),
-        "similar jobs": _best(lambda: similar_jobs(store, job)),
+        "similar jobs": _best(lambda: similar_jobs(store, job, POLICIES["wasted"])),
         f"a log of {log.stat().st_size / 1e6:.0f} MB, of which {(HEAD + TAIL) / 1e6:.1f} MB are read": _best(
             lambda: matches(read_log(log))
         ),

@@ -26,6 +26,7 @@ import polars as pl
 from forewarn.config import Config
 from forewarn.errors import NotEnoughError, SourceError
 from forewarn.job.columns import complete
+from forewarn.job.phase import PHASES
 from forewarn.learn import bootstrap
 from forewarn.learn.baselines import baselines, best_baseline, label
 from forewarn.learn.fitting import ALL_FAMILIES, Settings, fit
@@ -57,7 +58,6 @@ class Log:
         return Path(self.path).name.split(".")[0]
 
 
-PHASES = ("submit", "start")
 _SWF = ("CTC-SP2-1996-3.1", "SDSC-SP2-1998-4.2", "LANL-CM5-1994-4.1", "LLNL-Thunder-2007-1.1")
 # Of sacct's text without a header.
 _POZIDRIV = (

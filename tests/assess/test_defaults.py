@@ -13,6 +13,7 @@ from forewarn.assess.defaults import with_defaults
 from forewarn.config import Config
 from forewarn.job.columns import to_frame
 from forewarn.job.record import Job, Observation, Partition
+from forewarn.job.sbatch.script import read_script
 from forewarn.store.base import Store
 from forewarn.store.opening import open_store
 
@@ -85,3 +86,18 @@ def test_a_whole_nodes_memory_is_compared_as_accounting_counts_it(store: Store) 
 def test_a_limit_that_accounting_never_had_is_looked_for_in_earlier_jobs(store: Store) -> None:
     remember(store, RECORDED, {**RECORDED, "time_limit": None})
     assert with_defaults(OPEN, (), store).time_limit == 3600
+
+
+def test_of_several_partitions_the_first_that_is_known_decides() -> None:
+    """A script read with partitions at hand and one read without are filled in alike."""
+    partitions = tuple(
+        Partition(cluster="c", name=name, is_default=name == "main", time_default=seconds, time_max=9000)
+        for name, seconds in (("main", None), ("short", 600), ("long", 7200))
+    )
+    elsewhere = Partition(cluster="other", name="main", is_default=True, time_default=1)
+    for named, expected in ((None, ("main", 9000)), ("gone,long,short", ("gone,long,short", 7200))):
+        options = "" if named is None else f"#SBATCH --partition={named}\n"
+        script = read_script(f"#!/bin/bash\n{options}true\n")
+        filled = with_defaults(script.job("c", "ann", NOW), (elsewhere, *partitions))
+        read = script.job("c", "ann", NOW, partitions=(elsewhere, *partitions))
+        assert (filled.partition, filled.time_limit) == (read.partition, read.time_limit) == expected

@@ -17,11 +17,11 @@ from forewarn.assess.explanation.sentences import CROWD, sentence
 from forewarn.features.kernel.layout import FEATURES
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.encoders import CATEGORIES
-from forewarn.learn.table import POSTHOC, Table
+from forewarn.learn.table import POSTHOC_COLUMNS, Table
 
 COLUMNS = [
     *(feature.name for feature in FEATURES if not feature.aside),
-    *POSTHOC,
+    *POSTHOC_COLUMNS,
     *{field for fields in CATEGORIES.values() for field in fields},
     *("profile_0", "profile_12"),
 ]

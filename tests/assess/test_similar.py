@@ -7,15 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from forewarn.assess.similar import similar_jobs, similarity
 from forewarn.config import Config
+from forewarn.features.kernel import layout as L  # noqa: N812
+from forewarn.features.online import OnlineFeatures
 from forewarn.job.columns import to_frame
+from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job, Observation
 from forewarn.store.base import Store
 from forewarn.store.opening import open_store
 
 GIB = 1 << 30
+WASTED = POLICIES["wasted"]
 NOW = 1_700_000_000
 
 
@@ -52,7 +58,7 @@ def test_the_user_s_own_jobs_and_no_others(store: Store) -> None:
         job(4, name="other", work_dir="/scratch", outcome="failed"),
         job(5, outcome=None, end=None),
     )
-    found = similar_jobs(store, job(9, submit=NOW + 86_400))
+    found = similar_jobs(store, job(9, submit=NOW + 86_400), WASTED)
     assert [one.job_id for one in found.jobs] == ["1", "2"]
     assert found.jobs[0].similarity == 1.0
     assert found.jobs[1].differs == ("16 GiB instead of 8 GiB",)
@@ -63,20 +69,22 @@ def test_the_user_s_own_jobs_and_no_others(store: Store) -> None:
 def test_what_was_not_known_then_does_not_count(store: Store) -> None:
     keep(store, job(1, end=NOW + 50_000), job(2, end=NOW + 2_000))
     asked = job(9, submit=NOW + 10_000)
-    assert [one.job_id for one in similar_jobs(store, asked).jobs] == ["2"]
-    assert [one.jobs for one in similar_jobs(store, asked, as_of=NOW + 99_999).jobs] == [2], "sent together"
+    assert [one.job_id for one in similar_jobs(store, asked, WASTED).jobs] == ["2"]
+    assert [one.jobs for one in similar_jobs(store, asked, WASTED, as_of=NOW + 99_999).jobs] == [2], (
+        "sent together"
+    )
 
 
 def test_jobs_of_years_ago_are_found(store: Store) -> None:
     keep(store, job(1))
-    later = similar_jobs(store, job(9, submit=NOW + 9 * 365 * 86_400))
+    later = similar_jobs(store, job(9, submit=NOW + 9 * 365 * 86_400), WASTED)
     assert [one.job_id for one in later.jobs] == ["1"]
 
 
 def test_tasks_of_the_same_array_are_no_experience(store: Store) -> None:
     keep(store, job(1, array_job_id=7), job(2, array_job_id=6))
     asked = job(9, submit=NOW + 10_000, array_job_id=7)
-    assert [one.job_id for one in similar_jobs(store, asked).jobs] == ["2"]
+    assert [one.job_id for one in similar_jobs(store, asked, WASTED).jobs] == ["2"]
 
 
 def test_an_array_and_a_bulk_are_told_by_one(store: Store) -> None:
@@ -90,7 +98,7 @@ def test_an_array_and_a_bulk_are_told_by_one(store: Store) -> None:
     bulk = [job(300 + n, submit=NOW + 2000 + 30 * n, outcome="timeout", end=NOW + 9000) for n in range(40)]
     alone = [job(1, submit=NOW - 5000), job(2, submit=NOW - 4000, memory_asked=16 * GIB)]
     keep(store, *alone, *tasks, *bulk)
-    found = similar_jobs(store, job(999, submit=NOW + 86_400))
+    found = similar_jobs(store, job(999, submit=NOW + 86_400), WASTED)
     assert [(one.job_id, one.jobs, dict(one.outcomes)) for one in found.jobs] == [
         ("339", 40, {"timeout": 40}),
         ("50_99", 100, {"completed": 97, "failed": 3}),
@@ -106,12 +114,12 @@ def test_an_array_and_a_bulk_are_told_by_one(store: Store) -> None:
 
 def test_a_large_array_does_not_hide_what_was_before(store: Store) -> None:
     keep(store, job(1, submit=NOW - 9000), *(job(n, submit=NOW, array_job_id=5) for n in range(100, 1100)))
-    assert [one.jobs for one in similar_jobs(store, job(9, submit=NOW + 86_400)).jobs] == [1000, 1]
+    assert [one.jobs for one in similar_jobs(store, job(9, submit=NOW + 86_400), WASTED).jobs] == [1000, 1]
 
 
 def test_nobody_s_job(store: Store) -> None:
     keep(store, job(1, user=None))
-    assert similar_jobs(store, job(9, user=None, submit=NOW + 10_000)).tally is None
+    assert similar_jobs(store, job(9, user=None, submit=NOW + 10_000), WASTED).tally is None
 
 
 def test_similarity() -> None:
@@ -120,3 +128,64 @@ def test_similarity() -> None:
     assert similarity(one, job(2, cpus_asked=8)) > similarity(one, job(2, cpus_asked=64))
     assert similarity(one, job(2, time_limit=None)) < 0.2
     assert similarity(job(1, script_hash="a"), job(2, script_hash="b")) < 1.0
+
+
+def test_what_failed_is_what_the_policy_says(store: Store) -> None:
+    """SWF has no time-outs: a job cancelled at its limit ran out of time."""
+    keep(
+        store,
+        job(1, outcome="cancelled", end=NOW + 10 + 3600, submit=NOW - 9000),
+        job(2, outcome="cancelled", submit=NOW - 6000),
+        job(3, submit=NOW - 3000),
+    )
+    asked = job(9, submit=NOW + 86_400)
+    found = similar_jobs(store, asked, WASTED)
+    assert found.tally == "of your 3 most similar jobs 1 failed, at their time limit"
+    assert {one.job_id: one.outcome for one in found.jobs} == {
+        "1": "timeout",
+        "2": "cancelled",
+        "3": "completed",
+    }
+    assert similar_jobs(store, asked, POLICIES["papers"]).tally == (
+        "of your 3 most similar jobs 2 failed, 1 of them at their time limit"
+    )
+
+
+REQUESTS = st.fixed_dictionaries(
+    {
+        "name": st.sampled_from([None, "fit_1", "fit_22", "prepare"]),
+        "application": st.sampled_from([None, None, "vasp", "namd"]),
+        "work_dir": st.sampled_from([None, "/home/ann/fit", "/scratch/ann/run7"]),
+        "partition": st.sampled_from([None, "main", "long"]),
+        "qos": st.sampled_from([None, "high"]),
+        "cpus_asked": st.none() | st.integers(1, 4096),
+        "nodes_asked": st.none() | st.integers(1, 64),
+        "memory_asked": st.none() | st.integers(0, 1 << 40),
+        "memory_per": st.sampled_from([None, "node", "cpu", "gpu"]),
+        "time_limit": st.none() | st.integers(60, 10**6),
+    }
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.tuples(REQUESTS, REQUESTS), min_size=1, max_size=4))
+def test_the_features_measure_the_same(online: OnlineFeatures, pairs: list[tuple[Any, Any]]) -> None:
+    """All but GPUs and scripts, which the features do not keep of ended jobs."""
+    for asked, before in pairs:
+        number = 10 * len(online_users)
+        online_users.append(f"u{number}")
+        told = {"user": online_users[-1], "outcome": None, "start": None, "end": None}
+        earlier = job(number, **(told | before))
+        new = job(number + 1, **(told | asked))
+        online.submit(earlier)
+        online.ended(job(number, **(told | before | {"outcome": "completed"})), NOW + 10 * number)
+        row = online.submit(new)
+        assert row[L.F_SIMILAR_BEST] == pytest.approx(similarity(new, earlier), rel=1e-9, abs=1e-300)
+
+
+online_users: list[str] = []
+
+
+@pytest.fixture(scope="module")
+def online() -> OnlineFeatures:
+    return OnlineFeatures("c", WASTED)

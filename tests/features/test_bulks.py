@@ -15,6 +15,7 @@ from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.online import OnlineFeatures
 from forewarn.features.snapshot import bring_up_to_date, is_current
 from forewarn.job.outcomes import POLICIES
+from forewarn.job.phase import PHASES
 from forewarn.job.record import Job
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.table import read_table
@@ -55,7 +56,7 @@ def test_where_the_user_is_not_known_equal_jobs_of_anyone_count() -> None:
 
 
 def test_no_model_sees_how_much_a_job_counts() -> None:
-    for phase in L.PHASES:
+    for phase in PHASES:
         for features in L.FEATURE_SETS:
             assert PLACE["decision_weight"] not in L.selected(phase, features)
 

@@ -7,13 +7,13 @@ import pytest
 from forewarn.features.evidence import EVIDENCE, Group, evidence_of
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.learn.encoders import CATEGORIES
-from forewarn.learn.table import POSTHOC
+from forewarn.learn.table import POSTHOC_COLUMNS
 
 
 def test_every_column_has_a_group_and_words_of_its_own() -> None:
     features = {feature.name for feature in L.FEATURES if not feature.aside}
     assert features | {field for fields in CATEGORIES.values() for field in fields} == set(EVIDENCE)
-    words = [evidence_of(column).words for column in (*EVIDENCE, *POSTHOC, "profile_0", "profile_12")]
+    words = [evidence_of(column).words for column in (*EVIDENCE, *POSTHOC_COLUMNS, "profile_0", "profile_12")]
     assert all(words)
     assert len(set(words)) == len(words), "two columns that read the same"
 

@@ -9,6 +9,7 @@ from forewarn.config import Config
 from forewarn.errors import UsageError
 from forewarn.features.kernel import layout
 from forewarn.features.table import schema_of, write_features
+from forewarn.job.phase import PHASES
 from forewarn.store.base import ClusterFacts, Store
 from forewarn.store.opening import open_store
 from tests.features.histories import history
@@ -23,7 +24,7 @@ def store(tmp_path: Path) -> Store:
     return made
 
 
-@pytest.mark.parametrize("phase", layout.PHASES)
+@pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("feature_set", layout.FEATURE_SETS)
 def test_one_row_a_job_with_the_sets_columns(
     store: Store, tmp_path: Path, phase: str, feature_set: str

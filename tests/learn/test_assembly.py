@@ -15,7 +15,7 @@ from forewarn.learn.assembly import Assembly
 from forewarn.learn.encoders import Encoders
 from forewarn.learn.profiles import Profiles
 from forewarn.learn.split import split
-from forewarn.learn.table import POSTHOC, Table
+from forewarn.learn.table import POSTHOC_COLUMNS, Table
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_a_row_is_the_same_alone_and_among_others(table: Table, rows: np.ndarray
 
 
 def test_what_is_known_at_the_end_is_in_no_model_that_serves(table: Table, rows: np.ndarray) -> None:
-    assert not set(POSTHOC) & set(table.names)
+    assert not set(POSTHOC_COLUMNS) & set(table.names)
 
 
 def test_scripts_are_seen_where_history_holds_them(table: Table, rows: np.ndarray) -> None:

@@ -37,8 +37,9 @@ from forewarn.assess.routing import Spoken, speak
 from forewarn.assess.similar import similar_jobs
 from forewarn.assess.stated import OwnEndings, own_endings, with_node_risk, with_other_excess
 from forewarn.assess.verdict import judged
-from forewarn.features.snapshot import Phase, Snapshot
+from forewarn.features.snapshot import Snapshot
 from forewarn.job.outcomes import Outcome
+from forewarn.job.phase import Phase
 from forewarn.job.record import Job
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.own_record import by_own_record
@@ -113,7 +114,9 @@ class Assessor:
         node_risk = self._node_risk(job, nodes)
         stated = self._state(phase, [Changed(job, exclude)], [node_risk])
         (brief,) = self._brief(stated, [job])
-        alike = similar_jobs(self.pasts.past_of(job.user), job, as_of=self.at, whose=whose)
+        alike = similar_jobs(
+            self.pasts.past_of(job.user), job, self._champions.policy, as_of=self.at, whose=whose
+        )
         odd = self._oddness(job, stated.table)
         advice: tuple[Advice, ...] = ()
         saved: tuple[Saving, ...] = ()
@@ -221,9 +224,9 @@ class Assessor:
 
     def _phases(self, jobs: Sequence[Job]) -> list[Phase]:
         """As at its start, where a job is in flight and a model knows starts; else as at its submit."""
-        if not self._champions.serve_at("start"):
-            return ["submit"] * len(jobs)
-        return ["start" if flies else "submit" for flies in self._snapshot.in_flight(jobs)]
+        if not self._champions.serve_at(Phase.START):
+            return [Phase.SUBMIT] * len(jobs)
+        return [Phase.START if flies else Phase.SUBMIT for flies in self._snapshot.in_flight(jobs)]
 
     def _speak(self, bundle: Bundle | None, table: Table, foreseen: Foreseen | None) -> list[Spoken]:
         def excess(of: Bundle) -> Excess:
@@ -356,7 +359,7 @@ def _profiles(stated: _Stated) -> list[str | None]:
 
 
 def _notes(said: Spoken, table: Table, job: Job) -> tuple[str, ...]:
-    if said.failure and job.start is not None and table.phase == "submit":
+    if said.failure and job.start is not None and table.phase == Phase.SUBMIT:
         return ("it runs, and there is no model for start: this is the one for submit",)
     return ()
 

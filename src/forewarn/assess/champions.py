@@ -11,13 +11,13 @@ from threading import RLock
 from forewarn.errors import BundleError
 from forewarn.features.told import reading_changed
 from forewarn.job.outcomes import POLICIES, Policy
+from forewarn.job.phase import PHASES
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.serving import ModelName, Served, Serving
 from forewarn.learn.table import Table
 
 log = logging.getLogger(__name__)
-PHASES = ("submit", "start")
 # In which order models are asked: of a job whose user the first knows too little, the last may know the kind.
 FEATURE_SETS = ("generic", "swf", "restricted")
 Slot = tuple[str, str]  # phase, feature set

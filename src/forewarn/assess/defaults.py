@@ -15,11 +15,12 @@ from typing import Any
 
 import polars as pl
 
+from forewarn.assess.past import Past
 from forewarn.features.inputs import policed, policed_job
 from forewarn.features.keys import normalised, normalised_column
+from forewarn.job.partition_defaults import with_partition_defaults
 from forewarn.job.record import Job, Partition
-from forewarn.store.base import ClusterFacts, Store
-from forewarn.store.filters import Equal
+from forewarn.store.base import ClusterFacts
 
 DAYS = (7, 90)  # how far back a user's own earlier jobs are looked at, the second time if there are none
 _WHOSE = ("group", "account", "qos")  # what Slurm takes from its own records of the user
@@ -28,12 +29,12 @@ _OPEN = ("partition", "time_limit", "memory_asked", "memory_per")
 _PER_NODE = ClusterFacts(fields={"memory_asked": {"per": "node"}})  # the form in which all records have it
 
 
-def with_defaults(job: Job, partitions: Sequence[Partition], store: Store | None = None) -> Job:
+def with_defaults(job: Job, partitions: Sequence[Partition], past: Past | None = None) -> Job:
     """Fill in partition, time limit, memory, account and quality of service where the script names none."""
     nodes = job.nodes_asked or 1
     tasks = job.tasks_asked or nodes
     job = replace(job, nodes_asked=nodes, tasks_asked=tasks, cpus_asked=job.cpus_asked or tasks)
-    earlier = _earlier(store, job) if store is not None and job.user else pl.DataFrame()
+    earlier = _earlier(past, job) if past is not None and job.user else pl.DataFrame()
     job = _of_the_site(job, [p for p in partitions if p.cluster == job.cluster], earlier)
     if earlier.is_empty():
         return job
@@ -47,37 +48,20 @@ def with_defaults(job: Job, partitions: Sequence[Partition], store: Store | None
 
 
 def _of_the_site(job: Job, partitions: Sequence[Partition], earlier: pl.DataFrame) -> Job:
-    """Fill in what partitions say, and jobs whose record says that their fields were left to the site."""
+    """Fill in what partitions say; which is the default one, jobs say too that left it to the site."""
     flagged = _flagged(earlier, "partition")
-    default = next((p.name for p in partitions if p.is_default), None)
-    if default is None and flagged.height:
-        default = flagged["partition"][-1]
-    job = _filled(job, {"partition": default}, ("partition",))
-    named = (job.partition or "").split(",")[0]
-    partition = next((p for p in partitions if p.name == named), None)
-    if partition is not None:
-        job = _filled(job, {"time_limit": partition.time_default or partition.time_max}, ("time_limit",))
-        if job.memory_asked is None and partition.memory_default is not None:
-            per = partition.memory_default_per
-            job = replace(job, memory_asked=partition.memory_default, memory_per=per)
-    return job
+    if flagged.height and not any(p.is_default for p in partitions):
+        job = _filled(job, {"partition": flagged["partition"][-1]}, ("partition",))
+    return with_partition_defaults(job, partitions)
 
 
-def _earlier(store: Store, job: Job) -> pl.DataFrame:
+def _earlier(past: Past, job: Job) -> pl.DataFrame:
     """The user's own earlier jobs, oldest first, with memory counted for a node."""
+    jobs = past.of(job.user).filter(pl.col("submit") <= job.submit).sort("submit")
     for days in DAYS:
-        frames = list(
-            store.scan(
-                cluster=job.cluster,
-                since=job.submit - days * 86400,
-                until=job.submit + 1,
-                columns=["user", "name", "defaulted", *_WHOSE, *_COUNTS, *_OPEN],
-                where=Equal("user", job.user),
-            )
-        )
-        jobs = pl.concat(frames) if frames else pl.DataFrame()
-        if jobs.height:
-            return policed(jobs, _PER_NODE)
+        recent = jobs.filter(pl.col("submit") >= job.submit - days * 86400)
+        if recent.height:
+            return policed(recent, _PER_NODE)
     return pl.DataFrame()
 
 

@@ -1,7 +1,7 @@
 """Earlier jobs of the same user that were much like this one, and what became of them.
 
-Only the user's own: others' jobs are private. The same measure as the features have (`kernel/emit.py`): sizes
-by their ratio, then name, folder, partition, and the script where both are known. The tasks of an array, and
+Only the user's own: others' jobs are private. The same measure as the features have
+(`features/kernel/similarity.py`), and GPUs and scripts besides. The tasks of an array, and
 equal jobs that were sent within minutes, are one decision: one of them is told of, with how many there were.
 """
 
@@ -19,19 +19,10 @@ from numpy.typing import NDArray
 from forewarn.assess.assessment import SimilarJob
 from forewarn.assess.explanation.amounts import count, duration, memory
 from forewarn.assess.past import Past
-from forewarn.features.kernel.similarity import (
-    CPUS,
-    FAR,
-    FOLDER,
-    GPUS,
-    MEMORY,
-    NAME,
-    QUEUE,
-    SCRIPT,
-    TIME_LIMIT,
-)
+from forewarn.features.kernel import similarity as weighs
 from forewarn.features.keys import normalised, normalised_column, text_hash
-from forewarn.job.outcomes import Outcome
+from forewarn.job.memory import total_memory
+from forewarn.job.outcomes import Outcome, Policy
 from forewarn.job.record import Job
 
 LOOKED_AT = 400  # of the user's newest decisions
@@ -40,14 +31,14 @@ GAP = 600  # seconds without an equal job after which the next one is another de
 ENOUGH = 0.35  # similarity below which a job is another one: three times the CPUs, or another name
 MOST = 14
 # What is compared, and how much it weighs: the sizes and labels of a job, as below.
-SIZE_WEIGHTS = np.array([CPUS, TIME_LIMIT, MEMORY, GPUS])
-LABEL_WEIGHTS = np.array([NAME, FOLDER, QUEUE, SCRIPT])
+SIZE_WEIGHTS = np.array([weighs.CPUS, weighs.TIME_LIMIT, weighs.MEMORY, weighs.GPUS])
+LABEL_WEIGHTS = np.array([weighs.NAME, weighs.FOLDER, weighs.QUEUE, weighs.SCRIPT])
 _SIZES = ("cpus_asked", "nodes_asked", "gpus_asked", "memory_asked", "memory_per", "time_limit")
 Floats = NDArray[np.float64]
 _COLUMNS = (
-    *("cluster", "job_id", "submit", "user", "name", "work_dir", "partition", "qos", "script_hash"),
+    *("cluster", "job_id", "submit", "user", "name", "application", "work_dir", "partition", "qos"),
     *("cpus_asked", "nodes_asked", "gpus_asked", "memory_asked", "memory_per", "time_limit", "array_job_id"),
-    *("start", "end", "suspended", "outcome"),
+    *("start", "end", "suspended", "outcome", "script_hash"),
 )
 _IN_WORDS = {
     Outcome.OUT_OF_MEMORY: "out of memory",
@@ -56,7 +47,6 @@ _IN_WORDS = {
     Outcome.DEADLINE: "at their deadline",
     Outcome.BOOT_FAIL: "as a node did not boot",
 }
-NO_FAILURE = frozenset({Outcome.COMPLETED, Outcome.CANCELLED, Outcome.PREEMPTED, Outcome.UNKNOWN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +76,7 @@ class Decisions:
         """How much each is like a job: 1 is equal in all that is compared."""
         sizes, labels = _sizes(job), _labels(job)
         missing = np.isnan(self.sizes), np.isnan(sizes)
-        apart = np.where(missing[0] | missing[1], FAR * (missing[0] != missing[1]), np.abs(self.sizes - sizes))
+        apart = np.where(missing[0] | missing[1], weighs.FAR * (missing[0] != missing[1]), np.abs(self.sizes - sizes))
         differ = self.labels != labels
         # Of a script nothing is said unless both are known.
         differ[:, -1] &= (self.labels[:, -1] != 0) & (labels[-1] != 0)
@@ -94,12 +84,20 @@ class Decisions:
 
 
 def similar_jobs(
-    past: Past, job: Job, *, as_of: int | None = None, most: int = MOST, whose: str = "your"
+    past: Past,
+    job: Job,
+    policy: Policy,
+    *,
+    as_of: int | None = None,
+    most: int = MOST,
+    whose: str = "your",
 ) -> Similar:
     """What became of the user's jobs most like this one, as far as that was known at a moment.
 
     Parameters
     ----------
+    policy
+        What counts as a failure.
     as_of
         The moment; without it, the job's submit.
     """
@@ -116,32 +114,40 @@ def similar_jobs(
     # Of equally similar ones the newest first.
     ranked = [place for place in np.lexsort((-made.last_submits, -alike))[: most + 1] if alike[place] >= ENOUGH]
     found = [
-        _told(job, members, round(float(alike[place]), 3))
+        _told(job, members, round(float(alike[place]), 3), policy)
         for place in ranked
         if (members := [one for one in made.jobs_of(place) if one.key != job.key])
     ][:most]
-    return Similar(tuple(found), tally(tuple(found), whose))
+    return Similar(tuple(found), tally(tuple(found), policy, whose))
 
 
-def _told(job: Job, together: Sequence[Job], alike: float) -> SimilarJob:
+def _told(job: Job, together: Sequence[Job], alike: float, policy: Policy) -> SimilarJob:
     """One decision, told by the newest of its jobs that ended as most of them did."""
-    outcomes = Counter(str(other.outcome) for other in together)
-    usual, _ = max(outcomes.items(), key=lambda pair: (pair[1], pair[0] not in NO_FAILURE))
-    speaker = next(other for other in reversed(together) if other.outcome == usual)
+    outcomes = Counter(_outcome(other, policy) for other in together)
+    usual, _ = max(outcomes.items(), key=lambda pair: (pair[1], bool(policy.fails(pair[0]))))
+    speaker = next(other for other in reversed(together) if _outcome(other, policy) == usual)
     return SimilarJob(
         job_id=speaker.job_id,
         submit=speaker.submit,
         similarity=alike,
-        outcome=usual,
+        outcome=str(usual),
         run_time=max((other.run_time for other in together if other.run_time is not None), default=None),
         differs=differences(job, speaker),
-        outcomes=dict(outcomes.most_common()),
+        outcomes={str(outcome): number for outcome, number in outcomes.most_common()},
     )
+
+
+def _outcome(job: Job, policy: Policy) -> Outcome:
+    """How it ended; cancelled at its limit, where the policy counts that, it ended at its limit (SWF)."""
+    outcome = Outcome(job.outcome or Outcome.UNKNOWN)
+    is_timeout = outcome is Outcome.CANCELLED and job.ran_to_limit and policy.failed(job)
+    return Outcome.TIMEOUT if is_timeout else outcome
 
 
 def decisions(ended: pl.DataFrame) -> Decisions:
     """A user's newest ended jobs, those together that are one decision."""
-    name, folder = (normalised_column(pl.col(column)).alias(column) for column in ("name", "work_dir"))
+    label = pl.coalesce("application", normalised_column(pl.col("name")))
+    folder = normalised_column(pl.col("work_dir"))
     jobs = (
         ended.filter(pl.col("outcome").is_not_null())
         .select(_COLUMNS)
@@ -149,7 +155,7 @@ def decisions(ended: pl.DataFrame) -> Decisions:
         .tail(LOOKED_AT_JOBS)
     )
     array, submit = pl.col("array_job_id"), pl.col("submit")
-    request = pl.struct(*_SIZES, name, folder, "partition", "qos", "script_hash")
+    request = pl.struct(*_SIZES, label.alias("label"), folder.alias("folder"), "partition", "qos", "script_hash")
     same = pl.when(array.is_not_null()).then(pl.struct("array_job_id").hash(1)).otherwise(request.hash())
     rows = jobs.select("array_job_id", "submit", same=same).with_row_index("row")
     gap = (submit - submit.shift().over("same")).fill_null(GAP) >= GAP
@@ -180,30 +186,25 @@ def similarity(job: Job, other: Job) -> float:
 
 def _sizes(job: Job) -> list[float]:
     """Logarithms of CPUs, time limit, memory and GPUs; NaN for what is not asked for."""
-    memory = _whole_memory(job)
+    memory = total_memory(job)
     asked = (job.cpus_asked, job.time_limit, None if memory is None else memory + 1, job.gpus_asked)
     return [math.log2(size) if size else math.nan for size in asked]
 
 
 def _labels(job: Job) -> list[int]:
     """Hashes of name, folder, queue and script; 0 for none."""
-    name, folder = _plain(job.name), _plain(job.work_dir)
+    name, folder = _label(job), _plain(job.work_dir)
     queue = None if job.partition is None and job.qos is None else f"{job.partition}\n{job.qos}"
     return [0 if label is None else text_hash(label) for label in (name, folder, queue, job.script_hash)]
 
 
+def _label(job: Job) -> str | None:
+    """The program where that is recorded, else the name without run numbers."""
+    return job.application if job.application is not None else _plain(job.name)
+
+
 def _plain(text: str | None) -> str | None:
     return None if text is None else normalised(text)
-
-
-def _whole_memory(job: Job) -> float | None:
-    if job.memory_asked is None:
-        return None
-    if job.memory_per == "cpu":
-        return float(job.memory_asked * (job.cpus_asked or 1))
-    if job.memory_per == "gpu":
-        return float(job.memory_asked * (job.gpus_asked or 1))
-    return float(job.memory_asked * (job.nodes_asked or 1))
 
 
 def differences(job: Job, other: Job) -> tuple[str, ...]:
@@ -221,7 +222,7 @@ def differences(job: Job, other: Job) -> tuple[str, ...]:
     ):
         if mine != theirs and mine is not None and theirs is not None:
             said.append(f"{count(theirs, unit)} instead of {mine}")
-    mine_memory, their_memory = _whole_memory(job), _whole_memory(other)
+    mine_memory, their_memory = total_memory(job), total_memory(other)
     if mine_memory != their_memory and mine_memory is not None and their_memory is not None:
         said.append(f"{memory(their_memory)} instead of {memory(mine_memory)}")
     if job.time_limit != other.time_limit and job.time_limit is not None and other.time_limit is not None:
@@ -241,15 +242,17 @@ def differences(job: Job, other: Job) -> tuple[str, ...]:
     return tuple(said)
 
 
-def tally(found: tuple[SimilarJob, ...], whose: str = "your") -> str | None:
+def tally(found: tuple[SimilarJob, ...], policy: Policy, whose: str = "your") -> str | None:
     """How they ended, in one line.
 
     >>> def ended(**outcomes: int) -> SimilarJob:
     ...     told = {"job_id": "1", "submit": 0, "similarity": 1.0, "outcome": "", "run_time": None}
     ...     return SimilarJob(**told, outcomes=outcomes)
-    >>> tally((ended(failed=1), ended(out_of_memory=1), ended(out_of_memory=1), ended(completed=1)))
+    >>> from forewarn.job.outcomes import POLICIES
+    >>> wasted = POLICIES["wasted"]
+    >>> tally((ended(failed=1), ended(out_of_memory=1), ended(out_of_memory=1), ended(completed=1)), wasted)
     'of your 4 most similar jobs 3 failed, 2 of them out of memory'
-    >>> tally((ended(failed=3, completed=97), ended(completed=1)))
+    >>> tally((ended(failed=3, completed=97), ended(completed=1)), wasted)
     'of your 101 most similar jobs (2 submissions) 3 failed'
     """
     if not found:
@@ -258,7 +261,7 @@ def tally(found: tuple[SimilarJob, ...], whose: str = "your") -> str | None:
     for one in found:
         outcomes.update(one.outcomes)
     jobs = outcomes.total()
-    failed = sum(number for outcome, number in outcomes.items() if outcome not in NO_FAILURE)
+    failed = sum(number for outcome, number in outcomes.items() if policy.fails(Outcome(outcome)))
     which = f"{whose} only similar job" if jobs == 1 else f"of {whose} {jobs} most similar jobs"
     if jobs > len(found):
         which += f" ({count(len(found), 'submission')})"

@@ -26,6 +26,7 @@ from forewarn.features.kernel.state import KNOWN, NEVER, START, SUBMIT, WAITING,
 from forewarn.features.programs import EarlierPrograms
 from forewarn.job.columns import JOB_SCHEMA
 from forewarn.job.outcomes import Policy
+from forewarn.job.phase import Phase
 from forewarn.store.base import ClusterFacts, Store
 
 _CHUNK = 50_000  # events walked at a time
@@ -35,6 +36,11 @@ _CHUNK = 50_000  # events walked at a time
 LOOKED_AT = 0.25
 _IDS = ("cluster", "job_id", "submit")
 _ORDER = (pl.col("submit"), pl.col("job_id").str.len_chars(), pl.col("job_id"))
+
+
+def event_of(phase: Phase) -> int:
+    """The kind of event just before which the features of a phase are read off."""
+    return SUBMIT if phase.elapsed is None else START
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,7 @@ def read_inputs(
     at_start = store.scan("job", view="start", cluster=cluster, columns=COLUMNS)
     return inputs_of(
         map(programs.with_column, at_submit),
-        map(programs.with_column, at_start) if phase == "start" else None,
+        map(programs.with_column, at_start) if Phase(phase).reaches(Phase.START) else None,
         store.scan("job", view="now", cluster=cluster, columns=RESULT_COLUMNS),
         facts,
         policy,

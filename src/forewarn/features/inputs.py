@@ -21,6 +21,7 @@ from forewarn.features import labels
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.keys import hashed_column, normalised, text_hash
 from forewarn.features.programs import PROGRAM
+from forewarn.job.memory import total_memory, total_memory_column
 from forewarn.job.outcomes import Outcome, Policy
 from forewarn.job.record import Job
 from forewarn.job.units import expand_nodes
@@ -28,7 +29,7 @@ from forewarn.store.base import ClusterFacts
 
 MAX_NODES = 64  # of a larger job only so many nodes take part in the history of nodes
 _PER = {"node": 1, "cpu": 2, "gpu": 3}
-_MEMORY = ("memory_asked", "memory_per", "cpus_asked", "nodes_asked")
+_MEMORY = ("memory_asked", "memory_per", "cpus_asked", "gpus_asked", "nodes_asked")
 
 # The kernel's numbers that are plain fields of the record; the other four are made below.
 _PLAIN = MappingProxyType(
@@ -95,15 +96,16 @@ class Inputs:
 def policed(frame: pl.DataFrame, facts: ClusterFacts) -> pl.DataFrame:
     """The frame with the cluster's field policies applied: see `absence.py` and `told.py`."""
     if _counts_per_node(facts) and {*_MEMORY} <= set(frame.columns):
-        per_cpu = (pl.col("memory_per") == "cpu") & (pl.col("nodes_asked") > 0)
-        per_cpu &= pl.col("cpus_asked").is_not_null()
-        per_node = pl.col("memory_asked") * pl.col("cpus_asked") // pl.col("nodes_asked")
+        counted = (pl.col("memory_per") == "cpu") & pl.col("cpus_asked").is_not_null()
+        counted |= (pl.col("memory_per") == "gpu") & (pl.col("gpus_asked") > 0)
+        counted &= pl.col("nodes_asked") > 0
+        per_node = total_memory_column() // pl.col("nodes_asked")
         # Old versions do not say by what it is counted where that makes no difference.
         unsaid = pl.col("memory_per").is_null()
         known = pl.col("memory_asked").is_not_null()
         frame = frame.with_columns(
-            memory_asked=pl.when(known & per_cpu).then(per_node).otherwise("memory_asked"),
-            memory_per=pl.when(known & (per_cpu | unsaid)).then(pl.lit("node")).otherwise("memory_per"),
+            memory_asked=pl.when(known & counted).then(per_node).otherwise("memory_asked"),
+            memory_per=pl.when(known & (counted | unsaid)).then(pl.lit("node")).otherwise("memory_per"),
         )
     for field, how in sorted(
         facts.fields.items()
@@ -202,13 +204,14 @@ def node_keys(nodes: str) -> NDArray[np.uint64]:
 
 def policed_job(job: Job, facts: ClusterFacts) -> Job:
     """`policed` for one job."""
-    memory = job.memory_asked
-    if _counts_per_node(facts) and memory is not None:
+    total = total_memory(job)
+    if _counts_per_node(facts) and total is not None:
+        counted = job.memory_per == "cpu" and job.cpus_asked is not None
+        counted |= job.memory_per == "gpu" and bool(job.gpus_asked)
         if job.memory_per is None:
             job = replace(job, memory_per="node")
-        elif job.memory_per == "cpu" and job.cpus_asked is not None and job.nodes_asked:
-            memory = memory * job.cpus_asked // job.nodes_asked
-            job = replace(job, memory_asked=memory, memory_per="node")
+        elif counted and job.nodes_asked:
+            job = replace(job, memory_asked=total // job.nodes_asked, memory_per="node")
     filled: dict[str, Any] = {}
     for field, how in sorted(facts.fields.items()):
         if getattr(job, field) is None or "hide" in how:
@@ -263,15 +266,12 @@ def _normalised(text: str | None) -> str | None:
 
 def job_result(job: Job, policy: Policy) -> NDArray[np.float64]:
     """`results_of` for one job."""
-    outcome = None if job.outcome is None else Outcome(job.outcome)
-    ran, limit = job.run_time, job.time_limit
-    to_limit = ran is not None and limit is not None and ran >= limit
-    failed = policy.fails(outcome, ran_to_limit=to_limit)
+    ran, failed = job.run_time, policy.failed(job)
     made = np.full(len(L.RESULTS), np.nan)
     if failed is not None:
         made[L.R_FAILS] = failed
-    made[L.R_LIMIT] = bool(failed) and (outcome is Outcome.TIMEOUT or to_limit)
-    made[L.R_MEMORY_KILL] = outcome is Outcome.OUT_OF_MEMORY
+    made[L.R_LIMIT] = bool(failed) and (job.outcome == Outcome.TIMEOUT or job.ran_to_limit)
+    made[L.R_MEMORY_KILL] = job.outcome == Outcome.OUT_OF_MEMORY
     if ran is not None:
         made[L.R_RUN_TIME] = ran
     if job.max_memory is not None:

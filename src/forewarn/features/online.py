@@ -25,6 +25,7 @@ from forewarn.features.kernel.update import corrected
 from forewarn.features.programs import EarlierPrograms
 from forewarn.features.saved import Landed, Mark
 from forewarn.job.outcomes import Policy
+from forewarn.job.phase import Phase
 from forewarn.job.record import Job
 from forewarn.store.base import ClusterFacts, Store, Writer
 
@@ -71,7 +72,7 @@ class OnlineFeatures:
         """Start from what the store has seen, walked in batch; no outcome that is known after `until`."""
         facts = store.clusters().get(cluster, ClusterFacts())
         made = cls(cluster, policy, facts, EarlierPrograms.read(store, cluster))
-        inputs = read_inputs(store, cluster, policy, phase="submit", programs=made.programs)
+        inputs = read_inputs(store, cluster, policy, phase=Phase.SUBMIT, programs=made.programs)
         places = np.full(inputs.numbers.shape[0], -1, np.int64)
         events = events_of(inputs, until)
         for state, _, _ in walk(made.state, inputs, events, places=places):

@@ -12,25 +12,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.features import saved
+from forewarn.features.batch import event_of
 from forewarn.features.inputs import job_atoms, job_numbers, node_keys, policed_job
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.entities import keys_of_job
 from forewarn.features.kernel.look import look, room_to_look
-from forewarn.features.kernel.state import START, SUBMIT, Floats, Hashes, Ints, State, new_weights
+from forewarn.features.kernel.state import SUBMIT, Floats, Hashes, Ints, State, new_weights
 from forewarn.features.online import OnlineFeatures
 from forewarn.features.programs import EarlierPrograms
 from forewarn.job.outcomes import Policy
+from forewarn.job.phase import Phase
 from forewarn.job.record import Job
 from forewarn.store.base import ClusterFacts, Store
 
 Rows = NDArray[np.float64]
-Phase = Literal["submit", "start"]
 _NO_NODES = np.zeros(0, np.uint64)
 KEPT_UP = 900  # seconds from a collector's last round in which nobody else needs to see to the state
 SKEW = 60  # seconds by which its clock may be ahead
@@ -94,12 +94,12 @@ class Snapshot(ABC):
         """What the online regression said of ended jobs, and what came of them: jobs, log odds, failures."""
         return self.cluster_state[L.C_RECORD : L.C_RECORD + 3 * L.RECORD_BINS].reshape(3, L.RECORD_BINS)
 
-    def features(self, jobs: Sequence[Job], phase: Phase) -> Rows:
+    def features(self, jobs: Sequence[Job], phase: str) -> Rows:
         """All features of some jobs; those that only a start has are missing at `submit`.
 
         They are missing too where the state does not know the job as in flight, or no longer.
         """
-        values = self._look(self._asked(jobs, phase))
+        values = self._look(self._asked(jobs, Phase(phase)))
         if self._unknown:
             values[:, self._unknown] = np.nan
         return values
@@ -115,11 +115,11 @@ class Snapshot(ABC):
             atoms[place] = job_atoms(asked, self._programs.of(job))
             if job.start is None:
                 numbers[place, L.GIVEN] = np.nan  # as in the rows of jobs that wait from which models learn
-            nodes.append(node_keys(job.nodes) if job.nodes and phase == "start" else _NO_NODES)
+            nodes.append(node_keys(job.nodes) if job.nodes and phase.reaches(Phase.START) else _NO_NODES)
         return Asked(
             self.at,
             [saved.job_key(job.job_id, job.submit) for job in jobs],
-            np.full(len(jobs), SUBMIT if phase == "submit" else START, np.int8),
+            np.full(len(jobs), event_of(phase), np.int8),
             numbers,
             atoms,
             np.cumsum([0, *(len(keys) for keys in nodes)]),

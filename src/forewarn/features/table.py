@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from polars.io.plugins import register_io_source
 
 from forewarn.errors import ForewarnError, UsageError
-from forewarn.features.batch import events_of, read_inputs, walk
+from forewarn.features.batch import event_of, events_of, read_inputs, walk
 from forewarn.features.inputs import Inputs
 from forewarn.features.kernel import layout as L  # noqa: N812
-from forewarn.features.kernel.state import START, SUBMIT, new_state
+from forewarn.features.kernel.state import new_state
 from forewarn.files import whole_file
 from forewarn.job.outcomes import POLICIES, Policy
+from forewarn.job.phase import Phase
 from forewarn.store.base import Store
 
 Progress = Callable[[int, int], None]  # done, of how many
@@ -34,11 +35,8 @@ class Summary:
 
 def schema_of(phase: str, feature_set: str) -> dict[str, pl.DataType]:
     """The columns of a table."""
-    if phase not in L.PHASES or feature_set not in L.FEATURE_SETS:
-        raise UsageError(
-            f"no features for phase {phase!r} and set {feature_set!r}: "
-            f"phases are {', '.join(L.PHASES)}, sets {', '.join(L.FEATURE_SETS)}"
-        )
+    if feature_set not in L.FEATURE_SETS:
+        raise UsageError(f"no feature set {feature_set!r}; there are {', '.join(L.FEATURE_SETS)}")
     ids: dict[str, pl.DataType] = {"cluster": pl.String(), "job_id": pl.String(), "submit": pl.Int64()}
     return ids | {
         L.FEATURES[place].name: pl.Int64() if L.FEATURES[place].integer else pl.Float64()
@@ -65,7 +63,7 @@ def feature_frames(
     """The table in frames, in the order of the phase's moments."""
     schema_of(phase, feature_set)
     events = events_of(inputs)
-    emitted = SUBMIT if phase == "submit" else START
+    emitted = event_of(Phase(phase))
     total = int((events.kinds == emitted).sum())
     done = 0
     for _, jobs, values in walk(new_state(), inputs, events, emitted=emitted):
@@ -81,7 +79,7 @@ def write_features(
     out: Path,
     *,
     cluster: str | None = None,
-    phase: str = "submit",
+    phase: str = Phase.SUBMIT,
     feature_set: str = "generic",
     policy: Policy = POLICIES["wasted"],
     progress: Progress | None = None,

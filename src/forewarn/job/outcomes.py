@@ -13,6 +13,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from forewarn.job.exit_codes import signal_in
+from forewarn.job.record import Job
 
 
 class Outcome(StrEnum):
@@ -171,6 +172,11 @@ class Policy:
         if outcome in self.left_out:
             return None
         return outcome in self.failures
+
+    def failed(self, job: Job) -> bool | None:
+        """`fails` of a job; None, too, for one that has not ended."""
+        outcome = None if job.outcome is None else Outcome(job.outcome)
+        return self.fails(outcome, ran_to_limit=job.ran_to_limit)
 
 
 POLICIES: Mapping[str, Policy] = MappingProxyType(

@@ -102,6 +102,12 @@ class Job:
             return None
         return self.end - self.start - (self.suspended or 0)
 
+    @property
+    def ran_to_limit(self) -> bool:
+        """Whether it ran until its time limit: a time-out in logs that have no such state."""
+        ran, limit = self.run_time, self.time_limit
+        return ran is not None and limit is not None and ran >= limit
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:

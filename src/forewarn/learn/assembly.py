@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from forewarn.errors import NotEnoughError
 from forewarn.features.kernel import layout as L  # noqa: N812
+from forewarn.job.phase import POSTHOC, phase_of
 from forewarn.learn.encoders import CATEGORIES, Encoders
 from forewarn.learn.matrix import Matrix, Rows, Sample, effective, places_of
 from forewarn.learn.profiles import Profiles
-from forewarn.learn.table import POSTHOC, Table
+from forewarn.learn.table import POSTHOC_COLUMNS, Table
 
 # How many jobs of a user have ended all but names the user, and grows out of what was seen in training. On
 # the validation of five logs, two seeds, models without these columns were as good: the difference is noise.
@@ -50,11 +51,10 @@ class Assembly:
         cls, table: Table, rows: NDArray[np.int64], feature_set: str, profiles: Profiles | None = None
     ) -> Self:
         """Take the columns of the set that say anything in these rows."""
-        at = "submit" if table.phase == "posthoc" else table.phase
-        names = [L.FEATURES[place].name for place in L.selected(at, feature_set)]
+        names = [L.FEATURES[place].name for place in L.selected(phase_of(table.phase), feature_set)]
         names = [name for name in names if not name.endswith(COUNTER)]
-        if table.phase == "posthoc":
-            names += POSTHOC
+        if table.phase == POSTHOC:
+            names += POSTHOC_COLUMNS
         values = table.values[rows]
         low = np.nanmin(np.where(np.isnan(values), np.inf, values), axis=0, initial=np.inf)
         high = np.nanmax(np.where(np.isnan(values), -np.inf, values), axis=0, initial=-np.inf)

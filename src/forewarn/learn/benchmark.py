@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from forewarn.job.phase import POSTHOC, Phase
 from forewarn.learn import bootstrap
 from forewarn.learn.baselines import baselines, label
 from forewarn.learn.cause_figures import by_cause
@@ -53,15 +54,15 @@ def benchmark(
         entry = figures(table, fitted, said, seed=settings.seed)
         searched.append(search)
         ids = _ids(table, said.rows)
-        if phase == "submit":
+        if phase == Phase.SUBMIT:
             at_submit = dict(zip(ids, zip(said.p, said.thresholds, strict=True), strict=True))
-        elif phase == "start" and at_submit:
+        elif phase == Phase.START and at_submit:
             p, thresholds = np.array([at_submit[job] for job in ids]).T
             entry["submit_on_these_jobs"] = {
                 **ranking(table.fails[said.rows], p),
                 **_at_both(table.fails[said.rows], p, thresholds),
             }
-        elif phase == "posthoc":
+        elif phase == POSTHOC:
             entry = {"protocol": POSTHOC_PROTOCOL, **entry, "published": [dict(row) for row in PUBLISHED]}
         found[phase] = entry
     for search in searched:  # only now: an interrupted benchmark goes on with all its phases

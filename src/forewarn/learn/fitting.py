@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.errors import UsageError
+from forewarn.job.phase import POSTHOC
 from forewarn.learn import bootstrap
 from forewarn.learn.abstention import Abstention
 from forewarn.learn.active import active_learning
@@ -235,7 +236,7 @@ def _usage(
     table: Table, cuts: tuple[int, int, int], features: tuple[str, ...], settings: Settings
 ) -> tuple[Usage | None, Usage | None]:
     """Forecasts of what jobs need, without the block `calibrate` and with it."""
-    if table.phase == "posthoc":  # where what a job used is known, nothing is forecast
+    if table.phase == POSTHOC:  # where what a job used is known, nothing is forecast
         return None, None
     made = Usage.fit_twice(table, cuts, features, seed=settings.seed, threads=settings.threads)
     return made or (None, None)

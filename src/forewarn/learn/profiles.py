@@ -19,6 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from forewarn.errors import BundleError, NotEnoughError, UsageError
+from forewarn.job.phase import POSTHOC
 from forewarn.learn.profiles_number import Curves, mixture
 from forewarn.learn.profiles_space import CATEGORIES, Space
 from forewarn.learn.profiles_words import ALL, described, in_words
@@ -51,7 +52,7 @@ class Profiles:
         random = np.random.default_rng(seed)
         about = table.about[rows]
         space = Space.fit(about)
-        values, codes = space.values(about, "posthoc"), space.codes(about, "posthoc")
+        values, codes = space.values(about, POSTHOC), space.codes(about, POSTHOC)
         whole = np.flatnonzero(np.isfinite(values).all(axis=1))
         if not space.numbers or len(whole) < FEWEST:
             if k not in (None, 1):

@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from forewarn.errors import UsageError
+from forewarn.job.phase import POSTHOC, Phase
 
 # Numbers, each a column of `Table.about` and taken as log(1 + x): all of them are spread over decades.
 NUMBERS: Mapping[str, str] = MappingProxyType(
@@ -23,9 +24,9 @@ CATEGORIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _REQUEST = frozenset({"size", "memory", "activity", "type"})
 KNOWN: Mapping[str, frozenset[str]] = MappingProxyType(
     {
-        "submit": _REQUEST,
-        "start": _REQUEST | {"wait"},
-        "posthoc": _REQUEST | {"wait", "run_time"},
+        Phase.SUBMIT: _REQUEST,
+        Phase.START: _REQUEST | {"wait"},
+        POSTHOC: _REQUEST | {"wait", "run_time"},
     }
 )
 APART = (

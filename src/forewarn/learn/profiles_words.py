@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from forewarn.job.phase import POSTHOC
 from forewarn.job.units import format_duration
 from forewarn.learn.profiles_space import CATEGORIES, Space, number, type_of
 from forewarn.learn.table import FREQUENT, NEW, Table
@@ -113,7 +114,7 @@ def _users(place: int, tables: Mapping[str, NDArray[np.float64]], weights: NDArr
 def described(profiles: Profiles, table: Table, rows: NDArray[np.int64]) -> dict[str, Any]:
     """How often each profile is, its numbers, its mixes, and what came of its jobs."""
     about = table.about[rows].with_columns(
-        profile=pl.Series(profiles.posterior(table.about[rows], "posthoc").argmax(axis=1)),
+        profile=pl.Series(profiles.posterior(table.about[rows], POSTHOC).argmax(axis=1)),
         fails=pl.Series(table.fails[rows]).fill_nan(None),
         type=type_of(profiles.space.memory_per_cpu),
         duration=pl.when(pl.col("run_time") < SHORT)

@@ -22,6 +22,7 @@ from urllib.parse import quote
 
 from forewarn.errors import BundleError, ForewarnError, LearningError, RegistryError
 from forewarn.files import whole_folder
+from forewarn.job.phase import POSTHOC
 from forewarn.learn.archive import is_archive, pack, unpack
 from forewarn.learn.manifest import Manifest
 from forewarn.learn.recording import BUNDLE, recorded
@@ -111,7 +112,7 @@ class Registry:
         whose report forbids that it serves.
         """
         manifest = Manifest.verify(folder)
-        if manifest.facts.phase == "posthoc":
+        if manifest.facts.phase == POSTHOC:
             raise LearningError(
                 f"{folder}: a posthoc model knows what is known only when a job has ended. It is for "
                 "comparison with the papers and is never registered; train for --phase submit or start"

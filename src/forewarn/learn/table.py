@@ -13,23 +13,24 @@ import polars as pl
 from numpy.typing import NDArray
 
 from forewarn.errors import UsageError
-from forewarn.features.batch import events_of, looks_while_waiting, ordered, read_inputs, walk
+from forewarn.features.batch import event_of, events_of, looks_while_waiting, ordered, read_inputs, walk
 from forewarn.features.inputs import Inputs, policed, policed_job
 from forewarn.features.kernel import layout as L  # noqa: N812
-from forewarn.features.kernel.state import START, SUBMIT, WAITING, new_state
+from forewarn.features.kernel.state import WAITING, new_state
 from forewarn.features.keys import normalised, normalised_column
 from forewarn.features.labels import ran_to_limit
 from forewarn.features.told import reading_of
 from forewarn.job.columns import JOB_SCHEMA
+from forewarn.job.memory import total_memory, total_memory_column
 from forewarn.job.outcomes import Kind, Outcome, kind_of
+from forewarn.job.phase import POSTHOC, phase_of
 from forewarn.job.record import Job
 from forewarn.learn.matrix import Rows
 from forewarn.learn.population import Population
 from forewarn.store.base import ClusterFacts, Store
 
-PHASES = (*L.PHASES, "posthoc")
 # What the papers' protocol adds: known only at the end, so never served.
-POSTHOC = (
+POSTHOC_COLUMNS = (
     *("posthoc_run_time", "posthoc_cpu_time", "posthoc_cpu_rate", "posthoc_cpu_share"),
     *("posthoc_limit_share", "posthoc_limit_left"),
     *("posthoc_wait", "posthoc_max_memory", "posthoc_cpus_given"),
@@ -162,30 +163,28 @@ def read_table(
     progress: Callable[[int, int], None] | None = None,
 ) -> Table:
     """The table of a cluster's history. At phase `start`, jobs that never started have no row."""
-    if phase not in PHASES:
-        raise UsageError(f"no phase {phase!r}; there are {', '.join(PHASES)}")
-    at = "submit" if phase == "posthoc" else phase
+    at = phase_of(phase)
     inputs = read_inputs(store, cluster, population.policy, phase=at)
     about = _about(store, cluster)
     places = L.selected(at, "generic")
     names = tuple(L.FEATURES[place].name for place in places)
     events = events_of(inputs)
-    emitted = SUBMIT if at == "submit" else START
+    emitted = event_of(at)
     total = int((events.kinds == emitted).sum())
     values = np.full((about.height, len(places)), np.nan, np.float32)
     there, weights = np.zeros(about.height, np.bool_), np.ones(about.height)
     for _, jobs, out in walk(new_state(), inputs, events, emitted=emitted):
         values[jobs] = out[:, places]
-        weights[jobs] = out[:, L.B_ASIDE]
+        weights[jobs] = out[:, L.F_DECISION_WEIGHT]
         there[jobs] = True
         if progress:
             progress(int(there.sum()), total)
-    if phase == "posthoc":
-        names += POSTHOC
+    if phase == POSTHOC:
+        names += POSTHOC_COLUMNS
         values = np.hstack([values, _posthoc(about)])
     about = about.with_columns(_activity(values[:, names.index("user_ended")]))
     fails = np.where(population.of(about), inputs.results[:, L.R_FAILS], np.nan)
-    moment = inputs.ids["submit"].to_numpy() if at == "submit" else inputs.start
+    moment = inputs.ids["submit"].to_numpy() if at.elapsed is None else inputs.start
     table = Table(
         cluster,
         phase,
@@ -201,7 +200,7 @@ def read_table(
     )
     if not there.all():
         table = replace(table.rows(there), all_submits=table.submit)
-    return table if at == "submit" else replace(table, waiting=_waiting(inputs, there, places))
+    return table if at.elapsed is None else replace(table, waiting=_waiting(inputs, there, places))
 
 
 def _waiting(
@@ -246,7 +245,7 @@ def about_live(jobs: Sequence[Job], ended: NDArray[np.float32]) -> pl.DataFrame:
     made: dict[str, list[Any]] = {name: [getattr(job, name) for job in jobs] for name in _AS_ASKED}
     made |= {name: [getattr(job, field) for job in jobs] for name, field in _LIVE_NAMES.items()}
     made["nodes"] = [max(job.nodes_asked or 1, 1) for job in jobs]
-    made["memory"] = [_whole_memory(job) for job in jobs]
+    made["memory"] = [total_memory(job) for job in jobs]
     made["label"] = [_label(job) for job in jobs]
     made["wait"] = [None if job.start is None else max(job.start - job.submit, 0) for job in jobs]
     columns = [pl.Series(name, values, _LIVE_SCHEMA[name]) for name, values in made.items()]
@@ -270,13 +269,6 @@ _LIVE_SCHEMA: Mapping[str, pl.DataType] = {
     **dict.fromkeys((*_LIVE_NAMES, "nodes", "memory", "wait"), pl.Int64()),
     "label": pl.String(),
 }
-
-
-def _whole_memory(job: Job) -> int | None:
-    if job.memory_asked is None:
-        return None
-    by = {"cpu": job.cpus_asked, "node": max(job.nodes_asked or 1, 1)}.get(job.memory_per or "")
-    return job.memory_asked * (1 if by is None else by)
 
 
 def described(jobs: pl.DataFrame, facts: ClusterFacts) -> pl.DataFrame:
@@ -303,16 +295,13 @@ def _described(asked: pl.DataFrame, became: pl.DataFrame) -> pl.DataFrame:
     nodes = pl.col("nodes_asked").fill_null(1).clip(1)
     then = became.with_columns(_kind(became), run_time=run_time.clip(0))
     cpus = pl.col("cpus_asked")  # what was given is not known at submit
-    per = (
-        pl.when(pl.col("memory_per") == "cpu").then(cpus).when(pl.col("memory_per") == "node").then(nodes)
-    ).fill_null(1)
     return asked.select(
         *("job_id", "submit", "user", "partition", "qos", "time_limit"),
         *("script_language", "script_launcher", "script_modules"),
         cpus=cpus,
         nodes=nodes,
         gpus=pl.col("gpus_asked"),
-        memory=pl.col("memory_asked") * per,
+        memory=total_memory_column(),
         label=pl.coalesce("application", normalised_column(pl.col("name"))),
         start=then["start"],
         end=then["end"],

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from forewarn import __version__
 from forewarn.errors import LearningError
+from forewarn.job.phase import POSTHOC
 from forewarn.learn.baselines import label, within
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.decisions import decisions_of
@@ -66,7 +67,7 @@ def train(
     watch: Watch = unwatched,
 ) -> Trained:
     """Train on a table. `searches` keeps unfinished searches, `absence` is what the report warns of."""
-    if table.phase == "posthoc":
+    if table.phase == POSTHOC:
         raise LearningError(
             "a posthoc model uses what is known only at the end: it can be measured, not made"
         )

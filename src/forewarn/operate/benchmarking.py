@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from forewarn.errors import UsageError
+from forewarn.job.phase import MEASURED
 from forewarn.learn.benchmark import benchmark
-from forewarn.learn.table import PHASES
 from forewarn.operate.history import opened_history, population_of
 from forewarn.operate.training import search_settings
 from forewarn.operate.workspace import Workspace
@@ -60,15 +60,15 @@ def bench(
     """
     chosen = feature_set or ("swf" if source and source.startswith("swf:") else "generic")
     made = search_settings(feature_set=chosen, **settings)
-    if unknown := [phase for phase in phases if phase not in PHASES]:
-        raise UsageError(f"no phase {unknown[0]!r}; there are {', '.join(PHASES)}")
+    if unknown := [phase for phase in phases if phase not in MEASURED]:
+        raise UsageError(f"no phase {unknown[0]!r}; there are {', '.join(MEASURED)}")
     population = population_of(policy or "papers")
     searches = workspace.config.home / "models" / "searches"
     with opened_history(workspace, source, cluster, status=status, watch=watch, note=note) as history:
         try:
             found = benchmark(
                 lambda phase: history.table(phase, population, watch),
-                [phase for phase in PHASES if phase in phases],
+                [phase for phase in MEASURED if phase in phases],
                 made,
                 retrain=retrain,
                 searches=searches,

@@ -17,10 +17,10 @@ from forewarn.assess.script.agreement import agreed, agreed_oddness
 from forewarn.assess.script.repair import is_repaired
 from forewarn.assess.verdict import judged
 from forewarn.errors import UsageError
+from forewarn.job.phase import Phase
 from forewarn.job.record import Job, Partition
 from forewarn.job.sbatch.script import Script, read_script
 from forewarn.job.units import expand_nodes
-from forewarn.store.base import Store
 
 LARGEST = 4 << 20  # bytes: Slurm's own limit of a script (max_script_size)
 BESIDE = 1.1  # times what a program sizes itself to: it needs some beside its heap
@@ -76,7 +76,6 @@ class Submission:
     work_dir: Path
     command_line: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    store: Store | None = None
     assessor: Assessor | None = None  # without one only what the script itself shows is said
     ask_slurm: bool = True
 
@@ -93,7 +92,8 @@ class Submission:
     def job(self, script: Script, name: str) -> Job:
         """The job that it will be, as its record will have it."""
         job = script.job(self.cluster, self.user, self.at, str(self.work_dir), script_name=name, job_id="")
-        return with_defaults(job, self.partitions, self.store)
+        past = self.assessor.pasts.past_of(self.user) if self.assessor else None
+        return with_defaults(job, self.partitions, past)
 
 
 def check(raw: bytes, path: Path, submission: Submission, *, name: str | None = None) -> Checked:
@@ -195,8 +195,8 @@ def _of_the_script_alone(submission: Submission, found: Sequence[Finding], job: 
             name=job.name,
             partition=job.partition,
             made_at=submission.at,
-            phase="submit",
-            route=Route(model=None, version=None, phase="submit", feature_set=None, passed=passed),
+            phase=Phase.SUBMIT,
+            route=Route(model=None, version=None, phase=Phase.SUBMIT, feature_set=None, passed=passed),
             findings=tuple(found),
         )
     )

@@ -18,6 +18,7 @@ from forewarn.assess.champions import Champions
 from forewarn.assess.machine import Machine
 from forewarn.errors import StoreError
 from forewarn.features.snapshot import LiveSnapshot
+from forewarn.job.outcomes import POLICIES, Policy
 from forewarn.job.record import Job
 from forewarn.learn.serving import Serving
 from forewarn.operate.live_pasts import LivePasts
@@ -55,6 +56,11 @@ class Engine:
         self._pasts: LivePasts | None = None
         self._machine: Machine | None = None
         self._machine_of: tuple[int, int, int, str | None] | None = None  # what it was read from
+
+    @property
+    def policy(self) -> Policy:
+        """What counts as failure to the models that serve."""
+        return self._state.policy if self._state else POLICIES["wasted"]
 
     @property
     def waiting(self) -> list[Key]:

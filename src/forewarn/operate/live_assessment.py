@@ -14,8 +14,8 @@ import polars as pl
 
 from forewarn.assess.assessment import Assessment
 from forewarn.assess.assessor import Assessor
-from forewarn.assess.similar import NO_FAILURE
 from forewarn.job.columns import to_records
+from forewarn.job.outcomes import Policy
 from forewarn.job.record import Job
 from forewarn.operate.collect import Said
 from forewarn.operate.engine import Engine
@@ -38,7 +38,7 @@ class LiveAssessment:
     def after(self, at: int) -> Said:
         """Let the engine take up what is new, and assess what that gives reason to."""
         happened = self._engine.follow(at)
-        due = self._due(happened, self._engine.waiting, at)
+        due = self._due(happened, self._engine.waiting, self._engine.policy, at)
         if not due:
             return Said()
         jobs = [job for job in self._jobs(due) if job.outcome is None]
@@ -48,12 +48,12 @@ class LiveAssessment:
             keep_assessments(self._store, said.assessments)
         return said
 
-    def _due(self, happened: Happened, waiting: Iterable[Key], at: int) -> list[Key]:
+    def _due(self, happened: Happened, waiting: Iterable[Key], policy: Policy, at: int) -> list[Key]:
         """Whom to assess, in this order."""
         submitted = self._never_assessed(happened.submitted, at) if happened.anew else happened.submitted
         started = sorted(happened.started, key=newest_first)
         waits = [*sorted(submitted, key=newest_first), *sorted(happened.related, key=newest_first)]
-        if self._is_burst(happened):
+        if self._is_burst(happened, policy):
             waits += sorted(waiting, key=newest_first)
         speakers: dict[Key, Key] = {}
         for job_id, submit in waits:
@@ -67,12 +67,12 @@ class LiveAssessment:
         known = {(_array(job_id), submit) for job_id, submit in said.iter_rows()}
         return [(job_id, submit) for job_id, submit in keys if (_array(job_id), submit) not in known]
 
-    def _is_burst(self, happened: Happened) -> bool:
+    def _is_burst(self, happened: Happened, policy: Policy) -> bool:
         """Whether many jobs of several users failed at about the same time: something is broken."""
         if len(happened.ended) < BURST_JOBS:
             return False
         ended = pl.DataFrame(
-            [(job.end, job.user) for job in self._jobs(happened.ended) if _failed(job)],
+            [(job.end, job.user) for job in self._jobs(happened.ended) if policy.failed(job)],
             schema={"end": pl.Int64, "user": pl.String},
             orient="row",
         ).drop_nulls()
@@ -114,7 +114,3 @@ def _each(assessor: Assessor, jobs: list[Job]) -> Said:
 def _array(job_id: str) -> str:
     """The array of a task; any other job is its own."""
     return job_id.partition("_")[0]
-
-
-def _failed(job: Job) -> bool:
-    return job.outcome is not None and job.outcome not in NO_FAILURE

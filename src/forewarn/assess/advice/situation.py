@@ -10,6 +10,7 @@ from forewarn.assess.assessment import Change, Failure, NodeFitness
 from forewarn.assess.node_health import in_service
 from forewarn.assess.oddness.machine import Place, limit, places
 from forewarn.assess.oddness.request import Request
+from forewarn.job.memory import node_memory, units_a_node
 from forewarn.job.record import Job, Node, Partition
 from forewarn.job.units import UNLIMITED
 
@@ -41,8 +42,7 @@ class Situation:
     @property
     def memory(self) -> float | None:
         """Bytes asked for on each node, if its tasks spread evenly; None: all of a node, or not known."""
-        asked = self.job.memory_asked
-        return asked * counted(self.job) if asked else None
+        return node_memory(self.job) or None
 
     @property
     def limit(self) -> int | None:
@@ -56,8 +56,7 @@ def counted(job: Job) -> float:
     >>> counted(Job(cluster="c", job_id="1", submit=0, memory_per="cpu", cpus_asked=16, nodes_asked=2))
     8.0
     """
-    by = {"cpu": job.cpus_asked, "gpu": job.gpus_asked}.get(job.memory_per or "node")
-    return max(1.0, (by or 1) / (job.nodes_asked or 1)) if by else 1.0
+    return units_a_node(job, job.memory_per)
 
 
 def most_memory(job: Job, place: Place) -> int | None:
@@ -77,7 +76,7 @@ def most_memory(job: Job, place: Place) -> int | None:
     partition = place.partition
     largest = partition.memory_max if partition else None
     if partition and largest and largest < UNLIMITED << 20:
-        most = min(most, int(largest * (counted(job) if partition.memory_max_per == "cpu" else 1)))
+        most = min(most, int(largest * units_a_node(job, partition.memory_max_per)))
     return most
 
 

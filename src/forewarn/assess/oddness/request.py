@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from forewarn.assess.oddness.machine import features_of, gpu_types
+from forewarn.job.memory import units
 from forewarn.job.record import Job, Node
 from forewarn.job.units import UNLIMITED, parse_tres
 
@@ -117,8 +118,7 @@ def _one_node(job: Job) -> bool:
 def _memory(job: Job, cpus_a_node: int | None, gpus_a_node: int | None) -> int | None:
     if not job.memory_asked or job.memory_asked >= UNLIMITED << 20:  # 0 is Slurm's: all that the node has
         return None
-    counted = {"cpu": cpus_a_node or 1, "gpu": gpus_a_node or 1}
-    return job.memory_asked * counted.get(job.memory_per or "node", 1)
+    return job.memory_asked * units(job.memory_per, nodes=1, cpus=cpus_a_node, gpus=gpus_a_node)
 
 
 def _gpu_types(job: Job) -> frozenset[str]:

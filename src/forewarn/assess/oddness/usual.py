@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from forewarn.job.memory import COLUMNS, node_memory_column
 from forewarn.store.base import Store
 from forewarn.store.filters import Equal
 
@@ -35,7 +36,7 @@ class Usual:
         """
         found: dict[str, tuple[float, float]] = {}
         if "memory_asked" in jobs.columns:
-            jobs = jobs.with_columns(memory_asked=memory_a_node(jobs))
+            jobs = jobs.with_columns(memory_asked=node_memory_column())
         for name in ("memory_asked", "time_limit", "nodes_asked", "cpus_asked"):
             values = jobs[name].drop_nulls() if name in jobs.columns else pl.Series(dtype=pl.Float64)
             values = values.filter(values > 0)
@@ -47,17 +48,9 @@ class Usual:
         return cls(jobs.height, found)
 
 
-def memory_a_node(jobs: pl.DataFrame) -> pl.Expr:
-    """Bytes asked for on each node, whatever they were counted by."""
-    nodes = pl.col("nodes_asked").fill_null(1).clip(1) if "nodes_asked" in jobs.columns else pl.lit(1)
-    cpus = (pl.col("cpus_asked").fill_null(1) / nodes).ceil() if "cpus_asked" in jobs.columns else pl.lit(1)
-    per_cpu = pl.col("memory_per") == "cpu" if "memory_per" in jobs.columns else pl.lit(False)
-    return pl.when(per_cpu).then(pl.col("memory_asked") * cpus).otherwise(pl.col("memory_asked"))
-
-
 def usual_of(store: Store, cluster: str, user: str, now: int) -> Usual | None:
     """A user's usual by the store; None where they are new."""
-    columns = ("user", "memory_asked", "memory_per", "time_limit", "nodes_asked", "cpus_asked")
+    columns = ("user", "time_limit", *COLUMNS)
     frames = list(
         store.scan(
             view="submit",

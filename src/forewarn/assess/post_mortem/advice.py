@@ -59,8 +59,9 @@ def with_numbers(job: Job, family: str | None, foresee: Foresee = nobody_foresee
 
 def _memory_option(job: Job, had: float, needed: float) -> str:
     """The option that gives as much on a node, counted as the job counted it."""
-    if job.memory_per == "cpu" and job.memory_asked:
-        return f"--mem-per-cpu={megabytes(ceil(rounded_memory(needed) * job.memory_asked / had))}"
+    if job.memory_per in ("cpu", "gpu") and job.memory_asked:
+        each = ceil(rounded_memory(needed) * job.memory_asked / had)
+        return f"--mem-per-{job.memory_per}={megabytes(each)}"
     return f"--mem={megabytes(rounded_memory(needed))}"
 
 

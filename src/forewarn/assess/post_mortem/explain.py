@@ -19,7 +19,7 @@ from forewarn.assess.post_mortem.pending_reasons import in_words
 from forewarn.assess.post_mortem.report import Confidence, Evidence, LogFile, LogLine, PostMortem
 from forewarn.assess.post_mortem.verdict import Verdict, verdict
 from forewarn.assess.similar import Similar, similar_jobs
-from forewarn.job.outcomes import Outcome, kind_of
+from forewarn.job.outcomes import POLICIES, Outcome, Policy, kind_of
 from forewarn.job.record import Job
 from forewarn.job.units import UNLIMITED
 from forewarn.sources.live import JobDetails
@@ -39,6 +39,7 @@ def explain(
     now: int | None = None,
     whose: str = "your",
     foresee: Foresee = nobody_foresees,
+    policy: Policy = POLICIES["wasted"],
 ) -> PostMortem:
     """Why a job failed, waits, or how it fares.
 
@@ -54,6 +55,8 @@ def explain(
         Of failing, for a job that waits or runs, where an assessor has said it.
     foresee
         What a model foresees that the job needs, for advice to one that had too little.
+    policy
+        What counts as a failure of similar jobs.
     """
     moment = int(time.time()) if now is None else now
     details = details or JobDetails()
@@ -62,7 +65,7 @@ def explain(
     if store is not None and job.user is not None:
         facts = store.clusters().get(job.cluster, ClusterFacts())
         past = read_past(store, job.cluster, job.submit if as_of is None else as_of, facts, [job.user])
-        similar = similar_jobs(past, job, as_of=as_of, whose=whose)
+        similar = similar_jobs(past, job, policy, as_of=as_of, whose=whose)
     if job.outcome is not None:
         return _ended(job, store, details, log, similar, foresee)
     if job.start is None or job.state == "PENDING":
@@ -78,8 +81,7 @@ def _as_of(job: Job, now: int) -> int:
 def _report(job: Job, phase: str, told: Verdict, evidence: Iterable[Evidence], **more: object) -> PostMortem:
     kind = None
     if job.outcome is not None:
-        at_limit = job.time_limit is not None and job.run_time is not None and job.run_time >= job.time_limit
-        kind = kind_of(Outcome(job.outcome), job.exit_code, job.exit_signal, ran_to_limit=at_limit)
+        kind = kind_of(Outcome(job.outcome), job.exit_code, job.exit_signal, ran_to_limit=job.ran_to_limit)
         if told.family == "killed":
             kind = FAMILIES["killed"].kind  # a kill alone tells of no limit
     return PostMortem(

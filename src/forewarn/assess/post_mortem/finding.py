@@ -19,7 +19,7 @@ from forewarn.store.base import Store
 from forewarn.store.filters import Equal
 
 _UNKNOWN_JOB = 2017
-_WELL = (Outcome.COMPLETED, None)
+_COMPLETED_OR_LIVE = (Outcome.COMPLETED, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def _one_cluster(jobs: list[Job], job_id: str) -> None:
 
 
 def _telling(jobs: list[Job], asked: JobId, notes: list[str]) -> Job:
-    """Of several runs the last; of an array the first task that failed, else the first that has not ended."""
+    """Of several runs the last; of an array the first task not completed, else the first that lives."""
     latest: dict[str, Job] = {}
     for job in sorted(jobs, key=lambda one: one.submit):
         latest[job.job_id] = job
@@ -125,12 +125,12 @@ def _telling(jobs: list[Job], asked: JobId, notes: list[str]) -> Job:
     chosen = sorted(
         latest.values(), key=lambda one: (one.array_task_id or 0, one.het_offset or 0, one.job_id)
     )
-    failed = [job for job in chosen if job.outcome not in _WELL]
+    incomplete = [job for job in chosen if job.outcome not in _COMPLETED_OR_LIVE]
     live = [job for job in chosen if job.outcome is None]
-    job = next(iter(failed or live or chosen))
+    job = next(iter(incomplete or live or chosen))
     if len(chosen) > 1:
         notes.append(
-            f"{asked.number} has {count(len(chosen), 'part')}, of which {len(failed)} did not complete "
+            f"{asked.number} has {count(len(chosen), 'part')}, of which {len(incomplete)} did not complete "
             f"and {len(live)} have not ended; this is {job.job_id}"
         )
     if runs > 0:

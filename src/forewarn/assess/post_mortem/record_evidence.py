@@ -9,6 +9,7 @@ from math import ceil
 from forewarn.assess.explanation.amounts import duration, memory, percent
 from forewarn.assess.post_mortem.report import Evidence
 from forewarn.job.exit_codes import meaning, signal_in
+from forewarn.job.memory import units
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
 from forewarn.job.step_outcomes import EXACT_STATES, StepEnd, outcome_of_steps
@@ -178,11 +179,10 @@ def memory_of_a_node(job: Job) -> float | None:
     nodes = job.nodes_given or job.nodes_asked or 1
     if job.memory_given:
         return job.memory_given / nodes
-    if not job.memory_asked or job.memory_per == "gpu":
+    cpus, gpus = job.cpus_given or job.cpus_asked, job.gpus_given or job.gpus_asked
+    if not job.memory_asked or (job.memory_per == "gpu" and not gpus):
         return None
-    if job.memory_per == "cpu":
-        return job.memory_asked * (job.cpus_given or job.cpus_asked or 1) / nodes
-    return float(job.memory_asked)
+    return job.memory_asked * units(job.memory_per, nodes=nodes, cpus=cpus, gpus=gpus) / nodes
 
 
 def of_use(job: Job) -> Iterator[Evidence]:

@@ -25,6 +25,7 @@ BURST, BURST_USERS, BURST_TIMES = 60, 4, 8.0  # seconds; other people whose jobs
 SICK, SICK_JOBS, SICK_SHARE = 6 * 3600, 2, 0.5  # seconds; jobs on its nodes; of all that failed so
 LATER = 1800  # seconds after an end within which a node's trouble belongs to it
 _BAD_STATES = ("DOWN", "FAIL", "NOT_RESPONDING", "POWERED_DOWN", "DRAIN", "ERROR")
+# Not what a policy counts: endings that jobs of several people can owe to one thing that broke.
 _FAILURES = [str(o) for o in (Outcome.FAILED, Outcome.NODE_FAIL, Outcome.BOOT_FAIL, Outcome.OUT_OF_MEMORY)]
 _OF_NODES = [str(o) for o in (Outcome.FAILED, Outcome.NODE_FAIL, Outcome.BOOT_FAIL)]
 _BY_SYSTEM = pl.col("outcome").is_in([str(Outcome.NODE_FAIL), str(Outcome.BOOT_FAIL)]) | (

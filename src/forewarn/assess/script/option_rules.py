@@ -8,6 +8,7 @@ from itertools import combinations
 
 from forewarn.assess.assessment import Finding
 from forewarn.assess.script.subject import Subject
+from forewarn.job.memory import units
 from forewarn.job.units import format_duration, format_memory
 
 _MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
@@ -77,11 +78,11 @@ def time_form(subject: Subject) -> Iterator[Finding]:
 def own_size(subject: Subject) -> Iterator[Finding]:
     """A program that sizes itself to more memory than the job asks for."""
     floor, request = subject.script.memory_floor, subject.script.request
-    if floor is None or not request.memory or request.memory_per == "gpu":
+    if floor is None or not request.memory or (request.memory_per == "gpu" and not request.gpus):
         return
-    asked = request.memory
-    if request.memory_per == "cpu":
-        asked *= -(-request.cpus // max(request.min_nodes, 1))
+    nodes = max(request.min_nodes, 1)
+    counted = units(request.memory_per, nodes=nodes, cpus=request.cpus, gpus=request.gpus)
+    asked = -(-request.memory * counted // nodes)
     if floor.bytes > asked:
         what = (
             f"{floor.said} takes up to {format_memory(floor.bytes)}, the job asks for "

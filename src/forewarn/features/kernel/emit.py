@@ -9,9 +9,8 @@ from forewarn.features.kernel import layout as L
 from forewarn.features.kernel import similarity as weighs
 from forewarn.features.kernel.cluster import faded
 from forewarn.features.kernel.entities import row_of
-from forewarn.features.kernel.numbers import log_ratio, mix, rate, short, task_memory, total_memory
+from forewarn.features.kernel.numbers import apart, log_ratio, mix, rate, short, task_memory, total_memory
 from forewarn.features.kernel.regression import bias, decision_weight, logit
-from forewarn.features.kernel.similarity import apart
 from forewarn.features.kernel.state import Floats, Hashes, Ints, Slots, State
 
 _NEWER = 0.97 ** np.arange(L.RING_JOBS)  # what a job of the ring weighs by its age

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from forewarn.job.phase import Phase
+
 # --- what a job brings: numbers (NaN is missing) and atoms (64-bit hashes of text, 0 is missing) ---
 
 NUMBERS = (
@@ -197,7 +199,7 @@ class Feature:
 
     name: str
     integer: bool = False
-    phase: str = "submit"  # the first phase at which it exists
+    phase: Phase = Phase.SUBMIT  # the first phase at which it exists
     private: bool = False  # from the identity or history of a user or workload: not in `restricted`
     swf: bool = True  # can be made from what the Standard Workload Format carries
     aside: bool = False  # tells how much a job counts in learning; no model sees it
@@ -207,9 +209,8 @@ def _static() -> list[Feature]:
     names = ("cpus", "nodes", "tasks", "gpus", "priority", "array_task", "time_limit", "memory_per")
     swf = {"cpus", "time_limit", "memory_per"}
     # Slurm's priority grows while a job waits, and accounting has the last one: not known at submit.
-    plain = [
-        Feature(n, integer=True, swf=n in swf, phase="start" if n == "priority" else "submit") for n in names
-    ]
+    since = {"priority": Phase.START}
+    plain = [Feature(n, integer=True, swf=n in swf, phase=since.get(n, Phase.SUBMIT)) for n in names]
     return [
         *plain,
         Feature("memory"),
@@ -270,15 +271,15 @@ ENCODED = [
     *(Feature(f"similar_{n}", private=True) for n in ("rate", "best", "jobs", "limit_ratio", "memory_ratio")),
 ]
 AT_START = [
-    Feature("wait", integer=True, phase="start"),
-    Feature("cpus_given", integer=True, phase="start"),
-    Feature("nodes_given", integer=True, phase="start", swf=False),
-    Feature("memory_given", phase="start", swf=False),
-    Feature("online_at_submit", phase="start", private=True),
-    Feature("user_ended_since_submit", integer=True, phase="start", private=True),
-    Feature("user_failed_since_submit", integer=True, phase="start", private=True),
-    *(Feature(f"node_{n}", phase="start", swf=False) for n in ("rate_max", "rate_mean", "seen")),
-    Feature("node_since_fail", integer=True, phase="start", swf=False),
+    Feature("wait", integer=True, phase=Phase.START),
+    Feature("cpus_given", integer=True, phase=Phase.START),
+    Feature("nodes_given", integer=True, phase=Phase.START, swf=False),
+    Feature("memory_given", phase=Phase.START, swf=False),
+    Feature("online_at_submit", phase=Phase.START, private=True),
+    Feature("user_ended_since_submit", integer=True, phase=Phase.START, private=True),
+    Feature("user_failed_since_submit", integer=True, phase=Phase.START, private=True),
+    *(Feature(f"node_{n}", phase=Phase.START, swf=False) for n in ("rate_max", "rate_mean", "seen")),
+    Feature("node_since_fail", integer=True, phase=Phase.START, swf=False),
 ]
 ASIDE = [Feature("decision_weight", aside=True)]
 FEATURES: tuple[Feature, ...] = (*STATIC, *QUEUE, *HISTORY, *ENCODED, *AT_START, *ASIDE)
@@ -324,7 +325,6 @@ OF_OTHERS = tuple(
     or feature.name in ("context_lasts", "context_outcomes")
 )
 
-PHASES = ("submit", "start")
 FEATURE_SETS = ("generic", "restricted", "swf")
 
 
@@ -334,11 +334,12 @@ def selected(phase: str, feature_set: str) -> list[int]:
     >>> "user_last" in [FEATURES[i].name for i in selected("submit", "restricted")]
     False
     """
+    at = Phase(phase)
     return [
         place
         for place, f in enumerate(FEATURES)
         if not f.aside
-        and (f.phase == "submit" or phase == "start")
+        and at.reaches(f.phase)
         and not (feature_set == "restricted" and f.private)
         and not (feature_set == "swf" and not f.swf)
     ]

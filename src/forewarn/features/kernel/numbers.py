@@ -6,6 +6,7 @@ import numpy as np
 
 from forewarn.compiled import inner
 from forewarn.features.kernel import layout as L
+from forewarn.features.kernel.similarity import FAR
 from forewarn.features.kernel.state import Floats
 
 
@@ -86,7 +87,7 @@ def signed_steps(v: float) -> int:
 
 @inner
 def total_memory(x: Floats) -> float:
-    """Bytes that the whole job asks for, by what its request is counted by."""
+    """Bytes that the whole job asks for, by what its request is counted by: as in `job/memory.py`."""
     per = x[L.X_MEMORY_PER]
     if per == 2.0:
         return x[L.X_MEMORY] * (1.0 if np.isnan(x[L.X_CPUS]) else x[L.X_CPUS])
@@ -106,3 +107,11 @@ def task_memory(x: Floats) -> float:
     if x[L.X_MEMORY_PER] == 2.0:
         return x[L.X_MEMORY]
     return total_memory(x) / (x[L.X_NODES] if x[L.X_NODES] >= 1.0 else 1.0)
+
+
+@inner
+def apart(a: float, b: float) -> float:
+    """How far two logarithms are apart; missing against present is far."""
+    if np.isnan(a) or np.isnan(b):
+        return 0.0 if np.isnan(a) and np.isnan(b) else FAR
+    return abs(a - b)

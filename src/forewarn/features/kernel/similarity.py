@@ -7,10 +7,6 @@ the same in both, and a test holds them equal.
 
 from __future__ import annotations
 
-import numpy as np
-
-from forewarn.compiled import inner
-
 # Sizes: for each power of two between them. Memory is of the whole job, with a byte more: 0 has no logarithm.
 CPUS, TIME_LIMIT, MEMORY = 1.0, 1.0, 0.5
 FAR = 2.0  # powers of two between a size and none
@@ -18,11 +14,3 @@ FAR = 2.0  # powers of two between a size and none
 NAME, FOLDER, QUEUE = 1.5, 0.5, 0.5  # a queue is a partition with a quality of service
 # What the ring does not keep, so that only records are compared by it: a size, and a label known of both.
 GPUS, SCRIPT = 1.0, 0.3
-
-
-@inner
-def apart(a: float, b: float) -> float:
-    """How far two logarithms are apart; missing against present is far."""
-    if np.isnan(a) or np.isnan(b):
-        return 0.0 if np.isnan(a) and np.isnan(b) else FAR
-    return abs(a - b)

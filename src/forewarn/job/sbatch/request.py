@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeVar
 
+from forewarn.job.partition_defaults import with_partition_defaults
 from forewarn.job.record import Job, Partition
 from forewarn.job.sbatch import values
 from forewarn.job.sbatch.options import Options
@@ -216,24 +217,7 @@ def to_job(
         )
         if not asked
     ]
-    return _with_defaults(replace(job, defaulted=",".join(left) or None), partitions)
-
-
-def _with_defaults(job: Job, partitions: tuple[Partition, ...]) -> Job:
-    """What the partition gives to those who ask for nothing."""
-    named = (job.partition or "").split(",")
-    found = [p for p in partitions if p.name in named or (job.partition is None and p.is_default)]
-    if not found:
-        return job
-    where = found[0]
-    if job.partition is None:
-        job = replace(job, partition=where.name)
-    if job.time_limit is None:
-        default = where.time_default if where.time_default is not None else where.time_max
-        job = replace(job, time_limit=default)
-    if job.memory_asked is None and where.memory_default is not None:
-        job = replace(job, memory_asked=where.memory_default, memory_per=where.memory_default_per)
-    return job
+    return with_partition_defaults(replace(job, defaulted=",".join(left) or None), partitions)
 
 
 def _joined(work_dir: str | None, chdir: str | None) -> str | None:

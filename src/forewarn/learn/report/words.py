@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from forewarn.job.phase import POSTHOC
+
 Json = Mapping[str, Any]
 
 NONE = "n/a"
@@ -199,7 +201,7 @@ Said = Iterator[tuple[str, str]]
 
 
 def _of_phase(report: Json) -> Said:
-    if (report.get("model") or {}).get("phase") == "posthoc":
+    if (report.get("model") or {}).get("phase") == POSTHOC:
         yield (
             BAD,
             "The papers' protocol (posthoc): the model sees run and CPU time, which are known only when a "

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from forewarn.job.phase import MEASURED
 from forewarn.serve.cli.common import home_option, json_option, opened
 from forewarn.serve.cli.figures import print_figures
 from forewarn.serve.cli.learning import (
@@ -24,15 +25,13 @@ from forewarn.serve.cli.output import note, print_facts, print_json, print_table
 from forewarn.serve.cli.progress import progress
 from forewarn.serve.cli.terminal import echo
 
-PHASES = ("submit", "start", "posthoc")
-
 
 def _phases(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
     asked = [phase.strip() for phase in value.split(",") if phase.strip()]
-    unknown = [phase for phase in asked if phase not in PHASES]
+    unknown = [phase for phase in asked if phase not in MEASURED]
     if unknown or not asked:
-        raise click.BadParameter(f"{value!r}: phases are {', '.join(PHASES)}, separated by commas")
-    return tuple(phase for phase in PHASES if phase in asked)
+        raise click.BadParameter(f"{value!r}: phases are {', '.join(MEASURED)}, separated by commas")
+    return tuple(phase for phase in MEASURED if phase in asked)
 
 
 @click.command("bench")

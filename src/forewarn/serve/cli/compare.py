@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from forewarn.job.phase import MEASURED, POSTHOC, Phase
 from forewarn.learn.benchmark import POSTHOC_PROTOCOL
 from forewarn.learn.families import FAMILIES
-from forewarn.learn.table import PHASES
 from forewarn.operate.comparison import ComparisonResult, compare
 from forewarn.serve.cli.common import home_option, json_option, opened
 from forewarn.serve.cli.learning import (
@@ -41,8 +41,8 @@ Columns = dict[str, Column]
 @cluster_option
 @click.option(
     "--phase",
-    type=click.Choice(PHASES),
-    default="submit",
+    type=click.Choice(MEASURED),
+    default=Phase.SUBMIT,
     show_default=True,
     help="As of which moment. posthoc adds run and CPU time, as the papers do: known only at the end.",
 )
@@ -98,7 +98,7 @@ def _print(result: ComparisonResult) -> None:
     print_facts(
         f"{result.log} at {result.phase}: {result.family}, features {result.feature_set}",
         {
-            "protocol": POSTHOC_PROTOCOL if result.phase == "posthoc" else None,
+            "protocol": POSTHOC_PROTOCOL if result.phase == POSTHOC else None,
             "failures": result.failures,
             "learnt from": _counted(found[0]["jobs"], found[0]["failed"]),
             "judged on": _counted(result.jobs, result.failed) + ", all later",

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from forewarn.features.kernel.layout import FEATURE_SETS, PHASES
+from forewarn.features.kernel.layout import FEATURE_SETS
 from forewarn.job.outcomes import POLICIES
+from forewarn.job.phase import PHASES, Phase
 from forewarn.operate.features import write_feature_table
 from forewarn.serve.cli.common import home_option, json_option, opened
 from forewarn.serve.cli.output import print_json, say
@@ -17,7 +18,7 @@ from forewarn.serve.cli.progress import progress
 @click.command("features")
 @home_option
 @click.option(
-    "--phase", type=click.Choice(PHASES), default="submit", show_default=True, help="As of which moment."
+    "--phase", type=click.Choice(PHASES), default=Phase.SUBMIT, show_default=True, help="As of which moment."
 )
 @click.option(
     "--features",

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from forewarn.job.phase import PHASES, Phase
 from forewarn.serve.cli.common import Decorator
 from forewarn.serve.cli.figures import print_figures
 from forewarn.serve.cli.output import print_facts, print_table
@@ -38,8 +39,8 @@ policy_option = _policy_option("as configured, else wasted")
 bench_policy_option = _policy_option("papers")
 phase_option: Decorator = click.option(
     "--phase",
-    type=click.Choice(("submit", "start")),
-    default="submit",
+    type=click.Choice(PHASES),
+    default=Phase.SUBMIT,
     show_default=True,
     help="The moment at which the model answers.",
 )

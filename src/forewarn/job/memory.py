@@ -1,0 +1,94 @@
+"""How much memory a job asks for: of a job, and as columns of a frame of jobs.
+
+Slurm counts a request by node, CPU or GPU (`memory_per`; by node where that is not told). The kernel of the
+features has the same in its own arrays (`features/kernel/numbers.py`), and a test holds the three equal.
+`--mem=0` asks for all that a node has: those who cannot use a 0 leave it out.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from forewarn.job.record import Job
+
+COLUMNS = ("memory_asked", "memory_per", "nodes_asked", "cpus_asked", "gpus_asked", "tasks_asked")
+
+
+def units(per: str | None, *, nodes: int | None, cpus: int | None, gpus: int | None) -> int:
+    """Count what memory is asked by: CPUs, GPUs, else nodes. A number that is not told is one.
+
+    >>> [units(per, nodes=2, cpus=64, gpus=8) for per in ("cpu", "gpu", "node", None)]
+    [64, 8, 2, 2]
+    """
+    if per == "cpu":
+        return 1 if cpus is None else cpus
+    return max(gpus or 1, 1) if per == "gpu" else max(nodes or 1, 1)
+
+
+def units_a_node(job: Job, per: str | None) -> float:
+    """Count what shares a node of what memory can be asked by, at least one, if it spreads evenly."""
+    counted = units(per, nodes=job.nodes_asked, cpus=job.cpus_asked, gpus=job.gpus_asked)
+    return max(1.0, counted / max(job.nodes_asked or 1, 1))
+
+
+def total_memory(job: Job) -> int | None:
+    """Bytes that the whole job asks for."""
+    if job.memory_asked is None:
+        return None
+    counted = units(job.memory_per, nodes=job.nodes_asked, cpus=job.cpus_asked, gpus=job.gpus_asked)
+    return job.memory_asked * counted
+
+
+def node_memory(job: Job) -> float | None:
+    """Bytes that it asks for on a node, if it spreads evenly.
+
+    >>> node_memory(Job(cluster="c", job_id="1", submit=0, memory_asked=4, memory_per="gpu", gpus_asked=8))
+    32.0
+    """
+    total = total_memory(job)
+    return None if total is None else total / max(job.nodes_asked or 1, 1)
+
+
+def task_memory(job: Job) -> float | None:
+    """Bytes that it asks for a task, to set against the largest task's use.
+
+    Where the number of tasks is not told (sacct's text): for a CPU if the request counts so, else for a node.
+    """
+    total = total_memory(job)
+    if total is not None and job.tasks_asked and job.tasks_asked >= 1:
+        return total / job.tasks_asked
+    if job.memory_per == "cpu":
+        return job.memory_asked
+    return node_memory(job)
+
+
+def total_memory_column() -> pl.Expr:
+    """`total_memory` of each row."""
+    counted = (
+        pl.when(pl.col("memory_per") == "cpu")
+        .then(pl.col("cpus_asked").fill_null(1))
+        .when(pl.col("memory_per") == "gpu")
+        .then(_at_least_one("gpus_asked"))
+        .otherwise(_at_least_one("nodes_asked"))
+    )
+    return pl.col("memory_asked") * counted
+
+
+def node_memory_column() -> pl.Expr:
+    """`node_memory` of each row."""
+    return total_memory_column() / _at_least_one("nodes_asked")
+
+
+def task_memory_column() -> pl.Expr:
+    """`task_memory` of each row."""
+    return (
+        pl.when(pl.col("tasks_asked") >= 1)
+        .then(total_memory_column() / pl.col("tasks_asked"))
+        .when(pl.col("memory_per") == "cpu")
+        .then(pl.col("memory_asked").cast(pl.Float64))
+        .otherwise(node_memory_column())
+    )
+
+
+def _at_least_one(column: str) -> pl.Expr:
+    return pl.col(column).fill_null(1).clip(1)
