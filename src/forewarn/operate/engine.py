@@ -27,6 +27,7 @@ from forewarn.operate.reading_lock import ReadingLock
 from forewarn.store.base import ClusterFacts, Store
 
 log = logging.getLogger(__name__)
+FOLLOW_EVERY = 1.0  # seconds for which what is known need not be held against the store again
 MACHINE_EVERY = 600  # seconds between looks at nodes, partitions and their health where nothing changed
 
 
@@ -50,6 +51,7 @@ class Engine:
         self._store, self._saves, self._clock = store, saves, clock
         self._lock = ReadingLock()
         self._following = Lock()
+        self._followed_at = 0.0
         self._serving = serving
         self._champions: Champions | None = None
         self._state: FollowedState | None = None
@@ -83,7 +85,15 @@ class Engine:
                 happened = followed.apply(step)
                 self._champions, self._state, self._pasts, self._machine = champions, followed, pasts, machine
             followed.save(step)
+            self._followed_at = self._clock()
         return happened
+
+    def follow_soon(self) -> None:
+        """Follow, unless that was done a moment ago, or another thread is at it."""
+        if self._state is None:
+            self.follow()
+        elif self._clock() - self._followed_at >= FOLLOW_EVERY and not self._following.locked():
+            self.follow()
 
     @contextmanager
     def asking(self, at: int | None = None) -> Iterator[Assessor]:

@@ -65,7 +65,7 @@ def knowledge(
     with ExitStack() as stack:
         bundles = stack.enter_context(_bundles(config.model))
         store = stack.enter_context(open_store(config, read_only=True))
-        name = _cluster(store, cluster or config.cluster)
+        name = cluster_asked(store, cluster or config.cluster)
         champions = Champions(name, Serving(config.home / "models"), bundles, bundles_of=config.model_cluster)
         with working("loading the models"):
             policy = champions.policy
@@ -93,7 +93,8 @@ def refresh(config: Config, cluster: str, policy: str) -> None:
                 keep_health(writer, cluster, health, mark.at, revision)
 
 
-def _cluster(store: Store, asked: str | None) -> str:
+def cluster_asked(store: Store, asked: str | None) -> str:
+    """Find the cluster that is meant: the one asked for, or the only one."""
     known = store.clusters()
     if asked is not None and asked in known:
         return asked

@@ -9,8 +9,8 @@ that may only be read, a private copy takes its place (`store_of_live`).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -35,6 +35,8 @@ from forewarn.store.opening import open_store, place_of
 
 UNKNOWN_JOB = 2017  # Slurm's number for it
 WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
+# Gives an assessor of a cluster, for as long as the block lasts.
+Asking = Callable[[str], AbstractContextManager[Assessor]]
 ENDED = "it has ended: `forewarn explain` says how"
 
 
@@ -135,12 +137,19 @@ def assess_live(
     viewer: str | None = None,
     unknown: list[str] | None = None,
     working: Working = nullcontext,
+    asking: Asking | None = None,
 ) -> list[Assessment]:
     """Jobs as the scheduler has them, kept in the store and assessed: in brief, or as a whole.
 
     What is said is kept too, where the store may be written to. `viewer` is who reads it; for `unknown` see
-    `fetch`. `working` is told what may take long.
+    `fetch`. `working` is told what may take long. `asking` gives an assessor of a cluster; without it one
+    reads what it needs from the store.
     """
+    if asking is None:
+
+        def asking(cluster: str) -> AbstractContextManager[Assessor]:
+            return nullcontext(current_assessor(store, serving, cluster, at, working))
+
     with working("asking Slurm about the jobs"):
         batches = fetch(scheduler, wanted, unknown)
     if store.may_write:
@@ -152,7 +161,7 @@ def assess_live(
     said = {
         assessment.job_id: assessment
         for (cluster,), group in jobs.group_by("cluster", maintain_order=True)
-        for assessment in _about(store, serving, str(cluster), group, at, whole, viewer, working)
+        for assessment in _about(store, asking, str(cluster), group, at, whole, viewer, working)
     }
     return [said[job_id] for job_id in jobs["job_id"]]
 
@@ -173,7 +182,7 @@ def _latest(jobs: pl.DataFrame) -> pl.DataFrame:
 
 def _about(
     store: Store,
-    serving: Serving,
+    asking: Asking,
     cluster: str,
     jobs: pl.DataFrame,
     at: int,
@@ -185,8 +194,8 @@ def _about(
     alive = jobs.filter(pl.col("outcome").is_null())
     said = [_of_ended(job, at) for job in to_records(ended, Job)]
     if alive.height:
-        assessor, speakers = current_assessor(store, serving, cluster, at, working), _speakers(alive)
-        with working(f"assessing {_jobs(len(speakers))}"):
+        speakers = _speakers(alive)
+        with asking(cluster) as assessor, working(f"assessing {_jobs(len(speakers))}"):
             if whole:
                 assessed = [assessor.assess(job, whose=_whose(job, viewer)) for job in speakers]
             else:

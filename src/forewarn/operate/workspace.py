@@ -11,6 +11,7 @@ from forewarn.errors import UsageError
 
 if TYPE_CHECKING:  # the store's imports are heavy, and not everything opens it
     from forewarn.learn.registry import Registry
+    from forewarn.operate.engine import Engine
     from forewarn.store.base import Store
 
 
@@ -20,9 +21,11 @@ class Workspace:
     A store that is open for writing serves readers too, so that one process holds the file once.
     """
 
-    def __init__(self, config: Config) -> None:
-        self.config = config
+    def __init__(self, config: Config, *, lives: bool = False) -> None:
+        """`lives`: the process goes on for long, so that what is known of a cluster is held in memory."""
+        self.config, self.lives = config, lives
         self._lock = threading.Lock()
+        self._engines: dict[str, Engine] = {}
         self._stores: dict[bool, Store] = {}  # by whether it may write
         self._closed = False
 
@@ -44,10 +47,24 @@ class Workspace:
         """Find the cluster that is meant: the one asked for, the configured one, or the only one."""
         return chosen_cluster(self.reading().clusters(), asked or self.config.cluster, "the store")
 
+    def engine(self, cluster: str) -> Engine:
+        """Give the engine of a cluster: one for all who ask, brought up to what the store has by now."""
+        from forewarn.learn.serving import Serving
+        from forewarn.operate.engine import Engine
+
+        store = self.reading()
+        with self._lock:
+            if cluster not in self._engines:
+                self._engines[cluster] = Engine(store, cluster, Serving(self.config.home / "models"))
+            engine = self._engines[cluster]
+        engine.follow_soon()
+        return engine
+
     def close(self) -> None:
         """Close the store. Nothing can be asked afterwards."""
         with self._lock:
             self._closed = True
+            self._engines.clear()
             while self._stores:
                 self._stores.popitem()[1].close()
 
