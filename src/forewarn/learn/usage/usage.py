@@ -6,21 +6,19 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forewarn.errors import BundleError, MissingExtraError
+from forewarn.errors import BundleError
 from forewarn.job.outcomes import Outcome
-from forewarn.learn.lean import lean_import
 from forewarn.learn.matrix import Rows
 from forewarn.learn.split import settled
 from forewarn.learn.table import Table
 from forewarn.learn.usage.foreseen import Distributions, Foreseen
+from forewarn.learn.usage.hazard import Example, Hazard, best_columns
 from forewarn.learn.usage.history import HISTORY, history, remembers
 from forewarn.learn.usage.levels import Levels
 from forewarn.learn.usage.quantities import (
@@ -33,9 +31,6 @@ from forewarn.learn.usage.quantities import (
     targets,
     units_per_node,
 )
-
-if TYPE_CHECKING:
-    from forewarn.learn.usage.hazard import Example, Hazard
 
 FACTS = "usage.json"
 MOST_JOBS = 40_000  # the latest are learnt from: what is older tells less, and costs as much
@@ -193,7 +188,7 @@ class Usage:
             for name, value in facts.items():
                 columns, own = tuple(value["columns"]), tuple(value["anchors"])
                 file = folder / f"{QUANTITIES[name].name}.ubj"
-                hazard = _hazard(lean=True).Hazard.load(file, value["hazard"], len(columns) + 1 + len(own))
+                hazard = Hazard.load(file, value["hazard"], len(columns) + 1 + len(own))
                 levels = Levels.from_json(value["levels"])
                 parts[name] = Part(
                     QUANTITIES[name], columns, own, hazard, levels, int(value["jobs"]), bool(value["limited"])
@@ -257,24 +252,22 @@ def _fit(
     train = rows["train"]
     if target.exact[train].sum() < FEWEST or len(np.unique(target.value[train])) < 2:
         return None
-    hazard = _hazard()
     names = tuple(known)
     own = tuple(name for name in (*quantity.anchors, *HISTORY) if name in known and _says(known[name][train]))
 
     def example(which: str, columns: tuple[str, ...]) -> Example:
         some = {name: known[name][rows[which]] for name in (*columns, *own)}
         count = len(rows[which])
-        made: Example = hazard.Example(
+        return Example(
             _stacked(some, columns, count),
             _anchored(some, own, quantity, count),
             quantity.scaled(target.value[rows[which]]),
             target.exact[rows[which]],
         )
-        return made
 
-    picked = hazard.best_columns(example("train", names), seed=seed, threads=threads)
+    picked = best_columns(example("train", names), seed=seed, threads=threads)
     columns = tuple(names[place] for place in picked)
-    fit = partial(hazard.Hazard.fit, bins=quantity.bins, seed=seed, threads=threads)
+    fit = partial(Hazard.fit, bins=quantity.bins, seed=seed, threads=threads)
     first, rounds = fit(example("train", columns), example("search", columns))
     later = example("calibrate", columns)
     unheld = Distributions(quantity, first.borders, first.below(later.values, later.anchors), Levels.plain())
@@ -307,14 +300,3 @@ def _anchored(
     for place, name in enumerate(names):
         made[:, place] = quantity.scaled(np.asarray(known[name], np.float64))
     return made
-
-
-def _hazard(*, lean: bool = False) -> ModuleType:
-    """The part that needs XGBoost, loaded where there is something to boost."""
-    name = "forewarn.learn.usage.hazard"
-    try:
-        return lean_import(name) if lean else import_module(name)
-    except (ImportError, OSError) as error:
-        raise MissingExtraError(
-            f"usage needs XGBoost, which cannot be loaded ({error}): pip install 'forewarn[train]'"
-        ) from error
