@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from forewarn.errors import NotEnoughError
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.learn.encoders import CATEGORIES, Encoders
-from forewarn.learn.matrix import Matrix, Rows, Sample, effective
+from forewarn.learn.matrix import Matrix, Rows, Sample, effective, places_of
 from forewarn.learn.profiles import Profiles
 from forewarn.learn.table import POSTHOC, Table
 
@@ -76,7 +76,7 @@ class Assembly:
     def matrix(self, table: Table, rows: Rows | None = None) -> Matrix:
         """The columns of some jobs."""
         part = table if rows is None else table.rows(rows)
-        own = part.values[:, [part.names.index(name) for name in self.features]]
+        own = part.values.take(places_of(part.names, self.features), axis=1)
         if self.typical and (alone := np.isnan(part.column(NEVER_MISSING))).any():
             usual = np.array([self.typical.get(name, np.nan) for name in self.features], np.float32)
             own = np.where(alone[:, None] & np.isnan(own), usual, own)

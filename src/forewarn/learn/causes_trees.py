@@ -92,8 +92,7 @@ class Trees:
             )
         if not len(matrix.values):
             return np.empty((0, len(prior)))
-        found = self.trees.margins(finite(matrix.values), _margins(prior, len(matrix.values)))
-        return found.astype(np.float64).reshape(-1, len(prior))
+        return np.log(prior) + self.trees.leaves(finite(matrix.values))
 
     def save(self, folder: Path) -> str:
         """Write the native file, and return the digest by which it is known again."""
@@ -102,7 +101,7 @@ class Trees:
 
     @classmethod
     def load(cls, folder: Path, names: tuple[str, ...], digest: str) -> Self:
-        """Load what was saved there. Only a whole file reaches the library's reader: it may crash on others."""
+        """Load what was saved there. Only a whole file reaches the library's reader: others may crash it."""
         data = (folder / FILE).read_bytes()
         if file_digest(data) != digest:
             raise BundleError(f"{folder / FILE} was changed or cut short: restore the bundle, or train again")
@@ -128,14 +127,10 @@ def _rows(
         finite(matrix.values),
         codes,
         weight=weights,
-        base_margin=_margins(prior, len(codes)),
+        base_margin=np.tile(np.log(prior).astype(np.float32), (len(codes), 1)),
         feature_types=["c" if name in matrix.categorical else "q" for name in matrix.names],
         enable_categorical=True,
         max_bin=_PARAMS["max_bin"],
         nthread=threads,
         ref=ref,
     )
-
-
-def _margins(prior: Floats, rows: int) -> NDArray[np.float32]:
-    return np.tile(np.log(prior).astype(np.float32), (rows, 1))

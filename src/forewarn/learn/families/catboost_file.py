@@ -1,8 +1,8 @@
 """CatBoost's own file, read without CatBoost: importing that takes most of a second.
 
-A model of ours is symmetric trees over two kinds of questions: whether a number lies above a border, and whether
-a category is a certain one. Anything else that CatBoost can keep (texts, embeddings, statistics of categories)
-is refused: `families/catboost.py` fits nothing of it.
+A model of ours is symmetric trees over two kinds of questions: whether a number lies above a border, and
+whether a category is a certain one. Anything else that CatBoost can keep (texts, embeddings, statistics of
+categories) is refused: `families/catboost.py` fits nothing of it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CODES = range(-1, 1000)  # that a categorical column may hold; -1 is missing
 
 @dataclass(frozen=True, slots=True)
 class CatboostModelFile:
-    """What a file says. A question is a column, which CatBoost counts with the categories last, and a value."""
+    """What a file says. A question is a column, counted with the categories last, and a value."""
 
     columns: NDArray[np.int64]  # question → column
     values: NDArray[np.float32]  # question → border, or code of a category
@@ -105,14 +105,14 @@ def _check(model: CatboostModelFile) -> None:
     if leaves.sum() != len(model.leaves) or len(model.leaves) != len(model.weights):
         raise ValueError("leaves that are not those of the trees")
     for places, end in ((model.splits, len(model.values)), (model.columns, model.features)):
-        if len(places) and not (0 <= places.min() and places.max() < end):
+        if len(places) and (places.min() < 0 or places.max() >= end):
             raise ValueError("a question that there is not")
     if not (np.isfinite(model.leaves).all() and (model.weights >= 0).all()):
         raise ValueError("a leaf that is no number")
 
 
 def _hash(text: str) -> int:
-    """Hash a category of up to three characters as CatBoost does: CityHash64 of 2011, its low half, signed."""
+    """Hash a category of up to three characters as CatBoost does: CityHash64, its low half, signed."""
     k2, k3, most = 0x9AE16A3B2F90404F, 0xC949D7C7509E6557, (1 << 64) - 1
     first, middle, last = (ord(text[place]) for place in (0, len(text) // 2, -1))
     mixed = (((first + (middle << 8)) * k2) ^ ((len(text) + (last << 2)) * k3)) & most

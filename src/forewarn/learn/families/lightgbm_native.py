@@ -1,9 +1,9 @@
 """LightGBM's trees through its C interface: for answering only, from any number of threads at once.
 
-LightGBM's number of threads is one of the whole process, and a batch in which it changes, because somebody fits
-a model meanwhile, would write beyond its buffers. So rows are told one by one, by predictors that know no
-threads (`…SingleRowFast`): no slower than a batch in one thread. Only a model that has just been fitted, with
-several threads, takes them for many rows, as the fit did.
+LightGBM's number of threads is one of the whole process, and a batch during which it changes, because
+somebody fits a model meanwhile, would write beyond its buffers. So rows are told one by one, by predictors
+that know no threads (`…SingleRowFast`): hardly slower than a batch in one thread. Only a model that has just been fitted,
+with several threads, takes them for many rows, as the fit did.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class LightgbmTrees:
     """A fitted booster, which no call changes."""
 
     def __init__(self, model: bytes, categorical: Collection[int] = (), threads: int = 1) -> None:  # noqa: ARG002
-        """Read LightGBM's own text, which tells categories by itself. Raises `LibraryError` for what is none."""
+        """Read LightGBM's own text, which names categories itself. Raises `LibraryError` for what is none."""
         # A row's margin takes microseconds: it keeps Python's lock, which costs more to take again. So one
         # predictor is enough for all threads.
         self._library, self._brief = _library(CDLL), _library(PyDLL)

@@ -1,8 +1,8 @@
 """The shared libraries that the packages of boosters ship, opened without importing the packages.
 
-The Python packages of XGBoost, LightGBM and CatBoost import scikit-learn, pandas and SciPy for wrappers that an
-answer never needs: most of a second each, of a command that a person waits for. What answers is the shared
-library beside them, and its C interface is public, documented and stable within a major version.
+The Python packages of XGBoost and LightGBM import scikit-learn, pandas and SciPy for wrappers that an answer
+never needs: most of a second each, of a command that a person waits for. What answers is the shared library
+beside them, and its C interface is public, documented and stable within a major version.
 """
 
 from __future__ import annotations

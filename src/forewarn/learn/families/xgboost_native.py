@@ -1,15 +1,15 @@
 """XGBoost's trees through its C interface: for answering only, from any number of threads at once.
 
 XGBoost promises that predictions of one booster may run at the same time as long as nobody changes it
-(`doc/prediction.rst`). So the number of threads is set once, before anybody asks: few rows are told by a booster
-of one thread, many by one that may take more.
+(https://xgboost.readthedocs.io/en/stable/prediction.html). So the number of threads is set once, before
+anybody asks: few rows are told by a booster of one thread, many by one that may take more.
 """
 
 from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from ctypes import CDLL, POINTER, byref, c_char_p, c_float, c_int, c_uint64, c_void_p, string_at
 from functools import cache
 from math import prod
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from forewarn.learn.families.shared_library import LibraryError, open_library
 
 Values = NDArray[np.float32]
+Floats = NDArray[np.float64]
 FEW = 1000  # rows up to which threads cost more than they bring; on a busy machine a hundred times more
 _MARGIN, _CONTRIBUTION = 1, 2  # kinds of predictions in the C interface
 _COUNT, _SHAPE, _FLOATS = POINTER(c_uint64), POINTER(POINTER(c_uint64)), POINTER(POINTER(c_float))
@@ -45,6 +46,9 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "XGDMatrixSetStrFeatureInfo": (c_void_p, c_char_p, POINTER(c_char_p), c_uint64),
     "XGDMatrixFree": (c_void_p,),
 }
+# XGBoost takes rows in a matrix of its own, which takes as long to make as a row's trees take. Each serves
+# one call at a time; there are never more of them than there were calls at once.
+_PROXIES: list[int] = []
 
 
 class XgboostTrees:
@@ -60,9 +64,10 @@ class XgboostTrees:
         kinds = [b"c" if place in categorical else b"q" for place in range(self.features)]
         self._kinds = (c_char_p * self.features)(*kinds)
         # A booster settles its own configuration in its first prediction: here, while nobody else asks.
-        nothing = np.full((2, self.features), np.nan, np.float32)
-        outputs = [self._predicted(booster, nothing).size // 2 for booster in {self._one, self._several}]
-        self.outputs = outputs[0]
+        nothing = np.full((FEW + 1, self.features), np.nan, np.float32)
+        for rows in {1, 1 if threads == 1 else len(nothing)}:
+            self.margins(nothing[:rows])
+        self._intercept = self._found_intercept(nothing[:1])
 
     @property
     def rounds(self) -> int:
@@ -71,31 +76,37 @@ class XgboostTrees:
         self._call("XGBoosterBoostedRounds", self._one, byref(found))
         return found.value
 
-    def margins(self, values: Values, base: Values | None = None) -> Values:
-        """Sum the leaves of rows, beside what the model starts from or, where given, `base`.
+    def margins(self, values: Values) -> Values:
+        """Sum the leaves of rows and what the model starts from: flat, a row's outputs beside each other."""
+        try:
+            proxy = _PROXIES.pop()
+        except IndexError:
+            proxy = self._created("XGProxyDMatrixCreate")
+        try:
+            return self._predicted(values, proxy)
+        finally:
+            _PROXIES.append(proxy)
 
-        `base` holds a number for each row and output. The result is flat, row by row.
-        """
-        booster = self._several if len(values) > FEW else self._one
-        if base is None:
-            return self._predicted(booster, values)
-        start = np.ascontiguousarray(base, np.float32)
-        return self._made("XGProxyDMatrixCreate", (), lambda proxy: self._from(booster, values, proxy, start))
+    def leaves(self, values: Values) -> Floats:
+        """Sum the leaves of rows alone, for a model that starts from elsewhere: row × output."""
+        return self.margins(values).reshape(len(values), -1) - self._intercept
 
     def contributions(self, values: Values) -> Values:
         """Compute what each column brought to a row's margin (exact TreeSHAP), the bias last."""
         many = len(values) > FEW
         booster, threads = (self._several, self._threads) if many else (self._one, 1)
         settings = _text(missing=float("nan"), nthread=threads)
+        rows = self._created("XGDMatrixCreateFromDense", _interface(values), settings)
+        try:
+            kinds = self._kinds
+            self._call("XGDMatrixSetStrFeatureInfo", rows, b"feature_type", kinds, len(kinds))
+            return self._answer("XGBoosterPredictFromDMatrix", booster, rows, _CONTRIBUTIONS).reshape(
+                len(values), -1
+            )
+        finally:
+            self._library.XGDMatrixFree(rows)
 
-        def told(rows: int) -> Values:
-            self._call("XGDMatrixSetStrFeatureInfo", rows, b"feature_type", self._kinds, len(self._kinds))
-            return self._answer("XGBoosterPredictFromDMatrix", booster, rows, _CONTRIBUTIONS)
-
-        found = self._made("XGDMatrixCreateFromDense", (_interface(values), settings), told)
-        return found.reshape(len(values), -1)
-
-    def gains(self) -> NDArray[np.float64]:
+    def gains(self) -> Floats:
         """Sum what the splits at each column gained."""
         count, dimensions = c_uint64(), c_uint64()
         names, shape, scores = POINTER(c_char_p)(), POINTER(c_uint64)(), POINTER(c_float)()
@@ -114,9 +125,7 @@ class XgboostTrees:
         self._call("XGBoosterSaveModel", self._one, str(path).encode())
 
     def _booster(self, model: bytes, threads: int) -> int:
-        handle = c_void_p()
-        self._call("XGBoosterCreate", None, 0, byref(handle))
-        booster = handle.value or 0
+        booster = self._created("XGBoosterCreate", None, 0)
         weakref.finalize(self, self._library.XGBoosterFree, booster).atexit = False
         self._call("XGBoosterLoadModelFromBuffer", booster, model, len(model))
         self._call("XGBoosterSetParam", booster, b"nthread", str(threads).encode())
@@ -127,21 +136,24 @@ class XgboostTrees:
         self._call("XGBoosterGetNumFeature", self._one, byref(found))
         return found.value
 
-    def _predicted(self, booster: int, values: Values, proxy: int | None = None) -> Values:
+    def _found_intercept(self, row: Values) -> Floats:
+        """Compare a row with itself started from 0."""
+        margins, proxy = self.margins(row), self._created("XGProxyDMatrixCreate")
+        try:
+            zeros = np.zeros((1, len(margins)), np.float32)
+            self._call("XGDMatrixSetInfoFromInterface", proxy, b"base_margin", _interface(zeros))
+            return margins.astype(np.float64) - self._predicted(row, proxy)
+        finally:
+            self._library.XGDMatrixFree(proxy)
+
+    def _predicted(self, values: Values, proxy: int) -> Values:
+        booster = self._several if len(values) > FEW else self._one
         return self._answer("XGBoosterPredictFromDense", booster, _interface(values), _MARGINS, proxy)
 
-    def _from(self, booster: int, values: Values, proxy: int, start: Values) -> Values:
-        self._call("XGDMatrixSetInfoFromInterface", proxy, b"base_margin", _interface(start))
-        return self._predicted(booster, values, proxy)
-
-    def _made(self, create: str, arguments: tuple[bytes, ...], use: Callable[[int], Values]) -> Values:
-        """Use a matrix of XGBoost's own that ends with the call."""
+    def _created(self, name: str, *arguments: Any) -> int:
         handle = c_void_p()
-        self._call(create, *arguments, byref(handle))
-        try:
-            return use(handle.value or 0)
-        finally:
-            self._library.XGDMatrixFree(handle)
+        self._call(name, *arguments, byref(handle))
+        return handle.value or 0
 
     def _answer(self, name: str, *arguments: Any) -> Values:
         shape, dimensions, numbers = POINTER(c_uint64)(), c_uint64(), POINTER(c_float)()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from forewarn.errors import BundleError
 from forewarn.job.outcomes import Outcome
-from forewarn.learn.matrix import Rows
+from forewarn.learn.matrix import Rows, places_of
 from forewarn.learn.split import settled
 from forewarn.learn.table import Table
 from forewarn.learn.usage.foreseen import Distributions, Foreseen
@@ -38,6 +38,7 @@ LIMIT = "time_limit"
 FORGOTTEN = 0.15  # of the jobs learnt from, those whose user's earlier jobs are taken as not known
 FEWEST = 200  # exact values below which nothing is learnt of a quantity
 Cuts = tuple[int, int, int]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +58,13 @@ class Part:
         """Whether it leans on what the user's earlier jobs used."""
         return not set(HISTORY).isdisjoint((*self.columns, *self.anchors))
 
-    def foresee(self, known: Mapping[str, NDArray[Any]], rows: int) -> Distributions:
-        """The distributions of jobs of which these columns are known."""
-        below = self.hazard.below(
-            _stacked(known, self.columns, rows), _anchored(known, self.anchors, self.quantity, rows)
-        )
-        made = Distributions(self.quantity, self.hazard.borders, below, self.levels)
-        return made.halving_beyond(np.asarray(known[LIMIT], np.float64)) if self.limited else made
+    def foresee(self, part: Table, derived: Mapping[str, NDArray[Any]]) -> Distributions:
+        """Tell the distributions of jobs of a table, of which these other columns are known, too."""
+        columns = _gathered(part, derived, self.columns).astype(np.float32)
+        anchors = self.quantity.scaled(_gathered(part, derived, self.anchors)).astype(np.float32)
+        below = self.hazard.below(columns, anchors)
+        found = Distributions(self.quantity, self.hazard.borders, below, self.levels)
+        return found.halving_beyond(part.column(LIMIT).astype(np.float64)) if self.limited else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ class Usage:
         without any they are told less sharply.
         """
         which = np.arange(len(table.values)) if rows is None else np.asarray(rows)
-        part = table.rows(which)
+        part = table if rows is None else table.rows(which)
         derived = anchors(part)
         lives = bool((table.known < 0).all())  # jobs of now, without any that ended
         told = {} if lives else targets(table)
@@ -147,12 +148,7 @@ class Usage:
             elif p.remembers:
                 own = history(table, told[name], which)
                 remembered = {column: values[which] for column, values in own.items()}
-            known = {
-                column: derived[column] if column in derived else part.column(column)
-                for column in (*p.columns, *p.anchors, LIMIT)
-                if column not in remembered
-            }
-            said[name] = p.foresee(known | remembered, len(which))
+            said[name] = p.foresee(part, derived | remembered)
         return Foreseen(
             **{name: said.get(name) for name in QUANTITIES},
             units_per_node=units_per_node(part),
@@ -284,6 +280,17 @@ def _fit(
 def _says(column: NDArray[Any]) -> bool:
     there = column[np.isfinite(column)]
     return len(there) > 0 and bool((there != there[0]).any())
+
+
+def _gathered(part: Table, derived: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> Floats:
+    """Put columns beside each other, those that are derived and those of the table."""
+    own = tuple(name for name in names if name not in derived)
+    found = np.empty((len(part.values), len(names)))
+    found[:, places_of(names, own)] = part.values[:, places_of(part.names, own)]
+    for place, name in enumerate(names):
+        if name in derived:
+            found[:, place] = derived[name]
+    return found
 
 
 def _stacked(known: Mapping[str, NDArray[Any]], names: tuple[str, ...], rows: int) -> NDArray[np.float32]:
