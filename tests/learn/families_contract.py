@@ -14,11 +14,15 @@ Families that fit nothing inherit `ModelContract`, which leaves out what is abou
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -252,6 +256,59 @@ class ModelContract:
             path.write_bytes(whole)
         with pytest.raises(BundleError):
             self.family.load(saved / "nowhere")
+
+    # --- many threads --------------------------------------------------------------------------
+
+    def test_eight_threads_are_told_what_one_is(self, saved: Path) -> None:
+        """Of a loaded model, of one that was just fitted with several threads, one row or many."""
+        many = self.sample(2000, seed=2).matrix
+        some, one = many.rows(slice(0, 100)), many.rows(slice(7, 8))
+        for model in (self.family.load(saved), self.fit(self.sample(), threads=2)):
+            asked = [
+                *((model.margins, matrix) for matrix in (one, some, many)),
+                *((model.contributions, matrix) for matrix in (one, some)),
+            ]
+            alone = [ask(matrix) for ask, matrix in asked]
+            start = threading.Barrier(8)
+
+            def answers(
+                thread: int, asked: Any = asked, alone: Any = alone, start: threading.Barrier = start
+            ) -> bool:
+                start.wait()
+                order = [(thread + turn) % len(asked) for turn in range(6 * len(asked))]
+                return all(np.array_equal(asked[i][0](asked[i][1]), alone[i]) for i in order)
+
+            with ThreadPoolExecutor(8) as pool:
+                assert all(pool.map(answers, range(8)))
+
+    def test_eight_threads_may_load_at_once(self, saved: Path, model: Model, held: Sample) -> None:
+        start = threading.Barrier(8)
+
+        def answer(_: int) -> NDArray[np.float64]:
+            start.wait()
+            return self.family.load(saved).margins(held.matrix)
+
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(answer, range(8)))
+        assert all(np.array_equal(one, model.margins(held.matrix)) for one in found)
+
+    def test_nothing_is_left_behind(self, saved: Path, held: Sample) -> None:
+        """Memory that is held after ten thousand answers, and after models that came and went."""
+        one = held.matrix.rows(slice(0, 1))
+        model = self.family.load(saved)
+
+        def answer(times: int) -> None:
+            for turn in range(times):
+                model.margins(one)
+                if turn % 10 == 0:
+                    model.contributions(one)
+                if turn % 100 == 0:
+                    self.family.load(saved).contributions(held.matrix)
+
+        answer(1000)
+        before = resident()
+        answer(10_000)
+        assert resident() - before < 4 << 20
 
     # --- manners -------------------------------------------------------------------------------
 
@@ -504,6 +561,12 @@ class FamilyContract(ModelContract):
         """
         process, thread = map(float, run(code).split())
         assert process - thread < 0.1 * process + 0.01
+
+
+def resident() -> int:
+    """Bytes of memory that this process holds."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
 def run(code: str) -> str:

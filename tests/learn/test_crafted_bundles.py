@@ -19,6 +19,7 @@ from forewarn.assess.champions import Champions
 from forewarn.errors import BundleError, StoreError, UnfitFileSystemError
 from forewarn.files import is_ours
 from forewarn.learn.archive import pack, unpack
+from forewarn.learn.families.xgboost_native import XgboostTrees
 from forewarn.learn.manifest import MANIFEST, Manifest
 from forewarn.learn.usage.hazard import Hazard
 from forewarn.operate import knowing
@@ -136,12 +137,13 @@ def test_a_large_manifest_is_not_read(tmp_path: Path) -> None:
 
 def test_a_bundle_names_no_file_outside(tmp_path: Path) -> None:
     matrix = xgboost.DMatrix(np.zeros((4, 2)), np.zeros(4))
-    hazard = Hazard(np.array([0.0, 1.0]), np.zeros(1, np.float32), xgboost.train({}, matrix, 1))
+    trees = XgboostTrees(bytes(xgboost.train({}, matrix, 1).save_raw("ubj")))
+    hazard = Hazard(np.array([0.0, 1.0]), np.zeros(1, np.float32), trees)
     (tmp_path / "bundle").mkdir()
     facts = hazard.save(tmp_path / "bundle/run_time.ubj")
     hazard.save(tmp_path / "elsewhere.ubj")
     inside = tmp_path / "bundle/run_time.ubj"
-    assert Hazard.load(inside, facts, 2).booster.num_features() == 2
+    assert Hazard.load(inside, facts, 2).trees.features == 2
     for name in ("../elsewhere.ubj", str(tmp_path / "elsewhere.ubj")):
         with pytest.raises(BundleError, match="names the file"):
             Hazard.load(inside, facts | {"file": name}, 2)

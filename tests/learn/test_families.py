@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from ctypes import CDLL
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +15,8 @@ import pytest
 from forewarn.errors import LearningError, MissingExtraError, UsageError
 from forewarn.learn.families import FAMILIES, family
 from forewarn.learn.families.base import probabilities
+from forewarn.learn.families.catboost_native import CatboostTrees
+from forewarn.learn.families.shared_library import LibraryError, open_library
 from forewarn.learn.matrix import Matrix, Sample
 from tests.learn.conftest import make_sample
 from tests.learn.families_contract import FamilyContract, ModelContract, run
@@ -127,23 +132,100 @@ class TestRule(ModelContract):
             self.fit(make_sample(20))
 
 
-def test_only_the_library_of_the_family_is_loaded() -> None:
-    """Asking for one family must not cost the import of another, nor the package that of any."""
-    printed = run("""
+@pytest.mark.parametrize("name", FAMILIES)
+def test_answering_imports_no_package_of_a_library(name: str, tmp_path: Path) -> None:
+    """A command that a person waits for pays for none of them."""
+    family(name).fit(make_sample(), {"rounds": 5}, seed=0, threads=1).save(tmp_path)
+    printed = run(f"""
         import sys
+        from pathlib import Path
         from forewarn.learn.families import family
+        from tests.learn.conftest import make_sample
 
-        for name in ("online", "forest", "lightgbm", "xgboost", "catboost"):
-            family(name)
-            print(name, *sorted({"xgboost", "lightgbm", "catboost"} & set(sys.modules)))
+        before = set(sys.modules)
+        model, rows = family({name!r}).load(Path({str(tmp_path)!r})), make_sample().matrix
+        model.margins(rows), model.contributions(rows)
+        print(*sorted({{"xgboost", "lightgbm", "catboost", "sklearn", "pandas", "scipy"}} & set(sys.modules)))
     """)
-    assert printed.splitlines() == [
-        "online",
-        "forest lightgbm",
-        "lightgbm lightgbm",
-        "xgboost lightgbm xgboost",
-        "catboost catboost lightgbm xgboost",
-    ]
+    assert printed.strip() == ""
+
+
+def of_xgboost(path: Path, matrix: Matrix) -> tuple[Any, Any, Any]:
+    import xgboost
+
+    booster = xgboost.Booster(model_file=path)
+    kinds = ["c" if name in matrix.categorical else "q" for name in matrix.names]
+    rows = xgboost.DMatrix(matrix.values, feature_types=kinds, enable_categorical=True)
+    gains = booster.get_score(importance_type="total_gain")
+    found = [gains.get(f"f{place}", 0.0) for place in range(len(matrix.names))]
+    return booster.predict(rows, output_margin=True), booster.predict(rows, pred_contribs=True), found
+
+
+def of_lightgbm(path: Path, matrix: Matrix) -> tuple[Any, Any, Any]:
+    import lightgbm
+
+    booster = lightgbm.Booster(model_file=path)
+    margins = booster.predict(matrix.values, raw_score=True)
+    return margins, booster.predict(matrix.values, pred_contrib=True), booster.feature_importance("gain")
+
+
+def of_catboost(path: Path, matrix: Matrix) -> tuple[Any, Any, Any]:
+    import catboost
+
+    booster = catboost.CatBoost().load_model(str(path))
+    codes = np.nan_to_num(matrix.values[:, 8:], nan=-1).astype(int).astype("S").astype(object)
+    rows = catboost.Pool(catboost.FeaturesData(np.ascontiguousarray(matrix.values[:, :8]), codes))
+    contributions = booster.get_feature_importance(rows, type="ShapValues")
+    return (
+        booster.predict(rows, prediction_type="RawFormulaVal"),
+        contributions,
+        booster.get_feature_importance(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "package"),
+    [
+        ("xgboost", {"rounds": 60, "min_child_weight": 1.0}, of_xgboost),
+        ("lightgbm", {"rounds": 60, "min_data_in_leaf": 5}, of_lightgbm),
+        ("catboost", {"rounds": 60}, of_catboost),
+        ("catboost", {"rounds": 60, "depth": 8, "rsm": 1.0, "l2_leaf_reg": 1.0}, of_catboost),
+        ("catboost", {"rounds": 30, "depth": 1}, of_catboost),
+    ],
+)
+@pytest.mark.parametrize("rows", [1, 1500])
+def test_answers_are_those_of_the_package(
+    name: str, params: dict[str, Any], package: Callable[..., Any], rows: int, tmp_path: Path
+) -> None:
+    """Rows with holes, unknown categories, and values that lie on the borders of the trees."""
+    model = family(name).fit(make_sample(900), params, seed=1, threads=1)
+    model.save(tmp_path)
+    matrix = make_sample(900).matrix.rows(np.arange(rows) % 900)
+    matrix.values[::7, 8] = 9
+    (path,) = (path for path in tmp_path.iterdir() if path.suffix != ".json")
+    margins, contributions, gains = package(path, matrix)
+    np.testing.assert_allclose(model.margins(matrix), margins, atol=1e-6)
+    np.testing.assert_allclose(model.contributions(matrix), contributions, atol=1e-6)
+    np.testing.assert_allclose(model.importance(), gains / np.sum(gains), atol=1e-6)
+
+
+def test_a_crafted_file_of_catboost_is_refused_or_answers(tmp_path: Path) -> None:
+    """It is whole by its digest, and not what CatBoost writes: nothing that it says is trusted."""
+    family("catboost").fit(make_sample(), {"rounds": 5}, seed=0, threads=1).save(tmp_path)
+    data, random, refused = (tmp_path / "model.cbm").read_bytes(), np.random.default_rng(0), 0
+    rows = make_sample(3).matrix.values
+    for _ in range(500):
+        changed = bytearray(data)
+        for place in random.integers(0, len(data), 8):
+            changed[place] = random.integers(0, 256)
+        try:
+            CatboostTrees(bytes(changed), (8,)).margins(rows)
+        except (LibraryError, IndexError):
+            refused += 1
+    assert refused > 100
+    for wrong in (b"", data[:100], b"CBM1" + bytes(100), data[:8]):
+        with pytest.raises(LibraryError):
+            CatboostTrees(wrong)
 
 
 def test_an_unknown_family_is_told_which_there_are() -> None:
@@ -157,12 +239,25 @@ def test_an_unknown_family_is_told_which_there_are() -> None:
 def test_a_missing_library_is_answered_with_the_line_to_type(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    library = "lightgbm" if name == "forest" else name
-    monkeypatch.setitem(sys.modules, library, None)
-    for module in (name, library):
-        monkeypatch.delitem(sys.modules, f"forewarn.learn.families.{module}", raising=False)
-    with pytest.raises(MissingExtraError, match=r"pip install 'forewarn\[train\]'"):
-        family(name)
+    monkeypatch.setitem(sys.modules, "lightgbm" if name == "forest" else name, None)
+    for ask in (
+        family(name).check_library,
+        lambda: family(name).fit(make_sample(), {"rounds": 2}, seed=0, threads=1),
+    ):
+        with pytest.raises(MissingExtraError, match=r"pip install 'forewarn\[train\]'"):
+            ask()
+
+
+def test_a_missing_shared_library_is_answered_so_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MissingExtraError, match=r"needs xgboost.*linked.*pip install 'forewarn\[train\]'"):
+        open_library("xgboost", broken)
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    with pytest.raises(MissingExtraError, match="not installed"):
+        open_library("xgboost", CDLL)
+
+
+def broken(path: str) -> CDLL:
+    raise OSError(f"{path} is linked to what is not there")
 
 
 def test_forest_margins_are_log_odds_of_the_leaves_rates() -> None:

@@ -76,7 +76,7 @@ class Assembly:
     def matrix(self, table: Table, rows: Rows | None = None) -> Matrix:
         """The columns of some jobs."""
         part = table if rows is None else table.rows(rows)
-        own = part.values[:, places_of(part.names, self.features)]
+        own = part.values.take(places_of(part.names, self.features), axis=1)
         if self.typical and (alone := np.isnan(part.column(NEVER_MISSING))).any():
             usual = np.array([self.typical.get(name, np.nan) for name in self.features], np.float32)
             own = np.where(alone[:, None] & np.isnan(own), usual, own)

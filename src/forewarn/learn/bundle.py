@@ -187,7 +187,7 @@ def _members(folder: Path, described: list[Mapping[str, Any]]) -> list[Member]:
     members = []
     for place, value in enumerate(described):
         recipe = Recipe.from_json(value["recipe"])
-        model = family(recipe.family, lean=True).load(_member_folder(folder, place, recipe.family))
+        model = family(recipe.family).load(_member_folder(folder, place, recipe.family))
         members.append(Member(value["weight"], recipe, model))
     return members
 

@@ -9,23 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from forewarn.errors import BundleError, MissingExtraError, NotEnoughError
+from forewarn.errors import BundleError, NotEnoughError
 from forewarn.job.outcomes import Kind, Outcome
-from forewarn.learn.lean import lean_import
+from forewarn.learn.causes_trees import Trees
 from forewarn.learn.matrix import Matrix
 from forewarn.learn.metrics import Judged, defined
-
-if TYPE_CHECKING:
-    from forewarn.learn.causes_trees import Trees
 
 Floats = NDArray[np.float64]
 FACTS = "causes.json"
@@ -88,7 +83,7 @@ class Causes:
         before, after = np.split(np.arange(len(failed)), [round(len(failed) * (1 - HELD_OUT))])
         train, later = ((rows.rows(part), codes[part], weights[part]) for part in (before, after))
         earlier = _shares(*train[1:], len(causes))
-        make = _trees().Trees.fit
+        make = Trees.fit
         first, rounds = make(*train, earlier, seed=seed, threads=threads, held_out=later)
         if not rounds:
             return plain
@@ -204,7 +199,7 @@ class Causes:
                 names,
                 float(facts["temperature"]),
                 int(facts["rounds"]),
-                _trees(lean=True).Trees.load(folder, names, digest) if digest else None,
+                Trees.load(folder, names, digest) if digest else None,
                 tuple(float(share) for share in facts.get("spent", ())),  # older bundles have none
             )
             made._check()
@@ -310,14 +305,3 @@ def _softmax(logs: Floats) -> Floats:
 def _log_loss(given: Floats, codes: NDArray[np.int64], weights: Floats) -> float:
     of_cause = given[np.arange(len(codes)), codes].clip(_SMALLEST)
     return float(np.average(np.log(1 / of_cause), weights=weights))
-
-
-def _trees(*, lean: bool = False) -> ModuleType:
-    """The part that needs XGBoost, loaded where there is something to boost."""
-    try:
-        name = "forewarn.learn.causes_trees"
-        return lean_import(name) if lean else import_module(name)
-    except (ImportError, OSError) as error:
-        raise MissingExtraError(
-            f"causes need XGBoost, which cannot be loaded ({error}): pip install 'forewarn[train]'"
-        ) from error

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import xgboost
 from numpy.typing import NDArray
 
 from forewarn.errors import BundleError, LearningError
 from forewarn.learn.families.base import finite
 from forewarn.learn.families.native import digest as file_digest
+from forewarn.learn.families.shared_library import LibraryError, import_package
+from forewarn.learn.families.xgboost_native import XgboostTrees
 from forewarn.learn.matrix import Matrix
+
+if TYPE_CHECKING:
+    import xgboost
 
 FILE = "causes.ubj"
 ROUNDS, PATIENCE = 300, 15
-_FEW = 1000  # rows up to which threads cost more than they bring
 # Small and strongly regularised: failures are few, and their causes drift.
 _PARAMS = {
     "objective": "multi:softprob",
@@ -39,9 +42,8 @@ Floats = NDArray[np.float64]
 class Trees:
     """A multi-class booster that starts from the prior, so that one without rounds tells the prior."""
 
-    booster: xgboost.Booster
+    trees: XgboostTrees
     names: tuple[str, ...]
-    threads: int = 1
 
     @classmethod
     def fit(
@@ -56,11 +58,14 @@ class Trees:
         rounds: int = ROUNDS,
         held_out: tuple[Matrix, NDArray[np.int64], Floats] | None = None,
     ) -> tuple[Self, int]:
-        """The trees and how many rounds of them; with `held_out` as many as serve it best, maybe none."""
+        """Fit trees, and say how many rounds; with `held_out` as many as serve it best, maybe none."""
+        import_package("xgboost")
+        import xgboost
+
         own: dict[str, Any] = {**_PARAMS, "num_class": len(prior), "nthread": threads, "seed": seed}
         rows = _rows(matrix, codes, weights, prior, threads)
         if held_out is None:
-            return cls(xgboost.train(own, rows, rounds), matrix.names, threads), rounds
+            return cls(_answering(xgboost.train(own, rows, rounds), threads), matrix.names), rounds
         later = _rows(*held_out, prior, threads, ref=rows)
         told: dict[str, Any] = {}
         booster = xgboost.train(
@@ -75,7 +80,8 @@ class Trees:
         losses = told["later"]["mlogloss"]
         best = int(np.argmin(losses)) + 1
         of_prior = -np.average(np.log(prior)[held_out[1]], weights=held_out[2])
-        return cls(booster[:best], matrix.names, threads), best if losses[best - 1] < of_prior else 0
+        trees = cls(_answering(booster[:best], threads), matrix.names)
+        return trees, best if losses[best - 1] < of_prior else 0
 
     def logs(self, matrix: Matrix, prior: Floats) -> Floats:
         """The logarithm of each class's probability, but for a constant by row."""
@@ -86,46 +92,45 @@ class Trees:
             )
         if not len(matrix.values):
             return np.empty((0, len(prior)))
-        self.booster.set_param({"nthread": self.threads if len(matrix.values) > _FEW else 1})
-        made = self.booster.inplace_predict(
-            finite(matrix.values), predict_type="margin", base_margin=_margins(prior, len(matrix.values))
-        )
-        return np.asarray(made, np.float64).reshape(-1, len(prior))
+        return np.log(prior) + self.trees.leaves(finite(matrix.values))
 
     def save(self, folder: Path) -> str:
-        """Write the native file; the digest by which it is known again."""
-        self.booster.save_model(folder / FILE)
-        return file_digest(folder / FILE)
+        """Write the native file, and return the digest by which it is known again."""
+        self.trees.save(folder / FILE)
+        return file_digest((folder / FILE).read_bytes())
 
     @classmethod
     def load(cls, folder: Path, names: tuple[str, ...], digest: str) -> Self:
-        """What was saved there. Only a whole file reaches the library's reader, which may crash on others."""
-        if file_digest(folder / FILE) != digest:
+        """Load what was saved there. Only a whole file reaches the library's reader: others may crash it."""
+        data = (folder / FILE).read_bytes()
+        if file_digest(data) != digest:
             raise BundleError(f"{folder / FILE} was changed or cut short: restore the bundle, or train again")
         try:
-            booster = xgboost.Booster(model_file=folder / FILE)
-        except xgboost.core.XGBoostError as error:
+            trees = XgboostTrees(data)
+        except LibraryError as error:
             raise BundleError(f"{folder / FILE} is no XGBoost model: {error}") from error
-        if booster.num_features() != len(names):
-            raise BundleError(f"{folder / FILE} takes {booster.num_features()} columns, not {len(names)}")
-        return cls(booster, names)
+        if trees.features != len(names):
+            raise BundleError(f"{folder / FILE} takes {trees.features} columns, not {len(names)}")
+        return cls(trees, names)
+
+
+def _answering(booster: xgboost.Booster, threads: int) -> XgboostTrees:
+    return XgboostTrees(bytes(booster.save_raw("ubj")), threads=threads)
 
 
 def _rows(
     matrix: Matrix, codes: NDArray[np.int64], weights: Floats, prior: Floats, threads: int, ref: Any = None
 ) -> xgboost.QuantileDMatrix:
+    import xgboost
+
     return xgboost.QuantileDMatrix(
         finite(matrix.values),
         codes,
         weight=weights,
-        base_margin=_margins(prior, len(codes)),
+        base_margin=np.tile(np.log(prior).astype(np.float32), (len(codes), 1)),
         feature_types=["c" if name in matrix.categorical else "q" for name in matrix.names],
         enable_categorical=True,
         max_bin=_PARAMS["max_bin"],
         nthread=threads,
         ref=ref,
     )
-
-
-def _margins(prior: Floats, rows: int) -> NDArray[np.float32]:
-    return np.tile(np.log(prior).astype(np.float32), (rows, 1))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from forewarn.learn.families import family
 from forewarn.learn.families.base import Model, Params
-from forewarn.learn.matrix import Matrix, Sample
+from forewarn.learn.matrix import Matrix, Sample, places_of
 
 ONLINE_SHARE = 1 / 3
 
@@ -70,8 +70,10 @@ class Ensemble:
         """What each column brought to the log odds, the bias last; rows add up to the margins."""
         made = np.zeros((len(matrix.values), len(matrix.names) + 1))
         for member in self.members:
-            places = [*(matrix.names.index(name) for name in member.model.names), -1]
-            made[:, places] += member.weight * member.model.contributions(matrix.columns(member.model.names))
+            names = member.model.names
+            part = member.weight * member.model.contributions(matrix.columns(names))
+            made[:, places_of(matrix.names, names)] += part[:, :-1]
+            made[:, -1] += part[:, -1]
         return made
 
     def importance(self) -> dict[str, float]:

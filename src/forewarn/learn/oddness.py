@@ -8,8 +8,9 @@ needs neither a pickle nor scikit-learn, whose import alone takes longer than a 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,16 @@ _CHUNK = 8192  # jobs that are walked at once
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+
+class _Walk(NamedTuple):
+    """All trees of a forest as one list of nodes."""
+
+    roots: Integers
+    column: Integers
+    threshold: Floats
+    children: Integers  # left and right of each node
+    depth: int
 
 
 @dataclass(frozen=True)
@@ -79,7 +90,7 @@ class Forest:
         )
         some = np.random.default_rng(seed).permutation(len(filled))[:RANKED]
         lengths = np.quantile(forest._lengths(filled[some]), _SHARES)
-        return cls(**{**forest.__dict__, "lengths": lengths})
+        return replace(forest, lengths=lengths)
 
     def rarer_than(self, table: Table) -> Floats:
         """For each job the share of earlier jobs that were less unusual, no finer than these are many."""
@@ -127,21 +138,29 @@ class Forest:
     def _lengths(self, values: Floats) -> Floats:
         """Mean length of the path to each job's leaf: short is unusual."""
         made = np.empty(len(values))
-        trees = np.arange(len(self.feature))[None, :]
+        walk = self._walk
         for begin in range(0, len(values), _CHUNK):
-            part = values[begin : begin + _CHUNK]
-            jobs = np.arange(len(part))[:, None]
-            at = np.zeros((len(part), len(self.feature)), np.int64)
-            while True:
-                column = self.feature[trees, at]
-                inner = column >= 0
-                if not inner.any():
-                    break
-                goes_left = part[jobs, np.maximum(column, 0)] <= self.threshold[trees, at]
-                after = np.where(goes_left, self.left[trees, at], self.right[trees, at])
-                at = np.where(inner, after, at)
-            made[begin : begin + _CHUNK] = self.threshold[trees, at].mean(axis=1)
+            part = np.ascontiguousarray(values[begin : begin + _CHUNK]).ravel()
+            jobs = np.arange(0, part.size, values.shape[1])[:, None]
+            at = np.broadcast_to(walk.roots, (len(jobs), len(walk.roots)))
+            for _ in range(walk.depth):
+                goes_right = part.take(jobs + walk.column.take(at)) > walk.threshold.take(at)
+                at = walk.children.take(2 * at + goes_right)
+            made[begin : begin + _CHUNK] = walk.threshold.take(at).mean(axis=1)
         return made
+
+    @cached_property
+    def _walk(self) -> _Walk:
+        """Lay out all trees one after another. Who has come to a leaf stays there, whatever is asked."""
+        trees, nodes = self.feature.shape
+        here = np.arange(trees * nodes).reshape(trees, nodes)
+        inner = self.feature >= 0
+        left, right = (np.where(inner, child + here[:, :1], here) for child in (self.left, self.right))
+        children = np.stack([left, right], axis=-1).ravel()
+        depth, at = 0, here[:, 0]
+        while (inner.ravel()[at]).any():
+            depth, at = depth + 1, np.unique(children.reshape(-1, 2)[at])
+        return _Walk(here[:, 0], np.maximum(self.feature, 0).ravel(), self.threshold.ravel(), children, depth)
 
     def to_json(self) -> dict[str, Any]:
         """For the bundle."""

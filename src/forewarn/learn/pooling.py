@@ -169,7 +169,7 @@ def record_weight(
 
 def ended_alike(matrix: Matrix) -> Floats:
     """How many of the user's jobs of the same name and request ended alike, as `own_record.alike` counts."""
-    names = list(matrix.names)
+    names = matrix.names
     missing = np.full(len(matrix.values), np.nan)
     return alike(lambda name: matrix.values[:, names.index(name)] if name in names else missing)
 

@@ -154,6 +154,8 @@ def search(
                 f"the {name} part of a search has jobs of one class only: nothing to tell apart"
             )
     families = {name: family(name) for name in settings.families}
+    for found in families.values():
+        found.check_library()
     identity = {
         "families": list(settings.families),
         "method": settings.method,

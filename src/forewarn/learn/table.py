@@ -133,7 +133,7 @@ class Table:
             self.fails[which],
             self.known[which],
             self.moment[which],
-            self.about.filter(pl.Series(which)) if which.dtype == bool else self.about[which],
+            _taken(self.about, which),
             decision_weights=None if self.decision_weights is None else self.decision_weights[which],
             reading=self.reading,
         )
@@ -153,6 +153,15 @@ class Columns(Mapping[str, NDArray[np.float32]]):
 
     def __len__(self) -> int:
         return len(self._table.names)
+
+
+def _taken(frame: pl.DataFrame, which: Rows) -> pl.DataFrame:
+    """Take some rows; of neighbours nothing is copied, for which Polars would wake all its threads."""
+    if which.dtype == bool:
+        return frame.filter(pl.Series(which))
+    if len(which) and which[0] >= 0 and (np.diff(which) == 1).all():
+        return frame.slice(int(which[0]), len(which))
+    return frame[which]
 
 
 def read_table(

@@ -55,7 +55,10 @@ Range = Real | Whole | OneOf
 
 
 class Model(ABC):
-    """What was fitted. Rows given to it have the columns that it was fitted on, in their order."""
+    """What was fitted. Rows given to it have the columns that it was fitted on, in their order.
+
+    No call changes a model: any number of threads may ask one at once.
+    """
 
     names: tuple[str, ...]
     categorical: frozenset[str]
@@ -119,6 +122,9 @@ class Family(ABC):
         ``params["rounds"]``, and `on_round` is not called. Equal arguments give equal models. Raises
         `NotEnoughError` if all rows have one outcome, `LearningError` if the library refuses.
         """
+
+    def check_library(self) -> None:  # noqa: B027  # most families need none
+        """Raise `MissingExtraError` if what fits models is not installed."""
 
     @abstractmethod
     def load(self, folder: Path) -> Model:

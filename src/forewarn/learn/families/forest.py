@@ -14,32 +14,32 @@ no more than that cost 0.003 of ROC-AUC on the mean of four logs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.learn.families.base import Params, Range, Real, Whole, finite, probabilities
-from forewarn.learn.families.lightgbm import Lightgbm, LightgbmModel, dataset, options, parsed
-from forewarn.learn.families.native import NativeModel, Values, Watch
-from forewarn.learn.matrix import Sample
+from forewarn.learn.families.lightgbm import Lightgbm, dataset, options
+from forewarn.learn.families.native import NativeModel, Watch
+from forewarn.learn.matrix import Matrix, Sample
+
+if TYPE_CHECKING:
+    import lightgbm
 
 _EDGE = 1e-3  # no leaf is surer than that; `lambda_l2` draws small leaves to the base rate before
 
 
-class ForestModel(LightgbmModel):
+class ForestModel(NativeModel):
     """The mean over the trees, of which LightGBM tells the sum."""
 
-    family: ClassVar[str] = "forest"
+    def margins(self, matrix: Matrix) -> NDArray[np.float64]:
+        """Average the trees' log odds."""
+        return super().margins(matrix) / self.rounds
 
-    def told(self, values: Values, threads: int) -> NDArray[Any]:
-        """The mean of the trees' log odds."""
-        return super().told(values, threads) / self.rounds
-
-    def shap(self, values: Values, threads: int) -> NDArray[Any]:
-        """The mean of the trees' contributions."""
-        return super().shap(values, threads) / self.rounds
+    def contributions(self, matrix: Matrix) -> NDArray[np.float64]:
+        """Average the trees' contributions."""
+        return super().contributions(matrix) / self.rounds
 
 
 class Forest(Lightgbm):
@@ -67,8 +67,10 @@ class Forest(Lightgbm):
 
     def boost(
         self, train: Sample, params: Params, seed: int, threads: int, validation: Sample | None, watch: Watch
-    ) -> tuple[Any, int]:
-        """Trees side by side."""
+    ) -> tuple[bytes, int]:
+        """Grow trees side by side."""
+        import lightgbm
+
         own = options({"boosting": "rf", "metric": "none", **params}, seed, threads, len(train))
         rounds = int(own.pop("rounds"))
         booster = lightgbm.Booster(own, dataset(train, own))
@@ -83,7 +85,7 @@ class Forest(Lightgbm):
                 if watch.stops(tree + 1, _loss(total / (tree + 1), validation)):
                     break
         grown = booster.num_trees()
-        return parsed(booster, grown), grown
+        return booster.model_to_string(num_iteration=grown).encode(), grown
 
 
 def _as_log_odds(booster: lightgbm.Booster, tree: int, base: float) -> None:

@@ -4,52 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, ClassVar
-
-import lightgbm
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from forewarn.learn.families.base import Params, Range, Real, Whole, finite
-from forewarn.learn.families.native import NativeFamily, NativeModel, Values, Watch, leaf_size, places, shares
+from forewarn.learn.families.lightgbm_native import LightgbmTrees
+from forewarn.learn.families.native import NativeFamily, Watch, leaf_size, places
 from forewarn.learn.matrix import Sample
 
-# What it raises it also prints, whatever its verbosity: to the log instead.
-lightgbm.register_logger(logging.getLogger("lightgbm"))
-
-
-class LightgbmModel(NativeModel):
-    """Predicts in 64 bits."""
-
-    family: ClassVar[str] = "lightgbm"
-    file: ClassVar[str] = "model.txt"
-
-    def told(self, values: Values, threads: int) -> NDArray[Any]:
-        """Raw scores."""
-        made: NDArray[Any] = self.booster.predict(values, raw_score=True, num_threads=threads)
-        return made
-
-    def shap(self, values: Values, threads: int) -> NDArray[Any]:
-        """Bias last, as the contract has it."""
-        made: NDArray[Any] = self.booster.predict(values, pred_contrib=True, num_threads=threads)
-        return made
-
-    def importance(self) -> NDArray[np.float64]:
-        """By total gain."""
-        return shares(self.booster.feature_importance("gain"))
-
-    def write(self, path: Path) -> None:
-        """As LightGBM's own text."""
-        self.booster.save_model(path)
+if TYPE_CHECKING:
+    import lightgbm
 
 
 class Lightgbm(NativeFamily):
     """Trees grown where the gain is largest."""
 
     name: ClassVar[str] = "lightgbm"
-    model: ClassVar[type[NativeModel]] = LightgbmModel
-    trouble: ClassVar[tuple[type[Exception], ...]] = (lightgbm.basic.LightGBMError,)
+    file: ClassVar[str] = "model.txt"
+    library: ClassVar[str] = "lightgbm"
+    trees = LightgbmTrees
     defaults: ClassVar[Params] = {
         "rounds": 600,
         "learning_rate": 0.03,
@@ -73,8 +45,10 @@ class Lightgbm(NativeFamily):
 
     def boost(
         self, train: Sample, params: Params, seed: int, threads: int, validation: Sample | None, watch: Watch
-    ) -> tuple[Any, int]:
-        """Boosting, round by round."""
+    ) -> tuple[bytes, int]:
+        """Boost, round by round."""
+        import lightgbm
+
         own = options(params, seed, threads, len(train))
         rounds = int(own.pop("rounds"))
         rows = dataset(train, own)
@@ -86,12 +60,21 @@ class Lightgbm(NativeFamily):
             if validation is not None and watch.stops(made, booster.eval_valid()[0][2]):
                 break
         kept = watch.best if validation is not None else rounds
-        whole = parsed(booster, kept)
-        return whole, whole.num_trees()  # fewer, where no split was left
+        data = booster.model_to_string(num_iteration=kept).encode()
+        return data, LightgbmTrees(data).rounds  # fewer, where no split was left
 
-    def read(self, path: Path) -> Any:
-        """From LightGBM's own text."""
-        return lightgbm.Booster(model_file=path)
+    def check_library(self) -> None:
+        """As the contract says. What it raises it also prints, whatever its verbosity: to the log instead."""
+        super().check_library()
+        import lightgbm
+
+        lightgbm.register_logger(logging.getLogger("lightgbm"))
+
+    def refusals(self) -> tuple[type[Exception], ...]:
+        """As the contract says."""
+        import lightgbm
+
+        return (lightgbm.basic.LightGBMError,)
 
 
 def options(params: Params, seed: int, threads: int, rows: int) -> dict[str, Any]:
@@ -111,7 +94,9 @@ def options(params: Params, seed: int, threads: int, rows: int) -> dict[str, Any
 
 
 def dataset(sample: Sample, params: Params, reference: lightgbm.Dataset | None = None) -> lightgbm.Dataset:
-    """Rows as LightGBM takes them."""
+    """Make rows as LightGBM takes them."""
+    import lightgbm
+
     return lightgbm.Dataset(
         finite(sample.matrix.values),
         sample.fails,
@@ -120,11 +105,6 @@ def dataset(sample: Sample, params: Params, reference: lightgbm.Dataset | None =
         params=dict(params),
         reference=reference,
     )
-
-
-def parsed(booster: lightgbm.Booster, rounds: int) -> lightgbm.Booster:
-    """The first rounds of a booster, from their text: without its train rows, and just as after a load."""
-    return lightgbm.Booster(model_str=booster.model_to_string(num_iteration=rounds))
 
 
 FAMILY = Lightgbm()

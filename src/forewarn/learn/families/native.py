@@ -6,93 +6,112 @@ import hashlib
 import json
 import sys
 from abc import abstractmethod
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.errors import BundleError, LearningError, NotEnoughError
 from forewarn.learn.families.base import Family, Model, OnRound, Params
+from forewarn.learn.families.shared_library import LibraryError, import_package
 from forewarn.learn.matrix import Matrix, Sample
 
 FACTS = "family.json"
-FEW = 1000  # rows up to which threads cost more than they bring; on a busy machine a hundred times more
 EVERY = 10  # rounds after which `on_round` is told
 Values = NDArray[np.float32]
-_UNREADABLE: tuple[type[Exception], ...] = (OSError, ValueError, KeyError, TypeError)
+_UNREADABLE: tuple[type[Exception], ...] = (OSError, ValueError, KeyError, TypeError, LibraryError)
+
+
+class Trees(Protocol):
+    """A fitted model that only answers: no call changes it, and any number of threads may ask at once."""
+
+    features: int
+
+    def margins(self, values: Values) -> NDArray[np.floating[Any]]:
+        """Sum the leaves of rows."""
+
+    def contributions(self, values: Values) -> NDArray[np.floating[Any]]:
+        """Compute what each column brought to a row's margin, the bias last."""
+
+    def gains(self) -> NDArray[np.float64]:
+        """Sum what the splits at each column gained."""
+
+    def save(self, path: Path) -> None:
+        """Write the native file."""
 
 
 class NativeModel(Model):
-    """A booster with the columns it knows."""
-
-    family: ClassVar[str]
-    file: ClassVar[str]  # the name of its native file
+    """Trees with the columns they know."""
 
     def __init__(
-        self, booster: Any, names: tuple[str, ...], categorical: frozenset[str], rounds: int, threads: int = 1
+        self,
+        family: str,
+        file: str,  # the name of its native file
+        trees: Trees,
+        names: tuple[str, ...],
+        categorical: frozenset[str],
+        rounds: int,
+        threads: int = 1,
     ) -> None:
-        self.booster, self.rounds, self.threads = booster, rounds, threads
+        self.family, self.file, self.trees = family, file, trees
         self.names, self.categorical = names, categorical
-
-    @abstractmethod
-    def told(self, values: Values, threads: int) -> NDArray[Any]:
-        """The log odds that the booster tells."""
-
-    @abstractmethod
-    def shap(self, values: Values, threads: int) -> NDArray[Any]:
-        """What it says each column brought, then the bias."""
-
-    @abstractmethod
-    def write(self, path: Path) -> None:
-        """Write the booster as the library does."""
+        self.rounds, self.threads = rounds, threads
 
     def margins(self, matrix: Matrix) -> NDArray[np.float64]:
-        """Log odds of failure. No library is asked about no rows: some crash."""
+        """Compute log odds of failure. No library is asked about no rows: some crash."""
         values = self.values(matrix)
         if not len(values):
             return np.empty(0)
-        return self.told(values, self._threads_for(values)).astype(np.float64, copy=False)
+        return self.trees.margins(values).astype(np.float64, copy=False)
 
     def contributions(self, matrix: Matrix) -> NDArray[np.float64]:
-        """What each column brought to them, by the library's own TreeSHAP."""
+        """Compute what each column brought to them."""
         values = self.values(matrix)
         if not len(values):
             return np.empty((0, len(self.names) + 1))
-        return self.shap(values, self._threads_for(values)).astype(np.float64, copy=False)
+        return self.trees.contributions(values).astype(np.float64, copy=False)
+
+    def importance(self) -> NDArray[np.float64]:
+        """Share out the total gain."""
+        return shares(self.trees.gains())
 
     def save(self, folder: Path) -> None:
         """Write the native file, and beside it what the library does not keep and how to know it is whole."""
-        self.write(folder / self.file)
+        self.trees.save(folder / self.file)
         facts = {
             "family": self.family,
             "rounds": self.rounds,
             "names": self.names,
             "categorical": sorted(self.categorical),
-            "blake2b": digest(folder / self.file),
+            "blake2b": digest((folder / self.file).read_bytes()),
         }
         (folder / FACTS).write_text(json.dumps(facts, indent=1) + "\n")
 
-    def _threads_for(self, values: Values) -> int:
-        return self.threads if len(values) > FEW else 1
-
 
 class NativeFamily(Family):
-    """A family whose library fits in rounds and raises `trouble`."""
+    """A family whose library fits in rounds. Its models answer without the library's Python package."""
 
-    model: ClassVar[type[NativeModel]]
-    trouble: ClassVar[tuple[type[Exception], ...]]
+    model: ClassVar[type[NativeModel]] = NativeModel
+    file: ClassVar[str]
+    library: ClassVar[str]  # the Python package that fits
+    trees: ClassVar[Callable[[bytes, Collection[int], int], Trees]]
 
     @abstractmethod
     def boost(
         self, train: Sample, params: Params, seed: int, threads: int, validation: Sample | None, watch: Watch
-    ) -> tuple[Any, int]:
-        """A fitted booster and its rounds; with `validation`, `watch` is asked after every round."""
+    ) -> tuple[bytes, int]:
+        """Fit, and return the native file and its rounds; with `validation`, `watch` is asked every round."""
 
     @abstractmethod
-    def read(self, path: Path) -> Any:
-        """The booster in a native file."""
+    def refusals(self) -> tuple[type[Exception], ...]:
+        """Name what the library raises for what it refuses."""
+
+    def check_library(self) -> None:
+        """As the contract says."""
+        import_package(self.library)
 
     def fit(
         self,
@@ -111,27 +130,37 @@ class NativeFamily(Family):
             )
         if validation is not None and validation.matrix.names != train.matrix.names:
             raise LearningError("the validation rows do not have the columns of the train rows")
+        self.check_library()
         params = {**self.defaults, **params}
         watch = Watch(patience(params.get("learning_rate", params.get("eta"))), on_round)
         try:
-            booster, rounds = self.boost(train, params, seed, threads, validation, watch)
-        except self.trouble as error:
+            data, rounds = self.boost(train, params, seed, threads, validation, watch)
+        except self.refusals() as error:
             raise LearningError(f"{self.name} cannot fit with {dict(params)}: {_said(error)}") from error
-        return self.model(booster, train.matrix.names, train.matrix.categorical, rounds, threads)
+        return self._model(data, train.matrix.names, train.matrix.categorical, rounds, threads)
 
     def load(self, folder: Path) -> Model:
         """As the contract says. Only a whole file reaches the library's reader, which may crash on others."""
-        path = folder / self.model.file
+        path = folder / self.file
         try:
             facts = json.loads((folder / FACTS).read_text())
             if facts["family"] != self.name:
                 raise BundleError(f"{folder} holds a model of {facts['family']}, not of {self.name}")
-            if facts["blake2b"] != digest(path):
+            data = path.read_bytes()
+            if facts["blake2b"] != digest(data):
                 raise BundleError(f"{path} was changed or cut short: restore the bundle, or train again")
             names, categorical = tuple(facts["names"]), frozenset(facts["categorical"])
-            return self.model(self.read(path), names, categorical, int(facts["rounds"]))
-        except _UNREADABLE + self.trouble as error:
+            return self._model(data, names, categorical, int(facts["rounds"]))
+        except _UNREADABLE as error:
             raise BundleError(f"{folder} is no model of {self.name}: {_said(error)}") from error
+
+    def _model(
+        self, data: bytes, names: tuple[str, ...], categorical: frozenset[str], rounds: int, threads: int = 1
+    ) -> Model:
+        trees = type(self).trees(data, places(names, categorical), threads)
+        if trees.features != len(names):
+            raise ValueError(f"{trees.features} columns in {self.file}, {len(names)} named")
+        return self.model(self.name, self.file, trees, names, categorical, rounds, threads)
 
 
 @dataclass
@@ -180,9 +209,9 @@ def places(names: tuple[str, ...], categorical: frozenset[str]) -> list[int]:
     return [place for place, name in enumerate(names) if name in categorical]
 
 
-def digest(path: Path) -> str:
-    """By which a file that was changed or cut short is told before a library's reader meets it."""
-    return hashlib.blake2b(path.read_bytes(), digest_size=32).hexdigest()
+def digest(data: bytes) -> str:
+    """Hash a file: one that was changed or cut short is told before a library's reader meets it."""
+    return hashlib.blake2b(data, digest_size=32).hexdigest()
 
 
 def _said(error: Exception) -> str:

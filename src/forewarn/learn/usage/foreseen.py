@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,10 +24,15 @@ class Distributions:
     levels: Levels  # what holds of that
 
     def quantile(self, level: float) -> Floats:
-        """What each job stays at or below with this chance. Never beyond what was ever seen."""
-        said = self.levels.to_say(level)
-        after = np.clip((self.below < said).sum(axis=1), 1, len(self.borders) - 1)
-        rows = np.arange(len(self.below))
+        """Find what each job stays at or below with this chance. Never beyond what was ever seen."""
+        return self.quantiles((level,))[:, 0]
+
+    def quantiles(self, levels: Sequence[float]) -> Floats:
+        """Find what each job stays at or below with each of some chances: job × level."""
+        said = self.levels.to_say(np.array(levels))
+        after = np.stack([(self.below < one).sum(axis=1) for one in said], axis=1)
+        after = after.clip(1, len(self.borders) - 1)
+        rows = np.arange(len(self.below))[:, None]
         low, high = self.below[rows, after - 1], self.below[rows, after]
         part = np.clip((said - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
         place = self.borders[after - 1] + part * (self.borders[after] - self.borders[after - 1])
@@ -98,6 +104,10 @@ class Foreseen:
         if self.memory is None:
             return None
         return self.memory.over(np.asarray(bytes_a_node, np.float64) / self.units_per_node)
+
+    def memory_quantiles(self, levels: Sequence[float]) -> Floats | None:
+        """Bytes a node that are enough with each of some chances: job × level."""
+        return None if self.memory is None else self.memory.quantiles(levels) * self.units_per_node[:, None]
 
     def memory_quantile(self, level: float) -> Floats | None:
         """Bytes a node that are enough with this chance."""

@@ -16,15 +16,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import xgboost
 from numpy.typing import NDArray
 
 from forewarn.errors import BundleError
-from forewarn.learn.families.base import finite
-from forewarn.learn.families.native import FEW, digest, leaf_size
+from forewarn.learn.families.base import finite, probabilities
+from forewarn.learn.families.native import digest, leaf_size
+from forewarn.learn.families.shared_library import LibraryError, import_package
+from forewarn.learn.families.xgboost_native import XgboostTrees
+
+if TYPE_CHECKING:
+    import xgboost
 
 Floats = NDArray[np.float64]
 Values = NDArray[np.float32]
@@ -33,7 +37,9 @@ ROUNDS, PATIENCE = 250, 10
 COLUMNS = 40  # that are looked at, the best by a quick model
 _SURE = 1e-3  # no bin's hazard is nearer to 0 or 1 than that, before anything is known of the job
 _TAIL = (0.99, 0.995, 0.999, 1.0)  # so that one endless job does not stretch the last bin
-_BATCH = 4000  # jobs told at a time: each is as many rows as there are bins
+_BATCH = (
+    256  # jobs told at a time: each is as many rows as there are bins, and they fit the processor's cache
+)
 _PARAMS: Mapping[str, Any] = {
     "objective": "binary:logistic",
     "eval_metric": "logloss",
@@ -62,15 +68,13 @@ class Example:
         return len(self.ended)
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Hazard:
     """The bins' borders, how often jobs end in each, and the trees that tell one job from another."""
 
     borders: Floats  # one more than bins; the first bin has no lower one that matters
     usual: Values  # log odds of ending in each bin, of all jobs
-    booster: xgboost.Booster
-    threads: int = 1
-    _set: int = 0  # the limit that the booster was given last
+    trees: XgboostTrees
 
     @classmethod
     def fit(
@@ -84,6 +88,9 @@ class Hazard:
         rounds: int = ROUNDS,
     ) -> tuple[Self, int]:
         """Learn, with as many rounds as `later` jobs are told best by, or as are given."""
+        import_package("xgboost")
+        import xgboost
+
         borders = _borders(known.ended, bins)
         usual = _usual(known, borders)
         random = np.random.default_rng(seed)
@@ -92,7 +99,7 @@ class Hazard:
         own["min_child_weight"] = leaf_size(own["min_child_weight"], len(known), 100)
         if later is None or not len(later):
             booster = xgboost.train(own, train, rounds)
-            return cls(borders, usual, booster, threads), rounds
+            return cls(borders, usual, _answering(booster, threads)), rounds
         held = _matrix(later, borders, usual, random, threads, ref=train)
         told: dict[str, Any] = {}
         booster = xgboost.train(
@@ -105,37 +112,33 @@ class Hazard:
             verbose_eval=False,
         )
         best = int(np.argmin(told["later"]["logloss"])) + 1
-        return cls(borders, usual, booster[:best], threads), best
+        return cls(borders, usual, _answering(booster[:best], threads)), best
 
     def below(self, values: Values, anchors: Values) -> Floats:
         """The chance of each job to end at or below each border."""
         made = np.zeros((len(values), len(self.borders)))
-        bins = np.arange(len(self.usual))
+        count, bins = values.shape[1], len(self.usual)
+        values, anchors = finite(values), finite(anchors)
         for begin in range(0, len(values), _BATCH):
             some = slice(begin, begin + _BATCH)
-            jobs = np.repeat(np.arange(len(values[some])), len(bins))
-            at = np.tile(bins, len(values[some]))
-            rows = _rows(values[some], anchors[some], jobs, at, self.borders)
-            self._limit(self.threads if len(rows) > FEW else 1)
-            ends = self.booster.inplace_predict(finite(rows), base_margin=self.usual[at])
-            stays = np.cumprod(1.0 - ends.reshape(-1, len(bins)).astype(np.float64), axis=1)
+            rows = np.empty((len(values[some]), bins, self.trees.features), np.float32)
+            rows[:, :, :count] = values[some, None]
+            rows[:, :, count] = np.arange(bins)
+            rows[:, :, count + 1 :] = self.borders[1:, None].astype(np.float32) - anchors[some, None]
+            log_odds = self.usual + self.trees.leaves(rows.reshape(-1, rows.shape[2])).reshape(-1, bins)
+            stays = np.cumprod(probabilities(-log_odds), axis=1)
             made[some, 1:] = 1.0 - stays
         return made
 
-    def _limit(self, threads: int) -> None:
-        if threads != self._set:
-            self.booster.set_param({"nthread": threads})
-            self._set = threads
-
     def save(self, path: Path) -> dict[str, Any]:
         """Write the booster's native file; what JSON has to keep of it."""
-        self.booster.save_model(path)
+        self.trees.save(path)
         return {
             "borders": self.borders.tolist(),
             "usual": [float(value) for value in self.usual],
-            "rounds": self.booster.num_boosted_rounds(),
+            "rounds": self.trees.rounds,
             "file": path.name,
-            "blake2b": digest(path),
+            "blake2b": digest(path.read_bytes()),
         }
 
     @classmethod
@@ -143,22 +146,30 @@ class Hazard:
         """What was saved there. Only a whole file reaches the library's reader, which may crash on others."""
         if facts["file"] != path.name:  # a bundle says what is in it, not where else to look
             raise BundleError(f"{path.parent}: names the file {facts['file']!r} for {path.name}; train again")
-        if digest(path) != facts["blake2b"]:
+        data = path.read_bytes()
+        if digest(data) != facts["blake2b"]:
             raise BundleError(f"{path} was changed or cut short: restore the bundle, or train again")
         try:
-            booster = xgboost.Booster(model_file=path)
-        except xgboost.core.XGBoostError as error:
+            trees = XgboostTrees(data)
+        except LibraryError as error:
             raise BundleError(f"{path} is no XGBoost model: {error}") from error
         borders, usual = np.array(facts["borders"], np.float64), np.array(facts["usual"], np.float32)
         if len(borders) != len(usual) + 1 or (np.diff(borders) <= 0).any():
             raise ValueError(f"{len(borders)} borders of {len(usual)} bins")
-        if booster.num_features() != columns:
-            raise BundleError(f"{path} takes {booster.num_features()} columns, not {columns}")
-        return cls(borders, usual, booster)
+        if trees.features != columns:
+            raise BundleError(f"{path} takes {trees.features} columns, not {columns}")
+        return cls(borders, usual, trees)
+
+
+def _answering(booster: xgboost.Booster, threads: int) -> XgboostTrees:
+    return XgboostTrees(bytes(booster.save_raw("ubj")), threads=threads)
 
 
 def best_columns(known: Example, *, seed: int, threads: int) -> list[int]:
-    """The columns that a quick model of the value itself finds most in, in their order."""
+    """Choose the columns that a quick model of the value itself finds most in, in their order."""
+    import_package("xgboost")
+    import xgboost
+
     own = {
         **{name: _PARAMS[name] for name in ("tree_method", "verbosity", "max_bin", "min_child_weight")},
         **{"objective": "reg:squarederror", "eta": 0.2, "max_depth": 5, "subsample": 0.7},
@@ -201,7 +212,9 @@ def _matrix(
     threads: int,
     ref: xgboost.QuantileDMatrix | None = None,
 ) -> xgboost.QuantileDMatrix:
-    """A row for each bin that a job reached; those that it outlived are many, and drawn from."""
+    """Make a row for each bin that a job reached; those that it outlived are many, and drawn from."""
+    import xgboost
+
     last = _bin_of(known.ended, borders)
     jobs = np.repeat(np.arange(len(known)), last + 1)
     at = np.arange(len(jobs)) - np.repeat(np.cumsum(last + 1) - (last + 1), last + 1)

@@ -49,9 +49,9 @@ class Levels:
         """
         return np.interp(said, GRID, self.holds)
 
-    def to_say(self, level: float) -> float:
-        """What has to be said for a chance to hold."""
-        return float(np.interp(level, self.holds, GRID))
+    def to_say(self, levels: Floats) -> Floats:
+        """Find what has to be said for chances to hold."""
+        return np.interp(levels, self.holds, GRID)
 
     def to_json(self) -> list[float]:
         """For the bundle."""

@@ -6,21 +6,19 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forewarn.errors import BundleError, MissingExtraError
+from forewarn.errors import BundleError
 from forewarn.job.outcomes import Outcome
-from forewarn.learn.lean import lean_import
-from forewarn.learn.matrix import Rows
+from forewarn.learn.matrix import Rows, places_of
 from forewarn.learn.split import settled
 from forewarn.learn.table import Table
 from forewarn.learn.usage.foreseen import Distributions, Foreseen
+from forewarn.learn.usage.hazard import Example, Hazard, best_columns
 from forewarn.learn.usage.history import HISTORY, history, remembers
 from forewarn.learn.usage.levels import Levels
 from forewarn.learn.usage.quantities import (
@@ -34,9 +32,6 @@ from forewarn.learn.usage.quantities import (
     units_per_node,
 )
 
-if TYPE_CHECKING:
-    from forewarn.learn.usage.hazard import Example, Hazard
-
 FACTS = "usage.json"
 MOST_JOBS = 40_000  # the latest are learnt from: what is older tells less, and costs as much
 LIMIT = "time_limit"
@@ -45,6 +40,7 @@ FEWEST = 200  # exact values below which nothing is learnt of a quantity
 Cuts = tuple[int, int, int]
 # By quantity, what the same user's earlier jobs used: the columns of `HISTORY`, one row a job.
 Earlier = Mapping[str, Mapping[str, NDArray[np.float64]]]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +60,13 @@ class Part:
         """Whether it leans on what the user's earlier jobs used."""
         return not set(HISTORY).isdisjoint((*self.columns, *self.anchors))
 
-    def foresee(self, known: Mapping[str, NDArray[Any]], rows: int) -> Distributions:
-        """The distributions of jobs of which these columns are known."""
-        below = self.hazard.below(
-            _stacked(known, self.columns, rows), _anchored(known, self.anchors, self.quantity, rows)
-        )
-        made = Distributions(self.quantity, self.hazard.borders, below, self.levels)
-        return made.halving_beyond(np.asarray(known[LIMIT], np.float64)) if self.limited else made
+    def foresee(self, part: Table, derived: Mapping[str, NDArray[Any]]) -> Distributions:
+        """Tell the distributions of jobs of a table, of which these other columns are known, too."""
+        columns = _gathered(part, derived, self.columns).astype(np.float32)
+        anchors = self.quantity.scaled(_gathered(part, derived, self.anchors)).astype(np.float32)
+        below = self.hazard.below(columns, anchors)
+        found = Distributions(self.quantity, self.hazard.borders, below, self.levels)
+        return found.halving_beyond(part.column(LIMIT).astype(np.float64)) if self.limited else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +157,7 @@ class Usage:
             elif p.remembers:
                 own = history(table, told[name], which)
                 remembered = {column: values[which] for column, values in own.items()}
-            known = {
-                column: derived[column] if column in derived else part.column(column)
-                for column in (*p.columns, *p.anchors, LIMIT)
-                if column not in remembered
-            }
-            said[name] = p.foresee(known | remembered, len(which))
+            said[name] = p.foresee(part, derived | remembered)
         return Foreseen(
             **{name: said.get(name) for name in QUANTITIES},
             units_per_node=units_per_node(part),
@@ -202,7 +193,7 @@ class Usage:
             for name, value in facts.items():
                 columns, own = tuple(value["columns"]), tuple(value["anchors"])
                 file = folder / f"{QUANTITIES[name].name}.ubj"
-                hazard = _hazard(lean=True).Hazard.load(file, value["hazard"], len(columns) + 1 + len(own))
+                hazard = Hazard.load(file, value["hazard"], len(columns) + 1 + len(own))
                 levels = Levels.from_json(value["levels"])
                 parts[name] = Part(
                     QUANTITIES[name], columns, own, hazard, levels, int(value["jobs"]), bool(value["limited"])
@@ -266,24 +257,22 @@ def _fit(
     train = rows["train"]
     if target.exact[train].sum() < FEWEST or len(np.unique(target.value[train])) < 2:
         return None
-    hazard = _hazard()
     names = tuple(known)
     own = tuple(name for name in (*quantity.anchors, *HISTORY) if name in known and _says(known[name][train]))
 
     def example(which: str, columns: tuple[str, ...]) -> Example:
         some = {name: known[name][rows[which]] for name in (*columns, *own)}
         count = len(rows[which])
-        made: Example = hazard.Example(
+        return Example(
             _stacked(some, columns, count),
             _anchored(some, own, quantity, count),
             quantity.scaled(target.value[rows[which]]),
             target.exact[rows[which]],
         )
-        return made
 
-    picked = hazard.best_columns(example("train", names), seed=seed, threads=threads)
+    picked = best_columns(example("train", names), seed=seed, threads=threads)
     columns = tuple(names[place] for place in picked)
-    fit = partial(hazard.Hazard.fit, bins=quantity.bins, seed=seed, threads=threads)
+    fit = partial(Hazard.fit, bins=quantity.bins, seed=seed, threads=threads)
     first, rounds = fit(example("train", columns), example("search", columns))
     later = example("calibrate", columns)
     unheld = Distributions(quantity, first.borders, first.below(later.values, later.anchors), Levels.plain())
@@ -302,6 +291,17 @@ def _says(column: NDArray[Any]) -> bool:
     return len(there) > 0 and bool((there != there[0]).any())
 
 
+def _gathered(part: Table, derived: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> Floats:
+    """Put columns beside each other, those that are derived and those of the table."""
+    own = tuple(name for name in names if name not in derived)
+    found = np.empty((len(part.values), len(names)))
+    found[:, places_of(names, own)] = part.values[:, places_of(part.names, own)]
+    for place, name in enumerate(names):
+        if name in derived:
+            found[:, place] = derived[name]
+    return found
+
+
 def _stacked(known: Mapping[str, NDArray[Any]], names: tuple[str, ...], rows: int) -> NDArray[np.float32]:
     made = np.empty((rows, len(names)), np.float32)
     for place, name in enumerate(names):
@@ -316,14 +316,3 @@ def _anchored(
     for place, name in enumerate(names):
         made[:, place] = quantity.scaled(np.asarray(known[name], np.float64))
     return made
-
-
-def _hazard(*, lean: bool = False) -> ModuleType:
-    """The part that needs XGBoost, loaded where there is something to boost."""
-    name = "forewarn.learn.usage.hazard"
-    try:
-        return lean_import(name) if lean else import_module(name)
-    except (ImportError, OSError) as error:
-        raise MissingExtraError(
-            f"usage needs XGBoost, which cannot be loaded ({error}): pip install 'forewarn[train]'"
-        ) from error

@@ -1,0 +1,96 @@
+"""Each part of a loaded model on one row and on 2,000, as ratios to the ensemble's margins of the same run.
+
+    python bench/model_calls.py HOME [--cluster small] [--calls 200]
+
+HOME holds a history and a champion of submit, as `bench/assess.py` makes them. Medians, in turns; whatever
+else the machine does, a ratio within one run stays comparable.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from forewarn.learn.bundle import Bundle
+from forewarn.learn.population import POPULATIONS
+from forewarn.learn.serving import ModelName, Serving
+from forewarn.learn.table import Table, read_table
+from forewarn.store.embedded import open_store
+
+MANY = 2000
+LEVELS = (0.1, 0.5, 0.9)
+
+
+def main(home: Path, cluster: str, calls: int) -> None:
+    folder = Serving(home / "models").champion(ModelName(cluster, "submit", "generic"))
+    assert folder, "no champion of submit"
+    begun = time.perf_counter()
+    bundle = Bundle.load(folder)
+    print(f"loaded in {time.perf_counter() - begun:.2f} s, libraries included\n")
+    with open_store(home) as store:
+        table = read_table(store, cluster, "submit", POPULATIONS["wasted"])
+    last = table.rows(np.arange(len(table.values) - MANY, len(table.values)))
+    now = replace(last, known=np.full(MANY, -1))  # as jobs of now: none has ended
+    print("| part | one row, ms | times the margins | 2,000 rows, ms | times the margins | a row, µs |")
+    print("|---|---|---|---|---|---|")
+    one = measure(bundle, [now.rows(np.array([place])) for place in range(20)], calls)
+    many = measure(bundle, [now], max(calls // 20, 3))
+    for name, single in one.items():
+        batch = many[name]
+        print(
+            f"| {name} | {single * 1e3:.3f} | {single / one['margins']:.2f} | {batch * 1e3:.1f} "
+            f"| {batch / many['margins']:.2f} | {batch / MANY * 1e6:.0f} |"
+        )
+
+
+def measure(bundle: Bundle, tables: list[Table], calls: int) -> dict[str, float]:
+    """Seconds of each part, medians."""
+    matrices = [bundle.assembly.matrix(table) for table in tables]
+    steps: dict[str, Callable[[int], object]] = {
+        "margins": lambda i: bundle.margins(matrices[i]),
+        "calibrated": lambda i: bundle.probability(matrices[i]),
+        "assembly": lambda i: bundle.assembly.matrix(tables[i]),
+    }
+    for member in bundle.ensemble.members:
+        own = [matrix.columns(member.model.names) for matrix in matrices]
+        name, model = member.recipe.family, member.model
+        steps[f"margins, {name}"] = lambda i, own=own, model=model: model.margins(own[i])  # type: ignore[misc]
+        steps[f"contributions, {name}"] = lambda i, own=own, model=model: model.contributions(own[i])  # type: ignore[misc]
+    steps["contributions"] = lambda i: bundle.contributions(matrices[i])
+    if (causes := bundle.causes) is not None:
+        steps["causes, given failure"] = lambda i: causes.given_failure(matrices[i])
+    if (usage := bundle.usage) is not None:
+        foreseen = [usage.foresee(table) for table in tables]
+        steps["usage, all quantities"] = lambda i: usage.foresee(tables[i])
+        steps["usage, quantiles of run time"] = lambda i: quantiles(foreseen[i].run_time)
+        steps["usage, over limit"] = lambda i: foreseen[i].over_limit(tables[i].column("time_limit"))
+        steps["risk"] = lambda i: bundle.risk(matrices[i], bundle.excess_of(foreseen[i], tables[i]))
+    if (oddness := bundle.oddness) is not None:
+        steps["oddness"] = lambda i: oddness.rarer_than(tables[i])
+    taken: dict[str, list[float]] = {name: [] for name in steps}
+    for call in range(-1, calls):
+        for name, step in steps.items():
+            begun = time.perf_counter()
+            step(call % len(tables))
+            if call >= 0:
+                taken[name].append(time.perf_counter() - begun)
+    return {name: median(times) for name, times in taken.items()}
+
+
+def quantiles(run_time):
+    return [run_time.quantile(level) for level in LEVELS]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("home", type=Path)
+    parser.add_argument("--cluster", default="small")
+    parser.add_argument("--calls", type=int, default=200)
+    args = parser.parse_args()
+    main(args.home, args.cluster, args.calls)
