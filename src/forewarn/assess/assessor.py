@@ -37,6 +37,7 @@ from forewarn.assess.routing import Spoken, speak
 from forewarn.assess.similar import similar_jobs
 from forewarn.assess.stated import OwnEndings, own_endings, with_node_risk, with_other_excess
 from forewarn.assess.verdict import judged
+from forewarn.features.inputs import policed_job
 from forewarn.features.snapshot import Snapshot
 from forewarn.job.outcomes import Outcome
 from forewarn.job.phase import Phase
@@ -173,8 +174,10 @@ class Assessor:
 
     def table(self, phase: Phase, jobs: Sequence[Job]) -> Table:
         """What is knowable of jobs now, as a model sees it."""
-        rows = self._snapshot.features(jobs, phase)
-        return table_of_now(self.cluster, phase, jobs, rows, self.at, self._snapshot.facts)
+        facts = self._snapshot.facts
+        read = [policed_job(job, facts) for job in jobs]
+        rows = self._snapshot.features_as_read(read, phase)
+        return table_of_now(self.cluster, phase, read, rows, self.at, facts)
 
     def _after(
         self, phase: Phase, stated: _Stated, failure: Failure, vary: Vary, is_by_rule: bool

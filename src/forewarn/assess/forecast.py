@@ -127,7 +127,7 @@ class Forecast:
 
 
 def _levels(of: Distributions | None, levels: tuple[float, ...]) -> Floats | None:
-    return None if of is None else np.stack([of.quantile(level) for level in levels], axis=1)
+    return None if of is None else of.quantiles(levels)
 
 
 def _quantiles(row: Floats) -> Quantiles:

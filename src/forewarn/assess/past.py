@@ -214,7 +214,7 @@ def earlier_used(
     """What earlier jobs of the users of some jobs (rows of `Table.about`) used, as `Usage.foresee` takes it."""
     found = [
         pasts.past_of(user).used(user, label, at, limits_kept)
-        for user, label in about.select("user", "label").iter_rows()
+        for user, label in zip(about["user"].to_list(), about["label"].to_list(), strict=True)
     ]
     return {
         name: dict(zip(HISTORY, np.array([used[name] for used in found]).reshape(-1, len(HISTORY)).T, strict=True))

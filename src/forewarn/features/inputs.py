@@ -218,7 +218,8 @@ def policed_job(job: Job, facts: ClusterFacts) -> Job:
             asked = how.get("stand_in")
             value = filled.get(asked, getattr(job, asked)) if asked else None
             filled[field] = how.get("fill") if value is None else value
-    return replace(job, **filled) if filled else job
+    changed = {field: value for field, value in filled.items() if value != getattr(job, field)}
+    return replace(job, **changed) if changed else job  # a copy of all fields takes its time
 
 
 def job_numbers(job: Job, zone: str, moment: int) -> NDArray[np.float64]:

@@ -99,6 +99,10 @@ class Snapshot(ABC):
 
         They are missing too where the state does not know the job as in flight, or no longer.
         """
+        return self.features_as_read([policed_job(job, self.facts) for job in jobs], phase)
+
+    def features_as_read(self, jobs: Sequence[Job], phase: str) -> Rows:
+        """The same of jobs whose fields are read as the cluster's are already (`policed_job`)."""
         values = self._look(self._asked(jobs, Phase(phase)))
         if self._unknown:
             values[:, self._unknown] = np.nan
@@ -109,10 +113,9 @@ class Snapshot(ABC):
         atoms = np.empty((len(jobs), len(L.ATOMS)), np.uint64)
         nodes: list[Hashes] = []
         for place, job in enumerate(jobs):
-            asked = policed_job(job, self.facts)
-            numbers[place] = job_numbers(asked, self.facts.timezone, self.at)
+            numbers[place] = job_numbers(job, self.facts.timezone, self.at)
             # As of its own submit: by now its own run may be recorded, from which no model has learnt.
-            atoms[place] = job_atoms(asked, self._programs.of(job))
+            atoms[place] = job_atoms(job, self._programs.of(job))
             if job.start is None:
                 numbers[place, L.GIVEN] = np.nan  # as in the rows of jobs that wait from which models learn
             nodes.append(node_keys(job.nodes) if job.nodes and phase.reaches(Phase.START) else _NO_NODES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from forewarn.errors import UsageError
 from forewarn.features.batch import event_of, events_of, looks_while_waiting, ordered, read_inputs, walk
-from forewarn.features.inputs import Inputs, policed, policed_job
+from forewarn.features.inputs import Inputs, policed
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import WAITING, new_state
 from forewarn.features.keys import normalised, normalised_column
@@ -139,6 +139,13 @@ class Table:
         )
 
 
+@cache
+def _generic(phase: str) -> tuple[NDArray[np.intp], tuple[str, ...]]:
+    """The places and names of the features that there are at a phase."""
+    places = L.selected(phase, "generic")
+    return np.array(places), tuple(L.FEATURES[place].name for place in places)
+
+
 class Columns(Mapping[str, NDArray[np.float32]]):
     """The features of a table by name, taken out of it when they are asked for."""
 
@@ -235,11 +242,13 @@ def table_of_now(
     at: int,
     facts: ClusterFacts,
 ) -> Table:
-    """The table of jobs that have not ended, of which the online state tells the features as of a moment."""
-    places = L.selected(phase, "generic")
-    names = tuple(L.FEATURES[place].name for place in places)
+    """The table of jobs that have not ended, of which the online state tells the features as of a moment.
+
+    Their fields are read as the cluster's are (`policed_job`).
+    """
+    places, names = _generic(phase)
     values = np.ascontiguousarray(rows[:, places], np.float32)
-    about = about_live([policed_job(job, facts) for job in jobs], values[:, names.index("user_ended")])
+    about = about_live(jobs, values[:, names.index("user_ended")])
     nothing = np.full(len(jobs), np.nan)
     never, moment = np.full(len(jobs), -1), np.full(len(jobs), at)
     reading = reading_of(facts)
