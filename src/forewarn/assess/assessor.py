@@ -15,6 +15,7 @@ import polars as pl
 from forewarn.assess.advice import Changed, Situation, advise, changed, savings
 from forewarn.assess.assessment import Assessment, Change, Failure, Finding, NodeFitness, Oddness, Resources
 from forewarn.assess.champions import FEATURE_SETS, Champions
+from forewarn.assess.codes import NoteCode
 from forewarn.assess.explanation import reasons, with_needs, with_record
 from forewarn.assess.hours import hours_at_risk, spent_by_cause
 from forewarn.assess.machine import Machine
@@ -28,6 +29,7 @@ from forewarn.assess.stated import own_endings, with_node_risk, with_other_exces
 from forewarn.assess.usage import limit_of, memory_of, resources, run_time
 from forewarn.assess.verdict import judged
 from forewarn.assess.waits import median_waits
+from forewarn.evidence import Statement
 from forewarn.features.present import Phase, Present
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
@@ -88,7 +90,6 @@ class Assessor:
         *,
         findings: Sequence[Finding] = (),
         memory_floor: int | None = None,
-        whose: str = "your",
         exclude: frozenset[str] = frozenset(),
         vary: Vary | None = None,
     ) -> Assessment:
@@ -100,8 +101,6 @@ class Assessor:
             What was found in its script.
         memory_floor
             Bytes that its script sizes itself to: no advice goes below.
-        whose
-            Whose jobs the reasons speak of: ``your``, or ``alice's``.
         exclude
             Nodes that it keeps off.
         vary
@@ -116,10 +115,10 @@ class Assessor:
         spoken, table = said.spoken[0], said.table
         if spoken.champion and spoken.matrix and spoken.own:
             values = {name: float(table.column(name)[0]) for name in table.names}
-            why = reasons(spoken.champion.bundle, spoken.matrix, values, whose=whose)
-            why = with_record(why, spoken.own, values, whose)
+            why = reasons(spoken.champion.bundle, spoken.matrix, values)
+            why = with_record(why, spoken.own, values)
             made = replace(made, reasons=with_needs(why, spoken.own, made))
-        alike = similar_jobs(self._store, job, as_of=self.at, whose=whose)
+        alike = similar_jobs(self._store, job, as_of=self.at)
         made = replace(made, similar=alike.jobs, similar_in_short=alike.tally)
         possible = not any(oddity.impossible for oddity in made.oddness.oddities) if made.oddness else True
         if made.failure and possible:
@@ -291,6 +290,8 @@ class Assessor:
         table, said, failure = stated_of.table, stated_of.spoken[row], stated_of.failures[row]
         needs = stated_of.needs(row)
         own, limit = needs.foreseen, limit_of(table, row)
+        spent = spent_by_cause(said.champion.bundle.causes if said.champion else None)
+        at_risk = hours_at_risk(failure, needs, limit, job.nodes_given or job.nodes_asked, spent)
         return Assessment(
             cluster=self.cluster,
             job_id=job.job_id or None,
@@ -305,13 +306,8 @@ class Assessor:
             run_time=run_time(own, 0, limit) if own else None,
             resources=_resources(own, table, row) if own else None,
             failure=failure,
-            hours_at_risk=hours_at_risk(
-                failure,
-                needs,
-                limit,
-                job.nodes_given or job.nodes_asked,
-                spent_by_cause(said.champion.bundle.causes if said.champion else None),
-            ),
+            hours_at_risk=at_risk.hours if at_risk else None,
+            hours_at_risk_by=at_risk.by if at_risk else None,
             profile=_profile(said, table, row),
             notes=_notes(said, table, job),
         )
@@ -339,9 +335,9 @@ def _profile(said: Spoken, table: Table, row: int) -> str | None:
     return profiles.words[int(belongs.argmax())]
 
 
-def _notes(said: Spoken, table: Table, job: Job) -> tuple[str, ...]:
+def _notes(said: Spoken, table: Table, job: Job) -> tuple[Statement, ...]:
     if said.failure and job.start is not None and table.phase == "submit":
-        return ("it runs, and there is no model for start: this is the one for submit",)
+        return (Statement(NoteCode.NO_MODEL_FOR_START),)
     return ()
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from forewarn.assess.codes import NoteCode
 from forewarn.errors import BundleError
+from forewarn.evidence import Statement
 from forewarn.features.told import reading_changed
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.serving import ModelName, Serving
@@ -21,17 +23,15 @@ class Champion:
     bundle: Bundle
 
     @property
-    def caveat(self) -> str | None:
+    def caveat(self) -> Statement | None:
         """Why to trust it less; None: its report found nothing against it."""
         if self.bundle.facts.may_serve:
             return None
-        which = f"{self.name} version {self.version}" if self.version is not None else str(self.name)
-        return f"{which} serves against its own report, which found it unfit to serve: trust its risk less"
+        return Statement(NoteCode.AGAINST_REPORT, {"model": str(self.name), "version": self.version})
 
-    def unfit(self, table: Table) -> str | None:
+    def unfit(self, table: Table) -> Statement | None:
         """Why it cannot judge a table: fields are read otherwise than when it learnt. None: it can."""
-        changed = reading_changed(self.bundle.facts.reading, table.reading)
-        return changed and f"{changed}: `forewarn train` makes a new one"
+        return reading_changed(self.bundle.facts.reading, table.reading)
 
 
 class Champions:

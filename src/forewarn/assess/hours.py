@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 from forewarn.assess.advice.needs import Needs
 from forewarn.assess.assessment import Failure
+from forewarn.assess.codes import HoursCode
+from forewarn.evidence import Statement, Value
 from forewarn.job.outcomes import Outcome
 from forewarn.learn.causes import Causes
 
@@ -15,28 +18,53 @@ _NOTHING: Mapping[Cause, float] = MappingProxyType({})
 _LEVELS = tuple((place + 0.5) / 10 for place in range(10))
 
 
+class HoursAtRisk(NamedTuple):
+    """Node hours, and how they were estimated."""
+
+    hours: float
+    by: Statement
+
+
 def hours_at_risk(
     failure: Failure | None,
     needs: Needs,
     limit: int | None,
     nodes: int | None,
     spent: Mapping[Cause, float] = _NOTHING,
-) -> float | None:
+) -> HoursAtRisk | None:
     """By each cause its probability times what has run by then: at a time-out all of the limit.
 
     `spent` is the share of their limits that failures of each cause used before. Where that or the limit is
     not known, a failure is taken to come when the run would have ended: seldom later, often sooner. Where no
     run time is foreseen, what was asked for stands in; None where neither is known.
     """
-    ran = _expected(needs, limit)
+    foreseen = _mean_run_time(needs, limit)
+    ran = foreseen if foreseen is not None or limit is None else float(limit)
     if failure is None or ran is None:
         return None
     seconds, rest = 0.0, failure.probability
+    shares: dict[str, float] = {}
     for cause in failure.causes:
         share = 1.0 if cause.outcome == Outcome.TIMEOUT else spent.get((cause.outcome, cause.kind))
-        seconds += cause.probability * (share * limit if share is not None and limit is not None else ran)
+        if share is not None and limit is not None:
+            shares.setdefault(cause.outcome, share)
+            seconds += cause.probability * share * limit
+        else:
+            seconds += cause.probability * ran
         rest -= cause.probability
-    return (seconds + max(rest, 0.0) * ran) * (nodes or 1) / 3600
+    hours = (seconds + max(rest, 0.0) * ran) * (nodes or 1) / 3600
+    return HoursAtRisk(hours, _by(foreseen, limit, nodes or 1, shares))
+
+
+def _by(foreseen: float | None, limit: int | None, nodes: int, shares: Mapping[str, float]) -> Statement:
+    values: dict[str, Value] = {"nodes": nodes, "run_time": foreseen, "limit": limit}
+    if shares.keys() - {Outcome.TIMEOUT}:
+        code = HoursCode.BY_CAUSE
+    else:
+        code = HoursCode.BY_TIME_LIMIT if foreseen is None else HoursCode.BY_RUN_TIME
+    if shares:
+        values |= {"causes": tuple(shares), "shares": tuple(shares.values())}
+    return Statement(code, values)
 
 
 def spent_by_cause(causes: Causes | None) -> Mapping[Cause, float]:
@@ -47,9 +75,9 @@ def spent_by_cause(causes: Causes | None) -> Mapping[Cause, float]:
     return {(cause.outcome, cause.kind): share for cause, share in pairs}
 
 
-def _expected(needs: Needs, limit: int | None) -> float | None:
-    """The mean run time within the limit."""
+def _mean_run_time(needs: Needs, limit: int | None) -> float | None:
+    """The mean run time within the limit; None where none is foreseen."""
     drawn = [seconds for level in _LEVELS if (seconds := needs.limit_for(level)) is not None]
     if not drawn:
-        return None if limit is None else float(limit)
+        return None
     return sum(min(seconds, limit or seconds) for seconds in drawn) / len(drawn)

@@ -19,7 +19,9 @@ import polars as pl
 from forewarn.assess.assessment import Assessment, Route, Verdict
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import FEATURE_SETS, Champions
+from forewarn.assess.codes import SummaryCode
 from forewarn.errors import RefusedError, StoreError
+from forewarn.evidence import Statement
 from forewarn.features.present import Present, bring_up_to_date, is_collected, is_kept_up
 from forewarn.job.arrays import split_arrays
 from forewarn.job.columns import to_records
@@ -36,7 +38,6 @@ from forewarn.store.readable import may_write
 
 UNKNOWN_JOB = 2017  # Slurm's number for it
 WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
-ENDED = "it has ended: `forewarn explain` says how"
 Working = Callable[[str], AbstractContextManager[object]]  # told what takes long while it is done
 
 
@@ -136,14 +137,13 @@ def assess_live(
     at: int,
     timezone: str | None = None,
     whole: bool = False,
-    viewer: str | None = None,
     unknown: list[str] | None = None,
     working: Working = nullcontext,
 ) -> list[Assessment]:
     """Jobs as the scheduler has them, kept in the store and assessed: in brief, or as a whole.
 
-    What is said is kept too, where the store may be written to. `viewer` is who reads it; for `unknown` see
-    `fetch`. `working` is told what may take long.
+    What is said is kept too, where the store may be written to. For `unknown` see `fetch`. `working` is told
+    what may take long.
     """
     with working("asking Slurm about the jobs"):
         batches = fetch(scheduler, wanted, unknown)
@@ -156,7 +156,7 @@ def assess_live(
     said = {
         assessment.job_id: assessment
         for (cluster,), group in jobs.group_by("cluster", maintain_order=True)
-        for assessment in _about(store, serving, str(cluster), group, at, whole, viewer, working)
+        for assessment in _about(store, serving, str(cluster), group, at, whole, working)
     }
     return [said[job_id] for job_id in jobs["job_id"]]
 
@@ -182,7 +182,6 @@ def _about(
     jobs: pl.DataFrame,
     at: int,
     whole: bool,
-    viewer: str | None,
     working: Working,
 ) -> list[Assessment]:
     ended = jobs.filter(pl.col("outcome").is_not_null())
@@ -191,10 +190,7 @@ def _about(
     if alive.height:
         assessor, speakers = assessor_of(store, serving, cluster, at, working), _speakers(alive)
         with working(f"assessing {_jobs(len(speakers))}"):
-            if whole:
-                assessed = [assessor.assess(job, whose=_whose(job, viewer)) for job in speakers]
-            else:
-                assessed = assessor.assess_all(speakers)
+            assessed = list(map(assessor.assess, speakers)) if whole else assessor.assess_all(speakers)
         # Kept under the name that its end will be told by.
         keep_predictions(store, assessed)
         said += [replace(a, job_id=job_id) for a, job_id in zip(assessed, alive["job_id"], strict=True)]
@@ -207,11 +203,6 @@ def _speakers(jobs: pl.DataFrame) -> list[Job]:
     tasks = split_arrays(numbered).unique("_row", keep="first", maintain_order=True)
     first = dict(zip(tasks["_row"], to_records(tasks, Job), strict=True))
     return [first.get(row, job) for row, job in enumerate(to_records(jobs, Job))]
-
-
-def _whose(job: Job, viewer: str | None) -> str:
-    """As reasons speak to who reads them."""
-    return "your" if job.user is None or viewer in (None, job.user) else f"{job.user}'s"
 
 
 def assessor_of(
@@ -249,7 +240,7 @@ def _of_ended(job: Job, at: int) -> Assessment:
         phase="ended",
         state=job.state,
         verdict=Verdict.CANNOT_SAY,
-        summary=ENDED,
+        summary=Statement(SummaryCode.ENDED),
         route=route,
     )
 
@@ -266,8 +257,8 @@ def keep_predictions(store: Store, said: Sequence[Assessment]) -> None:
                 {
                     "verdict": a.verdict,
                     "causes": [asdict(cause) for cause in a.failure.causes],
-                    "reasons": [reason.what for reason in a.reasons],
-                    "advice": [advice.what for advice in a.advice],
+                    "reasons": [{"code": one.code, "values": one.values} for one in a.reasons],
+                    "advice": [[step.code for step in advice.steps] for advice in a.advice],
                     "route": asdict(a.route),
                 }
             ),

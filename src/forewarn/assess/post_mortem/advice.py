@@ -9,8 +9,8 @@ from typing import Any
 
 from forewarn.assess.advice.moves import megabytes
 from forewarn.assess.advice.rounding import rounded_memory, rounded_time
-from forewarn.assess.explanation.amounts import memory
 from forewarn.assess.post_mortem.record_evidence import memory_of_a_node
+from forewarn.assess.wording.amounts import memory
 from forewarn.job.record import Job
 from forewarn.job.units import UNLIMITED, format_duration
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from forewarn.assess.explanation.amounts import duration, percent
 from forewarn.assess.post_mortem import record_evidence, surroundings
 from forewarn.assess.post_mortem.advice import Foresee, nobody_foresees, with_numbers
 from forewarn.assess.post_mortem.families import FAMILIES
@@ -18,6 +17,7 @@ from forewarn.assess.post_mortem.pending_reasons import in_words
 from forewarn.assess.post_mortem.report import Confidence, Evidence, LogFile, LogLine, PostMortem
 from forewarn.assess.post_mortem.verdict import Verdict, verdict
 from forewarn.assess.similar import Similar, similar_jobs
+from forewarn.assess.wording.amounts import duration, percent
 from forewarn.job.outcomes import Outcome, kind_of
 from forewarn.job.record import Job
 from forewarn.job.units import UNLIMITED
@@ -36,7 +36,6 @@ def explain(
     log: Path | None = None,
     risk: float | None = None,
     now: int | None = None,
-    whose: str = "your",
     foresee: Foresee = nobody_foresees,
 ) -> PostMortem:
     """Why a job failed, waits, or how it fares.
@@ -56,7 +55,7 @@ def explain(
     """
     moment = int(time.time()) if now is None else now
     details = details or JobDetails()
-    similar = Similar() if store is None else similar_jobs(store, job, as_of=_as_of(job, moment), whose=whose)
+    similar = Similar() if store is None else similar_jobs(store, job, as_of=_as_of(job, moment))
     if job.outcome is not None:
         return _ended(job, store, details, log, similar, foresee)
     if job.start is None or job.state == "PENDING":

@@ -10,7 +10,7 @@ from typing import TypeVar
 from forewarn.job.record import Job, Partition
 from forewarn.job.sbatch import values
 from forewarn.job.sbatch.options import Options
-from forewarn.job.sbatch.problems import Problem
+from forewarn.job.sbatch.problems import Problem, ProblemCode
 
 T = TypeVar("T")
 
@@ -53,8 +53,8 @@ class _Reader:
         try:
             return read(given.value)
         except ValueError as error:
-            what = f"{given.spelled}: {error}"
-            self.problems.append(Problem("bad-value", what, given.line))
+            values = {"spelled": given.spelled, "error": str(error)}
+            self.problems.append(Problem("bad-value", ProblemCode.BAD_VALUE, values, given.line))
             return None
 
     def read(self) -> Request:
