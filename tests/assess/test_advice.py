@@ -21,6 +21,7 @@ from forewarn.assess.advice.written import for_job, for_script
 from forewarn.assess.assessment import Advice, CauseOfFailure, Change, Failure, NodeFitness
 from forewarn.assess.oddness.request import Request
 from forewarn.assess.stated import of_cause, with_node_risk
+from forewarn.assess.wording import what
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job, Node, Partition
 from forewarn.job.sbatch.script import read_script
@@ -191,7 +192,7 @@ def test_memory_is_raised_to_what_is_enough() -> None:
     enough = needs.memory_for(1 - (1 - ENOUGH) * share)
     assert enough
     assert enough <= asked(advice, "mem") <= enough * 1.13
-    assert advice.what.startswith("ask for 16 GiB a node instead of 8 GiB")
+    assert what(advice).startswith("ask for 16 GiB a node instead of 8 GiB")
     assert "one in ten more than 13.2 GiB" in advice.why
 
 

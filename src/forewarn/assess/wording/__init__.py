@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from forewarn.assess.wording.amounts import capital
 from forewarn.assess.wording.facts import advice, facts, risk_change, saving, similar_job
+from forewarn.assess.wording.lookup import each, finding, fix, oddity, passed, reason, what, why, words
 from forewarn.assess.wording.names import VERDICTS
 from forewarn.assess.wording.reader import YOU, Reader
 from forewarn.assess.wording.summaries import summary
 from forewarn.assess.wording.waterfall import waterfall_svg
-from forewarn.assess.wording.words import each, finding, fix, oddity, passed, reason, what, why, words
 
 __all__ = [
     "VERDICTS",

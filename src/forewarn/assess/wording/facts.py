@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from forewarn.assess.assessment import Advice, Assessment, Quantiles, Resources, Saving, SimilarJob
 from forewarn.assess.verdict import ONLINE
 from forewarn.assess.wording.amounts import capital, clock, listed, memory, percent, risk
+from forewarn.assess.wording.lookup import each, oddity, why
 from forewarn.assess.wording.names import cause, rule
 from forewarn.assess.wording.reader import YOU, Reader
 from forewarn.assess.wording.similar import sent_together
-from forewarn.assess.wording.words import each, oddity, why
 
 MOST_CAUSES, MOST_NODES = 4, 5  # that are named
 

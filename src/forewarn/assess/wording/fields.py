@@ -17,7 +17,7 @@ from forewarn.assess.assessment import (
     Saving,
     SimilarJob,
 )
-from forewarn.assess.wording import words as of
+from forewarn.assess.wording import lookup as of
 from forewarn.assess.wording.names import rule
 from forewarn.assess.wording.reader import Reader
 from forewarn.assess.wording.summaries import summary

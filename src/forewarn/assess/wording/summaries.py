@@ -9,10 +9,10 @@ from forewarn.assess.assessment import Assessment
 from forewarn.assess.codes import SummaryCode
 from forewarn.assess.verdict import ONLINE
 from forewarn.assess.wording.amounts import risk
+from forewarn.assess.wording.lookup import finding, oddity, words
 from forewarn.assess.wording.names import cause, rule
 from forewarn.assess.wording.reader import YOU, Reader
 from forewarn.assess.wording.routes import NOT_ENOUGH
-from forewarn.assess.wording.words import finding, oddity, words
 from forewarn.evidence import Statement
 from forewarn.learn.abstention import AbstentionCode
 

@@ -11,8 +11,8 @@ from html import escape
 
 from forewarn.assess.assessment import Reason
 from forewarn.assess.wording.amounts import percent
+from forewarn.assess.wording.lookup import reason as in_words
 from forewarn.assess.wording.reader import YOU, Reader
-from forewarn.assess.wording.words import reason as in_words
 
 WIDTH, LABELS, RIGHT = 760, 400, 58  # pixels: all, of the words on the left, of room for a number
 _LINE, _GAP, _LETTERS = 15, 14, 62  # pixels a line of text and between rows; letters that fit a line
