@@ -33,18 +33,18 @@ LIMIT = "a limit of the account or QOS, which may depend on the jobs that are th
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
+    ("text", "said"),
     [
         (JOBS, f"QOSMaxSubmitJobPerUserLimit {POLICY}: {LIMIT}"),
         (TIME, f"QOSMaxWallDurationPerJobLimit {POLICY}: {LIMIT}"),
         (BUSY, "Requested nodes are busy: other jobs use these nodes now"),
     ],
 )
-def test_other_reasons_of_the_moment_are_not_put_down_to_the_nodes(text: str, what: str) -> None:
+def test_other_reasons_of_the_moment_are_not_put_down_to_the_nodes(text: str, said: str) -> None:
     answer = read_answer(1, text)
     assert answer is not None
     assert (answer.accepts, answer.finding.severity) == (None, "warning")
-    assert what(answer.finding) == f"sbatch --test-only: {what}"
+    assert what(answer.finding) == f"sbatch --test-only: {said}"
 
 
 def test_what_a_site_writes_beside_the_start_is_shown() -> None:
