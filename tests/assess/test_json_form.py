@@ -60,6 +60,12 @@ def test_the_schema_refuses_what_is_none(spoil: str) -> None:
     assert not Draft202012Validator(schema()).is_valid(value)
 
 
+def test_what_was_written_before_a_field_was_there_is_read() -> None:
+    value = as_written(judged(PLAIN))
+    del value["hours_at_risk_by"]
+    assert Assessment.from_json(value) == judged(PLAIN)
+
+
 def test_its_words_are_not_read() -> None:
     value = as_written(judged(PLAIN))
     assert Assessment.from_json(value | {"summary": "anything", "notes": ["else"]}) == judged(PLAIN)
