@@ -140,7 +140,7 @@ def test_a_running_job_without_a_model_for_start(
     train(feature_set="restricted")
     (said,) = ask(store, slurm, registry_home, "502")
     assert (said.phase, said.route.model) == ("submit", "alps.submit.restricted")
-    assert said.notes == ("it runs, and there is no model for start: this is the one for submit",)
+    assert [note.code for note in said.notes] == ["no_model_for_start"]
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,9 @@ def from_json(kind: type[Kind], value: Mapping[str, Any]) -> Kind:
 
 def part_from_json(kind: type[Kind], value: Mapping[str, Any]) -> Kind:
     """One part, and all of its parts. A field that was not there yet when it was written has its default."""
-    hints, found = _hints(kind), dict[str, Any]()
-    for field in fields(kind):  # type: ignore[arg-type]
+    part: Any = kind  # a dataclass, which mypy has no name for
+    hints, found = _hints(part), dict[str, Any]()
+    for field in fields(part):
         if (name := json_name(field)) in value:
             found[field.name] = _read(hints[field.name], value[name])
     return kind(**found)

@@ -93,8 +93,9 @@ class _Reader:
         if name in self.known:
             return self.known[name]
         if name in PYXIS:
-            code, values = ProblemCode.PLUGIN_OPTION, {"option": name, "plugin": "pyxis"}
-            self.problems.append(Problem("plugin-option", code, values, placed.line, refused=False))
+            named = {"option": name, "plugin": "pyxis"}
+            code = ProblemCode.PLUGIN_OPTION
+            self.problems.append(Problem("plugin-option", code, named, placed.line, refused=False))
             return PYXIS[name]
         found = [option for full, option in self.known.items() if full.startswith(name)]
         if len(found) > 1 and self.any_version:
