@@ -13,7 +13,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from jsonschema import Draft202012Validator
 
+from forewarn.assess.assessment import Assessment
+from forewarn.assess.json_schema import schema
 from forewarn.job.sbatch.script import read_script
 from forewarn.job.units import format_duration
 from forewarn.learn.fitting import Settings
@@ -139,6 +142,8 @@ def test_everything_is_said(check: Forewarn, site: Site) -> None:
         site.name,
         None,
     )
+    Draft202012Validator(schema()).validate(made)
+    assert Assessment.from_json(made).to_json().items() <= made.items(), "a check adds its script"
     assert made["route"]["model"] == "small.submit.generic"
     assert 0 < made["failure"]["probability"] < 1
     assert sum(c["probability"] for c in made["failure"]["causes"]) == pytest.approx(
@@ -153,6 +158,7 @@ def test_everything_is_said(check: Forewarn, site: Site) -> None:
     assert made["nodes"]["needed"] == 1
     assert made["nodes"]["fit"] > 0
     assert made["hours_at_risk"] > 0
+    assert made["hours_at_risk_by"]["values"]["nodes"] == 1
     assert made["reasons"]
     assert made["reasons"][-1]["risk_after"] == pytest.approx(made["failure"]["probability"])
     assert made["similar"]
