@@ -21,6 +21,7 @@ from forewarn.assess.advice.written import for_job, for_script
 from forewarn.assess.assessment import Advice, CauseOfFailure, Change, Failure, NodeFitness
 from forewarn.assess.oddness.request import Request
 from forewarn.assess.stated import of_cause, with_node_risk
+from forewarn.assess.wording import what, why
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job, Node, Partition
 from forewarn.job.sbatch.script import read_script
@@ -191,8 +192,8 @@ def test_memory_is_raised_to_what_is_enough() -> None:
     enough = needs.memory_for(1 - (1 - ENOUGH) * share)
     assert enough
     assert enough <= asked(advice, "mem") <= enough * 1.13
-    assert advice.what.startswith("ask for 16 GiB a node instead of 8 GiB")
-    assert "one in ten more than 13.2 GiB" in advice.why
+    assert what(advice).startswith("ask for 16 GiB a node instead of 8 GiB")
+    assert "one in ten more than 13.2 GiB" in why(advice)
 
 
 def test_advice_starts_from_the_stated_risk_and_promises_what_the_changed_job_has() -> None:
@@ -229,7 +230,7 @@ def test_what_the_model_of_failures_knows_asks_for_more() -> None:
     (advice,) = advise(situation(needs, model=failure(memory=0.5)))
     assert asked(advice, "mem") > asked(calm, "mem")
     assert (advice.risk_before or 0) > (calm.risk_before or 0)
-    assert "what they were seen to use is less" in advice.why, "nine in ten need less than was asked for"
+    assert "what they were seen to use is less" in why(advice), "nine in ten need less than was asked for"
 
 
 def test_it_is_written_as_it_was_asked() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from itertools import pairwise
 from xml.etree import ElementTree
 
@@ -11,9 +12,12 @@ import numpy as np
 import pytest
 
 from forewarn.assess.assessment import Reason
-from forewarn.assess.explanation import EVERYTHING_ELSE, reasons, waterfall_svg
+from forewarn.assess.codes import ReasonCode
+from forewarn.assess.explanation import EVERYTHING_ELSE, reasons
+from forewarn.assess.explanation.evidence import CROWD, evidence
 from forewarn.assess.explanation.groups import Group, group_of, resolved
-from forewarn.assess.explanation.sentences import CROWD, sentence
+from forewarn.assess.wording import Reader, waterfall_svg, words
+from forewarn.assess.wording import reason as in_words
 from forewarn.features.kernel.layout import FEATURES
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.encoders import CATEGORIES
@@ -25,6 +29,10 @@ COLUMNS = [
     *{field for fields in CATEGORIES.values() for field in fields},
     *("profile_0", "profile_12"),
 ]
+
+
+def sentence(group: Group, features: Mapping[str, float]) -> str:
+    return words(evidence(group, features))
 
 
 def values_of(table: Table, row: int) -> dict[str, float]:
@@ -93,7 +101,7 @@ def test_reasons_add_up(table: Table, bundle: Bundle) -> None:
             assert before.risk_after == after.risk_before
         told = [name for reason in made for name in reason.features]
         assert len(told) == len(set(told)), "no column twice"
-        assert not any(re.search(r"[a-z]_[a-z]|\bnan\b|\bNone\b", reason.what) for reason in made)
+        assert not any(re.search(r"[a-z]_[a-z]|\bnan\b|\bNone\b", in_words(reason)) for reason in made)
 
 
 def test_both_directions_are_told(table: Table, bundle: Bundle) -> None:
@@ -111,7 +119,7 @@ def test_both_directions_are_told(table: Table, bundle: Bundle) -> None:
 
 def test_a_model_for_start(start_table: Table) -> None:
     values = {"node_rate_max": 0.42, "node_since_fail": 90.0, "wait": 7200.0}
-    assert "42 % of the last jobs failed" in sentence(Group.NODES, values)
+    assert "42% of the last jobs failed" in sentence(Group.NODES, values)
     assert "1.5 minutes ago" in sentence(Group.NODES, values)
     assert "it waited 2 hours" in sentence(Group.QUEUE, values)
     assert set(map(group_of, start_table.names)) >= {Group.NODES, Group.QUEUE}
@@ -134,10 +142,10 @@ def test_words_of_the_user_s_history() -> None:
         "user_request_since_end": 3600.0,
     }
     assert sentence(Group.REQUEST, values) == (
-        "your last 4 jobs with this request failed; of about the last 9, 60 % failed; "
+        "your last 4 jobs with this request failed; of about the last 9, 60% failed; "
         "the last ended 1 hour ago"
     )
-    assert sentence(Group.REQUEST, values, whose="ann's").startswith("ann's last 4 jobs")
+    assert words(evidence(Group.REQUEST, values), Reader("ann")).startswith("ann's last 4 jobs")
     assert sentence(Group.REQUEST, {}) == "the first of your jobs with this request"
 
 
@@ -145,7 +153,7 @@ def test_words_of_limits() -> None:
     values = {"time_limit": 3600.0, "user_request_limit_ratio": -1.0, "user_request_limit15": 0.5}
     assert sentence(Group.TIME_LIMIT, values) == (
         "a time limit of 1 hour, half what your jobs with this request ran, about 2 hours, "
-        "50 % of your last jobs with this request ran to their limit"
+        "50% of your last jobs with this request ran to their limit"
     )
     values = {"memory": 8.0 * 2**30, "user_memory_ratio": 3.0}
     assert sentence(Group.MEMORY, values) == "8 GiB of memory in all, 8 times what your jobs used for a task"
@@ -155,28 +163,29 @@ def test_others_are_told_in_aggregate_only() -> None:
     few = {"script_rate100": 1.0, "script_ended": CROWD - 1.0}
     assert "%" not in sentence(Group.OTHERS, few)
     assert "%" not in sentence(Group.PARTITION, {"partition_rate100": 1.0, "partition_ended": 3.0})
-    assert "10 %" in sentence(Group.PARTITION, {"partition_rate100": 0.1, "partition_ended": 300.0})
+    assert "10%" in sentence(Group.PARTITION, {"partition_rate100": 0.1, "partition_ended": 300.0})
     alone = {"fail_rate_10m": 1.0, "ends_10m": 1.0, "fail_rate_1d": 0.2}
-    assert "100 %" not in sentence(Group.CLUSTER, alone)
+    assert "100%" not in sentence(Group.CLUSTER, alone)
     enough = few | {"script_ended": CROWD}
-    assert "100 % of those with this script or program" in sentence(Group.OTHERS, enough)
+    assert "100% of those with this script or program" in sentence(Group.OTHERS, enough)
 
 
 def test_the_waterfall_is_a_figure() -> None:
     made = [
         Reason(
-            what="your last 4 jobs <failed> & so on " * 12,
+            code=ReasonCode.PROFILE,
+            values={"profile": "<small> & so on " * 12},
             group="a",
             weight=2.0,
             risk_before=0.1,
             risk_after=0.5,
         ),
-        Reason(what="memory", group="b", weight=-0.5, risk_before=0.5, risk_after=0.4),
+        Reason(code=ReasonCode.SICK_NODE, group="b", weight=-0.5, risk_before=0.5, risk_after=0.4),
     ]
     figure = waterfall_svg(made)
     root = ElementTree.fromstring(figure)
     texts = ["".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"+40", "-10", "this job", "40 %"} <= set(texts)
+    assert {"+40", "-10", "this job", "40%"} <= set(texts)
     bars = [bar.get("class") for bar in root.iter("{http://www.w3.org/2000/svg}rect")]
     assert bars == ["back", "end", "up", "down", "end"]
     with pytest.raises(ValueError, match="at least one"):
@@ -198,8 +207,8 @@ def test_a_reason_that_went_well_and_raises_the_risk_says_why(bundle: Bundle, ta
             rate = values.get(f"{entity}_rate15", np.nan) if entity else np.nan
             if reason.weight > 0 and streak < 0 and not rate > bundle.base_rate:
                 surprising += 1
-                assert "raises the risk all the same by: " in reason.what
+                assert "raises the risk all the same by: " in in_words(reason)
             if reason.weight < 0 and streak > 0 and not rate < bundle.base_rate:
                 surprising += 1
-                assert "lowers the risk all the same by: " in reason.what
+                assert "lowers the risk all the same by: " in in_words(reason)
     assert surprising, "else this proves nothing"

@@ -14,6 +14,7 @@ from forewarn.assess.machine import Machine
 from forewarn.assess.oddness import Request, Usual, oddities, oddness
 from forewarn.assess.oddness.rules import LAST_RULES, RULES
 from forewarn.assess.oddness.usual import usual_of
+from forewarn.assess.wording import oddity as what
 from forewarn.config import Config
 from forewarn.job.columns import to_records
 from forewarn.job.record import Job, Node, Partition
@@ -75,7 +76,7 @@ def test_what_no_node_can_take(
 ) -> None:
     told = found(machine, **fields)
     assert told[rule].impossible
-    assert re.search(numbers, told[rule].what), told[rule].what
+    assert re.search(numbers, what(told[rule])), what(told[rule])
     assert all(hasattr(job(), oddity.field) for oddity in told.values() if oddity.field)
 
 
@@ -103,7 +104,7 @@ def test_what_fits_is_not_odd(machine: tuple[list[Node], list[Partition]], field
 def test_fewer_tasks_than_nodes_is_odd_and_possible(machine: tuple[list[Node], list[Partition]]) -> None:
     (told,) = found(machine, nodes_asked=3, tasks_asked=1).values()
     assert (told.rule, told.impossible) == ("tasks-cannot-fill-nodes", False)
-    assert "3 nodes and has 1 task: 2 would" in told.what
+    assert "3 nodes and has 1 task: 2 would" in what(told)
 
 
 GPU_NODES = [
@@ -115,13 +116,13 @@ GPU_NODES = [
 def test_gpu_types_and_features() -> None:
     asks = {"tres_asked": "gres/gpu=1,gres/gpu:h100=1", "gpus_asked": 1}
     (told,) = oddities(job(**asks), GPU_NODES, [])
-    assert told.what == "asks for GPUs of type h100; the cluster has a100, v100"
+    assert what(told) == "asks for GPUs of type h100; the cluster has a100, v100"
     assert oddities(job(tres_asked="gres/gpu:v100=1", gpus_asked=1, constraint="intel"), GPU_NODES, []) == ()
     # Each is somewhere, both together nowhere.
     (told,) = oddities(job(tres_asked="gres/gpu:a100=1", gpus_asked=1, constraint="intel"), GPU_NODES, [])
     assert (told.rule, told.impossible) == ("no-node-fits", True)
     (told,) = oddities(job(nodes_asked=2, constraint="ib"), GPU_NODES, [])
-    assert told.what == "asks for 2 nodes of a kind of which the cluster has 1"
+    assert what(told) == "asks for 2 nodes of a kind of which the cluster has 1"
 
 
 def test_a_partition_that_is_down_may_come_back() -> None:
@@ -147,8 +148,8 @@ def test_a_hundred_times_the_usual() -> None:
     asks = job(memory_asked=300 * GIB, memory_per="node", time_limit=7_200, nodes_asked=99)
     (told,) = oddities(asks, [], [], usual)
     assert (told.rule, told.field, told.impossible) == ("far-beyond-usual", "memory_asked", False)
-    assert "150 times" in told.what
-    assert "50 jobs (2 GiB a node); 95 % of them stayed within 8 GiB" in told.what
+    assert "150 times" in what(told)
+    assert "50 jobs (2 GiB a node); 95% of them stayed within 8 GiB" in what(told)
 
 
 def test_the_usual_of_one_who_now_and_then_asks_for_much() -> None:
@@ -191,7 +192,7 @@ def test_every_job_that_ran_was_possible(machine: tuple[list[Node], list[Partiti
     ((seen, _),) = Simulator(load_scenario("small"), 3, 1_500)
     ran = seen.filter(pl.col("start").is_not_null() & pl.col("outcome").is_not_null())
     wrong = [
-        (record.job_id, oddity.what)
+        (record.job_id, what(oddity))
         for record in to_records(ran, Job)
         for oddity in oddities(record, *machine)
         if oddity.impossible

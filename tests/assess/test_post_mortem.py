@@ -240,12 +240,12 @@ def test_advice_follows_the_forecast_where_there_is_one() -> None:
         return explain(one, foresee=lambda: Forecast(**foreseen)).what_to_do[0]
 
     assert advised(killed, memory=11.2 * GIB) == (
-        "It had 4 GiB on a node; by earlier jobs, 11.2 GiB are enough for 95 % of jobs like it: "
+        "It had 4 GiB on a node; by earlier jobs, 11.2 GiB are enough for 95% of jobs like it: "
         "`#SBATCH --mem=11776M`."
     )
     assert "rule of thumb: `#SBATCH --mem=8G`" in advised(killed), "nobody foresees it"
     assert "rule of thumb: `#SBATCH --mem=8G`" in advised(killed, memory=3 * GIB), "it needed more than that"
-    assert "enough for 90 % of jobs like it: `#SBATCH --time=01:40:00`" in advised(late, seconds=5_900.0)
+    assert "enough for 90% of jobs like it: `#SBATCH --time=01:40:00`" in advised(late, seconds=5_900.0)
     assert "rule of thumb: `#SBATCH --time=02:00:00`" in advised(late)
     by_cpu = replace(killed, memory_per="cpu", memory_asked=GIB, cpus_given=4, memory_given=None)
     assert "`#SBATCH --mem-per-cpu=3G`" in advised(by_cpu, memory=12.0 * GIB)
@@ -270,7 +270,7 @@ def test_an_ended_job_as_a_request() -> None:
 
 def test_idle_cpus_are_noticed() -> None:
     said = explain(ended("TIMEOUT", "timeout", end=NOW + 3660, cpus_given=8, cpu_time=20.0))
-    assert any("busy <1 %" in fact.what for fact in said.evidence)
+    assert any("busy <1%" in fact.what for fact in said.evidence)
 
 
 def test_steps_tell_more_than_the_script() -> None:
@@ -558,8 +558,8 @@ def test_a_job_that_runs(tmp_path: Path) -> None:
     running = job(state="RUNNING", outcome=None, end=None, exit_code=None, work_dir=str(tmp_path))
     said = explain(running, now=NOW + 60 + 1800, risk=0.42)
     assert (said.phase, said.cause, said.risk) == ("running", "The job runs", 0.42)
-    assert any("30 minutes of the 1 hour that it may (50 %)" in fact.what for fact in said.evidence)
-    assert any("42 %" in fact.what for fact in said.evidence)
+    assert any("30 minutes of the 1 hour that it may (50%)" in fact.what for fact in said.evidence)
+    assert any("42%" in fact.what for fact in said.evidence)
     (tmp_path / "slurm-7.out").write_text("CUDA error: out of memory\n")
     assert "its log has an error" in explain(running, now=NOW + 1800).cause
 

@@ -10,6 +10,7 @@ import pytest
 
 from forewarn.assess.champions import Champions
 from forewarn.assess.routing import ONLINE, Spoken, speak
+from forewarn.assess.wording import passed
 from forewarn.features.kernel.layout import FEATURES
 from forewarn.features.told import reading_of, with_slurm_policies
 from forewarn.job.record import Job
@@ -59,8 +60,8 @@ def test_it_passes_on_what_it_would_read_otherwise(
 ) -> None:
     made = spoken(tmp_path / "bundle", learnt, now)
     assert made.route.model == ONLINE
-    assert said in made.route.passed[0]
-    assert "`forewarn train`" in made.route.passed[0]
+    assert said in passed(made.route.passed[0])
+    assert "`forewarn train`" in passed(made.route.passed[0])
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from forewarn.assess.champions import Champions
 from forewarn.assess.routing import speak
 from forewarn.assess.stated import of_cause, with_other_excess
 from forewarn.assess.verdict import judged
+from forewarn.assess.wording import summary
 from forewarn.job.outcomes import Outcome
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.ensemble import fit_ensemble
@@ -20,7 +21,7 @@ from forewarn.learn.table import Table
 from tests.assess.test_advice import failure
 from tests.assess.test_verdict import PLAIN, failing
 
-LABEL = "rule: last outcome of this user with this request"
+RULE, LABEL = "last_user_request", "rule: last outcome of this user with this request"
 
 
 def test_a_rule_speaks_as_any_model_and_is_named(table: Table, bundle: Bundle, tmp_path: Path) -> None:
@@ -30,7 +31,7 @@ def test_a_rule_speaks_as_any_model_and_is_named(table: Table, bundle: Bundle, t
     replace(bundle, ensemble=ensemble).save(tmp_path / "rule")
     champions = Champions(bundle.facts.cluster, None, (tmp_path / "rule",))
     said = speak(table.rows(rows[-50:]), champions, ended=5000)
-    assert {one.route.rule for one in said} == {LABEL}
+    assert {one.route.rule for one in said} == {RULE}
     last = table.column("user_request_last")[rows[-50:]]
     risks = np.array([one.failure.probability for one in said if one.failure])
     assert len(risks) == 50
@@ -38,8 +39,8 @@ def test_a_rule_speaks_as_any_model_and_is_named(table: Table, bundle: Bundle, t
 
 
 def test_the_summary_names_the_rule() -> None:
-    by_rule = judged(replace(PLAIN, failure=failing(0.3), route=replace(PLAIN.route, rule=LABEL)))
-    assert f"by a simple {LABEL}" in by_rule.summary
+    by_rule = judged(replace(PLAIN, failure=failing(0.3), route=replace(PLAIN.route, rule=RULE)))
+    assert f"by a simple {LABEL}" in summary(by_rule)
 
 
 def test_under_a_rule_a_change_is_worth_what_the_needs_say() -> None:

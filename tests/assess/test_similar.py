@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.assess.similar import similar_jobs, similarity
+from forewarn.assess.wording import each, words
 from forewarn.config import Config
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.online import OnlineFeatures
@@ -61,9 +62,10 @@ def test_the_user_s_own_jobs_and_no_others(store: Store) -> None:
     found = similar_jobs(store, job(9, submit=NOW + 86_400), WASTED)
     assert [one.job_id for one in found.jobs] == ["1", "2"]
     assert found.jobs[0].similarity == 1.0
-    assert found.jobs[1].differs == ("16 GiB instead of 8 GiB",)
+    assert each(found.jobs[1].differs) == ["16 GiB instead of 8 GiB"]
     assert found.jobs[0].run_time == 600
-    assert found.tally == "of your 2 most similar jobs 2 failed, 1 of them out of memory"
+    assert found.tally
+    assert words(found.tally) == "of your 2 most similar jobs 2 failed, 1 of them out of memory"
 
 
 def test_what_was_not_known_then_does_not_count(store: Store) -> None:
@@ -106,8 +108,9 @@ def test_an_array_and_a_bulk_are_told_by_one(store: Store) -> None:
         ("2", 1, {"completed": 1}),
     ]
     assert (found.jobs[1].outcome, found.jobs[1].run_time) == ("completed", 600)
+    assert found.tally
     assert (
-        found.tally
+        words(found.tally)
         == "of your 142 most similar jobs (4 submissions) 43 failed, 40 of them at their time limit"
     )
 

@@ -16,8 +16,13 @@ from forewarn.assess.assessment import (
     Route,
     Verdict,
 )
+from forewarn.assess.codes import OddityCode, SummaryCode
+from forewarn.assess.finding_codes import FindingCode
 from forewarn.assess.stated import OwnEndings, with_own_endings
 from forewarn.assess.verdict import judged
+from forewarn.assess.wording import summary
+from forewarn.evidence import Statement
+from forewarn.learn.abstention import AbstentionCode
 
 PLAIN = Assessment(
     cluster="c",
@@ -30,6 +35,16 @@ PLAIN = Assessment(
     phase="submit",
     route=Route(model="c.submit.generic", version=1, phase="submit", feature_set="generic"),
 )
+
+
+ERROR = Finding(rule="r", code=FindingCode.EMPTY_SCRIPT, severity="error")
+DOUBT = Finding(rule="r", code=FindingCode.NO_CONDA, values={"environment": "x"})
+NOTE = replace(DOUBT, severity="note")
+ODD = Oddity(rule="r", code=OddityCode.NO_NODE_FITS, values={"partition": ""})
+
+
+def said(made: Assessment) -> str:
+    return summary(judged(made))
 
 
 def failing(p: float, threshold: float = 0.2) -> Failure:
@@ -47,39 +62,40 @@ def failing(p: float, threshold: float = 0.2) -> Failure:
         (replace(PLAIN, failure=replace(failing(0.35, threshold=0.5), base_rate=0.34)), Verdict.CANNOT_SAY),
         (replace(PLAIN, failure=replace(failing(0.42, threshold=0.5), base_rate=0.34)), Verdict.WARNING),
         (PLAIN, Verdict.CANNOT_SAY),
-        (replace(PLAIN, findings=(Finding(rule="r", what="w", severity="error"),)), Verdict.LIKELY_TO_FAIL),
-        (replace(PLAIN, findings=(Finding(rule="r", what="w"),)), Verdict.WARNING),
+        (replace(PLAIN, findings=(ERROR,)), Verdict.LIKELY_TO_FAIL),
+        (replace(PLAIN, findings=(DOUBT,)), Verdict.WARNING),
         (
-            replace(PLAIN, failure=failing(0.01), findings=(Finding(rule="r", what="w", severity="note"),)),
+            replace(PLAIN, failure=failing(0.01), findings=(NOTE,)),
             Verdict.FINE,
         ),
         (
-            replace(PLAIN, oddness=Oddness(oddities=(Oddity(rule="r", what="w", impossible=True),))),
+            replace(PLAIN, oddness=Oddness(oddities=(replace(ODD, impossible=True),))),
             Verdict.LIKELY_TO_FAIL,
         ),
         (
-            replace(PLAIN, failure=failing(0.01), oddness=Oddness(oddities=(Oddity(rule="r", what="w"),))),
+            replace(PLAIN, failure=failing(0.01), oddness=Oddness(oddities=(ODD,))),
             Verdict.WARNING,
         ),
     ],
 )
 def test_the_verdict(made: Assessment, verdict: Verdict) -> None:
     assert judged(made).verdict is verdict
-    assert judged(made).summary
+    assert said(made)
 
 
 def test_what_is_first_is_said_and_the_rest_is_counted() -> None:
-    errors = tuple(Finding(rule="r", what=what, severity="error") for what in ("first", "second", "third"))
-    assert judged(replace(PLAIN, findings=errors)).summary == "this job cannot run: first (and 2 more)"
+    some = replace(PLAIN, findings=(ERROR, DOUBT, replace(ERROR, line=2), replace(ERROR, line=3)))
+    assert said(some) == "this job cannot run: the script is empty: sbatch refuses it (and 2 more)"
+    assert judged(some).summary == Statement(SummaryCode.CANNOT_RUN, {"problems": 3})
 
 
 def test_a_warning_says_why_where_the_numbers_would_not() -> None:
     """42 % was called fine, and 15 % a warning where 20 % of all jobs fail."""
-    high = judged(replace(PLAIN, failure=failing(0.42, threshold=0.45))).summary
+    high = said(replace(PLAIN, failure=failing(0.42, threshold=0.45)))
     assert "below this model's threshold of 45%" in high
-    low = judged(replace(PLAIN, failure=replace(failing(0.15, threshold=0.12), base_rate=0.2))).summary
+    low = said(replace(PLAIN, failure=replace(failing(0.15, threshold=0.12), base_rate=0.2)))
     assert "below the average, but above this model's threshold of 12%" in low
-    plain = judged(replace(PLAIN, failure=failing(0.3))).summary
+    plain = said(replace(PLAIN, failure=failing(0.3)))
     assert "threshold" not in plain
 
 
@@ -89,45 +105,43 @@ def test_the_summary_has_the_cause_and_the_hours_at_stake() -> None:
         CauseOfFailure(outcome="failed", kind="user", probability=0.2),
     )
     made = replace(PLAIN, failure=replace(failing(0.6), causes=causes), hours_at_risk=12.34)
-    said = "60% risk of failure, most likely at its time limit; the average is 10%; 12.3 node hours at risk"
-    assert judged(made).summary == said
+    text = "60% risk of failure, most likely at its time limit; the average is 10%; 12.3 node hours at risk"
+    assert said(made) == text
     # From few failures only the usual shares of causes are known, which tell nothing of this job.
     assert made.failure
     unlearnt = replace(made, failure=replace(made.failure, causes_learnt=False))
-    assert judged(unlearnt).summary == said.replace(", most likely at its time limit", "")
+    assert said(unlearnt) == text.replace(", most likely at its time limit", "")
 
 
 def test_what_cannot_run_has_its_risk_once_that_is_fixed() -> None:
-    error = Finding(rule="r", what="no shebang", severity="error")
-    made = judged(replace(PLAIN, failure=failing(0.14), findings=(error,)))
+    made = judged(replace(PLAIN, failure=failing(0.14), findings=(ERROR,)))
     assert made.verdict is Verdict.LIKELY_TO_FAIL
-    assert made.summary.startswith("this job cannot run: no shebang; once that is fixed: 14% risk of failure")
+    assert "sbatch refuses it; once that is fixed: 14% risk of failure" in summary(made)
 
 
 def test_an_estimate_without_training_says_so() -> None:
     rough = replace(PLAIN.route, model="online", version=None)
-    assert "no trained model" in judged(replace(PLAIN, route=rough, failure=failing(0.2))).summary
+    assert "no trained model" in said(replace(PLAIN, route=rough, failure=failing(0.2)))
 
 
 def test_an_estimate_beside_a_model_does_not_say_that_there_is_none() -> None:
-    passed = ("generic: not enough evidence: only 1 or 2 earlier jobs of this user have ended; few",)
+    passed = (Statement(AbstentionCode.ONE_OR_TWO, {"model": "generic"}),)
     rough = replace(PLAIN.route, model="online", version=None, passed=passed)
-    said = judged(replace(PLAIN, route=rough, failure=failing(0.4, threshold=0.5))).summary
-    assert "(the model knows too few such jobs)" in said
-    assert "below this estimate's threshold of 50%" in said
+    text = said(replace(PLAIN, route=rough, failure=failing(0.4, threshold=0.5)))
+    assert "(the model knows too few such jobs)" in text
+    assert "below this estimate's threshold of 50%" in text
 
 
 def test_what_is_wrong_in_the_script_is_said_beside_a_high_risk() -> None:
-    finding = Finding(rule="r", what="there is no conda here")
     for p in (0.3, 0.6):
-        assert judged(replace(PLAIN, failure=failing(p), findings=(finding,))).summary.startswith(
-            "there is no conda here; "
-        )
+        both = said(replace(PLAIN, failure=failing(p), findings=(DOUBT,)))
+        assert both.startswith("it activates x, and there is no conda here; ")
 
 
 def test_silence_is_explained_without_the_name_of_a_feature_set() -> None:
-    silent = replace(PLAIN.route, model=None, passed=("generic: not enough evidence: no earlier job",))
-    assert judged(replace(PLAIN, route=silent)).summary == "not enough evidence: no earlier job"
+    passed = (Statement(AbstentionCode.NO_JOB, {"model": "generic"}),)
+    silent = replace(PLAIN.route, model=None, passed=passed)
+    assert said(replace(PLAIN, route=silent)).startswith("not enough evidence: no earlier job")
 
 
 def test_causes_lean_on_what_own_runs_died_of() -> None:

@@ -83,7 +83,7 @@ def test_slurm_takes_the_commands_of_advice(
     memory = f"--{option}=100" if option.startswith("mem") else "--mem=100"
     job = submit(lab, "alice", "--hold", "-p", "main", "-t", "10", memory, script="true")
     try:
-        advice = Advice(what="", why="", changes=(change,), risk_before=0.5, risk_after=0.1)
+        advice = Advice(steps=(), because=(), changes=(change,), risk_before=0.5, risk_after=0.1)
         command = for_job(advice, str(job)).command
         assert command
         lab.run("alice", *command.split())

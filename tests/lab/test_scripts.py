@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from forewarn.assess.script import Here, ask_sbatch, findings
+from forewarn.assess.wording import finding as what
 from forewarn.job.columns import to_records
 from forewarn.job.record import Job, Partition
 from forewarn.job.sbatch.script import read_script
@@ -249,11 +250,11 @@ def test_sbatch_is_asked(richer: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = ask_sbatch(script("-p nowhere").encode(), environment=around)
     assert refused is not None
     assert (refused.accepts, refused.finding.severity) == (False, "error")
-    assert "invalid partition specified: nowhere" in refused.finding.what
+    assert "invalid partition specified: nowhere" in what(refused.finding)
     dos = ask_sbatch(b"#!/bin/sh\r\ntrue\r\n", environment=around)
     assert dos is not None
-    assert "DOS line breaks" in dos.finding.what
-    assert "instead of expected UNIX line breaks" in dos.finding.what, "both lines of it"
+    assert "DOS line breaks" in what(dos.finding)
+    assert "instead of expected UNIX line breaks" in what(dos.finding), "both lines of it"
 
 
 def test_an_answer_that_holds_for_now_only(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +264,7 @@ def test_an_answer_that_holds_for_now_only(lab: Lab, monkeypatch: pytest.MonkeyP
     good = ask_sbatch(script("-n 2", "-t 5").encode(), environment=around)
     assert good is not None
     assert good.accepts is True, good
-    assert "would start" in good.finding.what
+    assert "would start" in what(good.finding)
     nodes = ",".join(lab.settings.node_names)
     lab.run("root", "scontrol", "update", f"nodename={nodes}", "state=drain", "reason=test")
     try:

@@ -39,7 +39,7 @@ SILENT |= {"unset_variable", "steps_too_wide"}
 
 
 JUDGEMENTS = ("right", "wrong", "silent", "unsaid")
-SAID = {"likely to fail": CANNOT_RUN, "warning": WARNING, "fine": NOTHING}
+SAID = {"likely_to_fail": CANNOT_RUN, "warning": WARNING, "fine": NOTHING}
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Row:
     """A script, what was said of it, and what became of it."""
 
     trial: Trial
-    said: str  # cannot run, warning, nothing, or the verdict `cannot say`
+    said: str  # cannot run, warning, nothing, or the verdict `cannot_say`
     findings: tuple[str, ...]
     ended: str
 

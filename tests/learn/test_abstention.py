@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from forewarn.learn.abstention import REQUEST, RUNGS, WITHOUT_HISTORY, Abstention, Rung
+from forewarn.evidence import Statement
+from forewarn.learn.abstention import REQUEST, WITHOUT_HISTORY, Abstention, AbstentionCode, Rung
 from forewarn.learn.families.base import probabilities
 from forewarn.learn.metrics import Judged
 from forewarn.learn.split import split
@@ -60,7 +61,7 @@ def test_a_new_users_jobs_are_not_judged_where_there_were_none_to_learn_from() -
     experienced = np.flatnonzero(np.tile(np.arange(6), 600) >= 3)
     found = Abstention.fit(table, experienced, p[experienced])
     assert found.abstains(columns(LADDER)).tolist() == [True, True, False, False, False, False]
-    assert "too few such jobs" in str(found.why(columns(LADDER))[0])
+    assert found.why(columns(LADDER))[0] == Statement(AbstentionCode.NO_JOB), "no jobs to judge the model on"
 
 
 def test_a_job_unlike_all_before_is_not_judged_where_the_model_met_too_few_such() -> None:
@@ -72,16 +73,16 @@ def test_a_job_unlike_all_before_is_not_judged_where_the_model_met_too_few_such(
     said = found.why(columns(np.array([new, young, known])))
     assert [bool(reason) for reason in said] == [True, True, False]
     assert said[0] == said[1]
-    assert "no earlier job of this user with this request or name has ended; there were too few" in str(
-        said[0]
-    )
+    assert said[0] == Statement(AbstentionCode.NONE_ALIKE)
 
 
-def test_the_reason_is_said_in_words() -> None:
+def test_the_reason_has_the_jobs_and_their_failure_rate() -> None:
     table, p = made(lambda rung: rung > 0)
     found = Abstention.fit(table, np.arange(len(p)), p)
-    reason = str(found.why(columns(LADDER))[0])
-    assert reason.startswith(f"not enough evidence: {RUNGS[0]}; for 600 such jobs the model was not better")
+    reason = found.why(columns(LADDER))[0]
+    assert reason
+    assert reason.code is AbstentionCode.NO_JOB
+    assert reason.values == {"jobs": 600, "failure_rate": found.rungs[0].failed}
     assert found.why(columns(LADDER))[1:] == [None] * 5
 
 
@@ -91,7 +92,7 @@ def test_a_job_of_which_nothing_is_known_is_never_judged() -> None:
     nothing = dict.fromkeys((*ENDED, *REQUEST, "hour"), np.full(2, np.nan))
     nothing["cpus"] = np.array([np.nan, 4.0])
     assert found.abstains(nothing).tolist() == [True, False]
-    assert "nothing of its request is known" in str(found.why(nothing)[0])
+    assert found.why(nothing)[0] == Statement(AbstentionCode.NOTHING_KNOWN)
     assert found.abstains({"hour": np.array([3.0])}).tolist() == [True]
 
 

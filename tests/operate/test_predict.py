@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from forewarn.assess.assessment import Assessment, Verdict
+from forewarn.assess.wording import passed, summary
 from forewarn.config import Config
 from forewarn.errors import RefusedError
 from forewarn.features.told import reading_of, with_slurm_policies
@@ -93,7 +94,7 @@ def test_at_the_phase_of_each_job(
         assert said.failure.warns == (said.failure.probability >= said.failure.threshold)
         assert said.failure.rests_on == 500
     assert (ended.failure, ended.verdict) == (None, Verdict.CANNOT_SAY)
-    assert "forewarn explain" in ended.summary
+    assert "forewarn explain" in summary(ended)
 
 
 def test_the_features_are_those_of_a_training(
@@ -143,7 +144,7 @@ def test_a_running_job_without_a_model_for_start(
     train(feature_set="restricted")
     (said,) = ask(store, slurm, registry_home, "502")
     assert (said.phase, said.route.model) == ("submit", "alps.submit.restricted")
-    assert said.notes == ("it runs, and there is no model for start: this is the one for submit",)
+    assert [note.code for note in said.notes] == ["no_model_for_start"]
 
 
 @pytest.mark.parametrize(
@@ -180,9 +181,10 @@ def test_too_little_evidence(store: Store, slurm: FakeScheduler, registry_home: 
     assert (stranger.failure, stranger.verdict, stranger.route.model) == (None, Verdict.CANNOT_SAY, None)
     (kept,) = store.assessments(job_id="503_1").to_dicts()
     assert (kept["probability"], kept["model"], kept["verdict"]) == (None, "none", stranger.verdict)
-    why, _ = stranger.route.passed
+    why = passed(stranger.route.passed[0])
+    assert len(stranger.route.passed) == 2
     assert why.startswith("generic: not enough evidence: no earlier job of this user has ended")
-    assert stranger.summary == why.removeprefix("generic: ")
+    assert summary(stranger) == why.removeprefix("generic: ")
 
 
 def test_a_stranger_is_passed_on_to_the_model_that_needs_no_history(
@@ -193,7 +195,7 @@ def test_a_stranger_is_passed_on_to_the_model_that_needs_no_history(
     known, stranger = ask(store, slurm, registry_home, "500", "503_[1-4]")
     assert (known.route.feature_set, known.route.passed) == ("generic", ())
     assert (stranger.job_id, stranger.route.feature_set) == ("503_[1-4]", "restricted")
-    assert "no earlier job of this user" in stranger.route.passed[0]
+    assert "no earlier job of this user" in passed(stranger.route.passed[0])
     assert stranger.failure
 
 
@@ -204,12 +206,12 @@ def test_without_a_model_the_online_regression_speaks(
     assert bad.failure
     assert good.failure
     assert bad.route.model == good.route.model == "online"
-    assert "`forewarn train` makes one" in bad.route.passed[0]
+    assert "`forewarn train` makes one" in passed(bad.route.passed[0])
     assert bad.failure.probability > 0.7, "each of ann's jobs has failed"
     assert good.failure.probability < 0.3, "none of bob's has"
     assert bad.failure.base_rate == pytest.approx(0.5, abs=0.05)
     assert (stranger.failure, stranger.verdict) == (None, Verdict.CANNOT_SAY)
-    assert "of this user have ended" in stranger.route.passed[-1]
+    assert "of this user have ended" in passed(stranger.route.passed[-1])
 
 
 def test_an_array_is_kept_by_the_task_that_speaks_for_it(

@@ -13,7 +13,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from jsonschema import Draft202012Validator
 
+from forewarn.assess.assessment import Assessment
+from forewarn.assess.json_schema import schema
 from forewarn.config import Config
 from forewarn.job.sbatch.script import read_script
 from forewarn.job.units import format_duration
@@ -133,13 +136,15 @@ def check(forewarn: Forewarn, site: Site, script: Path) -> Forewarn:
 def test_everything_is_said(check: Forewarn, site: Site) -> None:
     said = check("--json")
     made = said.json
-    assert said.code == ["fine", "warning", "likely to fail", "cannot say"].index(made["verdict"]) < 3
+    assert said.code == ["fine", "warning", "likely_to_fail", "cannot_say"].index(made["verdict"]) < 3
     assert (made["cluster"], made["user"], made["name"], made["job_id"]) == (
         "small",
         site.user,
         site.name,
         None,
     )
+    Draft202012Validator(schema()).validate(made)
+    assert Assessment.from_json(made).to_json().items() <= made.items(), "a check adds its script"
     assert made["route"]["model"] == "small.submit.generic"
     assert 0 < made["failure"]["probability"] < 1
     assert sum(c["probability"] for c in made["failure"]["causes"]) == pytest.approx(
@@ -154,6 +159,7 @@ def test_everything_is_said(check: Forewarn, site: Site) -> None:
     assert made["nodes"]["needed"] == 1
     assert made["nodes"]["fit"] > 0
     assert made["hours_at_risk"] > 0
+    assert made["hours_at_risk_by"]["values"]["nodes"] == 1
     assert made["reasons"]
     assert made["reasons"][-1]["risk_after"] == pytest.approx(made["failure"]["probability"])
     assert made["similar"]
@@ -172,7 +178,7 @@ def test_little_memory_is_found_advised_and_fixed(check: Forewarn, script: Path,
     before = script.read_text()
     said = check("--fix", "--json")
     made = said.json
-    assert (said.code, made["verdict"]) == (2, "likely to fail")
+    assert (said.code, made["verdict"]) == (2, "likely_to_fail")
     assert made["resources"]["over_memory"] > 0.9
     first = made["advice"][0]
     assert first["risk_before"] == made["failure"]["probability"], "one risk on one page"
@@ -264,7 +270,7 @@ def test_without_a_model_nothing_is_promised(
 def test_errors_of_the_script_and_the_risk_once_they_are_fixed(check: Forewarn, script: Path) -> None:
     script.write_bytes(script.read_bytes().replace(b"\n", b"\r\n"))
     made = check("--json", "--fix").json
-    assert made["verdict"] == "likely to fail"
+    assert made["verdict"] == "likely_to_fail"
     assert made["advice"][0]["risk_after"] is None
     assert f"once that is fixed: {made['failure']['probability']:.0%} risk" in made["summary"]
     assert made["fixed"]["risk"] == pytest.approx(
@@ -287,7 +293,7 @@ def test_fix_fixes_what_it_says(check: Forewarn, script: Path, site: Site, first
         assert component.value(change["option"]) == change["after"]
     assert fixed.count("#SBATCH") == (first + text + more).count("#SBATCH")
     assert made["fixed"]["risk"] == pytest.approx(advice["risk_after"])
-    assert made["fixed"]["verdict"] != "likely to fail"
+    assert made["fixed"]["verdict"] != "likely_to_fail"
 
 
 def test_a_fixed_script_keeps_the_jobs_name(forewarn: Forewarn, script: Path, site: Site) -> None:
@@ -363,14 +369,14 @@ def test_what_a_script_says_steers_no_terminal(
 def test_what_is_no_script(check: Forewarn, script: Path, text: str) -> None:
     script.write_bytes(text.encode("utf-8", "surrogateescape"))
     said = check("--json")
-    assert said.code < 3 or said.json["verdict"] == "cannot say", said.err
+    assert said.code < 3 or said.json["verdict"] == "cannot_say", said.err
     if not text.strip() or "\0" in text:
         assert not any(advice["changes"] for advice in said.json["advice"])
 
 
 def test_what_cannot_run_gets_no_advice_on_its_request(check: Forewarn) -> None:
     made = check("--json", "--", "--nodes=500", "--ntasks=500", "--mem=16M").json
-    assert made["verdict"] == "likely to fail"
+    assert made["verdict"] == "likely_to_fail"
     assert not any(advice["changes"] for advice in made["advice"])
 
 
@@ -431,4 +437,4 @@ def test_explaining_asks_the_forecast_for_memory(
     monkeypatch.delenv("FOREWARN_SLURMRESTD", raising=False)
     killed = forewarn("jobs", "-s", "OOM", "-n", "8", "--json").lines
     advice = [forewarn("explain", row["job_id"], "--json").json["what_to_do"][0] for row in killed]
-    assert any("are enough for 95 % of jobs like it: `#SBATCH --mem" in text for text in advice), advice
+    assert any("are enough for 95% of jobs like it: `#SBATCH --mem" in text for text in advice), advice

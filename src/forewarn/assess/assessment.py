@@ -4,16 +4,32 @@ How long, how much, is it odd, will it fail and of what, where can it run; then 
 is, what became of jobs like it, and what to change. Every face (CLI, later REST, Kafka, dashboard, MCP)
 shows this and decides nothing of its own.
 
-Missing is None: a part that could not be said is not there, and `notes` has the reason. Durations are
-seconds, memory and I/O bytes, rates a second, probabilities between 0 and 1.
+Evidence is a code and values; `assess/wording` makes the words of it. Missing is None: a part that could not
+be said is not there, and `notes` has the reason. Durations are seconds, memory and I/O bytes, rates a second,
+probabilities between 0 and 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from forewarn.assess.codes import OddityCode, ReasonCode, SummaryCode
+from forewarn.assess.finding_codes import FindingCode, FixCode
+from forewarn.evidence import Statement, Values
+from forewarn.job.sbatch.problems import ProblemCode, ProblemFix
+
+if TYPE_CHECKING:
+    from forewarn.assess.wording.reader import Reader
+
+SCHEMA_VERSION = 1  # of the JSON form: counted up when a field changes its meaning or goes
+
+
+def _in_json(name: str) -> dict[str, str]:
+    """Name a field otherwise in JSON, where its own name has the words."""
+    return {"json": name}
 
 
 class Verdict(StrEnum):
@@ -21,8 +37,8 @@ class Verdict(StrEnum):
 
     FINE = "fine"
     WARNING = "warning"
-    LIKELY_TO_FAIL = "likely to fail"
-    CANNOT_SAY = "cannot say"
+    LIKELY_TO_FAIL = "likely_to_fail"
+    CANNOT_SAY = "cannot_say"
 
     @property
     def exit_code(self) -> int:
@@ -67,7 +83,9 @@ class Oddity:
     """Something about the configuration that does not fit this cluster, or this user."""
 
     rule: str  # short name: memory-beyond-nodes
-    what: str  # in words, with the numbers that a person can check
+    code: OddityCode
+    values: Values = field(default_factory=dict, hash=False)  # what is asked, and what it is held against
+    elsewhere: tuple[Statement, ...] = ()  # the same in the other partitions that the job names
     impossible: bool = False  # no node or partition can ever take it
     field: str | None = None  # of the job record
 
@@ -78,7 +96,8 @@ class Oddness:
 
     oddities: tuple[Oddity, ...] = ()
     rarer_than: float | None = None  # share of earlier jobs that were less unusual, by isolation forest
-    because: tuple[str, ...] = ()  # which values make it so, in words
+    # Which values make it so, the most telling first.
+    because: tuple[Statement, ...] = field(default=(), metadata=_in_json("because_codes"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +131,11 @@ class Route:
     version: int | None
     phase: str
     feature_set: str | None
-    passed: tuple[str, ...] = ()  # generic: this user has no history, …
-    rule: str | None = None  # the simple rule that speaks, where no model beats it: its label
-    caveat: str | None = None  # why to trust it less: it serves against its own report
+    passed: tuple[Statement, ...] = field(default=(), metadata=_in_json("passed_codes"))
+    # The simple rule that speaks, where no model beats it: a name of `learn/baselines.py`.
+    rule: str | None = field(default=None, metadata=_in_json("rule_code"))
+    # Why to trust it less: it serves against its own report.
+    caveat: Statement | None = field(default=None, metadata=_in_json("caveat_code"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +151,10 @@ class NodeFitness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """Something that makes failure more or less likely, as a person would say it."""
+    """Something that makes failure more or less likely."""
 
-    what: str  # your last 4 jobs with this request failed
+    code: ReasonCode
+    values: Values = field(default_factory=dict, hash=False)
     group: str  # which kind of evidence: history, request, cluster …
     weight: float  # what it brought to the log odds; positive is towards failure
     features: tuple[str, ...] = ()  # the columns behind it
@@ -149,7 +171,7 @@ class SimilarJob:
     similarity: float  # 1 is equal in all that was compared
     outcome: str  # of most of them
     run_time: int | None  # the longest
-    differs: tuple[str, ...] = ()  # in words: 16 GiB instead of 8 GiB
+    differs: tuple[Statement, ...] = field(default=(), metadata=_in_json("differs_codes"))
     outcomes: Mapping[str, int] = field(default_factory=dict)  # of those that were sent together
 
     @property
@@ -163,10 +185,11 @@ class Finding:
     """Something in the script that will go wrong, or may."""
 
     rule: str  # short name: missing-input
-    what: str
+    code: FindingCode | ProblemCode
+    values: Values = field(default_factory=dict, hash=False)
     line: int | None = None  # of the script, from 1
     severity: str = "warning"  # error: it cannot run; warning; note
-    fix: str | None = None  # what to do
+    fix: FixCode | ProblemFix | None = field(default=None, metadata=_in_json("fix_code"))  # what to do
     about: str = "run"  # submission: sbatch decides; start: Slurm does, at the start; run: what it does then
 
 
@@ -183,8 +206,8 @@ class Change:
 class Advice:
     """What to change, with what that does."""
 
-    what: str  # ask for 24 GiB instead of 8 GiB
-    why: str  # the evidence in words
+    steps: tuple[Statement, ...]  # what to do
+    because: tuple[Statement, ...]  # the evidence for it
     changes: tuple[Change, ...]
     risk_before: float | None  # as stated of the job; None: no model, or the job cannot run before
     risk_after: float | None  # as stated of the changed job, by the same path
@@ -200,8 +223,8 @@ class Advice:
 class Saving:
     """A request far above what the job needs: what to ask for instead, and what that frees."""
 
-    what: str  # ask for 02:00:00 instead of 1-00:00:00
-    why: str  # the evidence in words
+    steps: tuple[Statement, ...]  # what to do
+    because: tuple[Statement, ...]  # the evidence for it
     changes: tuple[Change, ...]
     resource: str  # time, memory
     asked: float  # seconds, or bytes a node
@@ -220,6 +243,8 @@ class Saving:
 class Assessment:
     """All that is said of one job at one moment."""
 
+    schema_version: ClassVar[int] = SCHEMA_VERSION
+
     cluster: str
     job_id: str | None  # None: not submitted yet
     submit: int | None
@@ -230,23 +255,36 @@ class Assessment:
     phase: str
     state: str | None = None  # the scheduler's word
     verdict: Verdict = Verdict.CANNOT_SAY
-    summary: str = ""  # the verdict in one sentence
+    summary: Statement = field(  # why the verdict is what it is
+        default=Statement(SummaryCode.UNKNOWN), metadata=_in_json("summary_code")
+    )
     run_time: RunTime | None = None
     resources: Resources | None = None
     oddness: Oddness | None = None
     failure: Failure | None = None
     hours_at_risk: float | None = None  # node hours that failing is expected to cost
+    hours_at_risk_by: Statement | None = None  # how they were estimated
     route: Route
     nodes: NodeFitness | None = None
     reasons: tuple[Reason, ...] = ()
     similar: tuple[SimilarJob, ...] = ()
-    similar_in_short: str | None = None  # of your 14 most similar jobs 9 failed, 6 of them out of memory
+    # How they ended: of 14 jobs 9 failed, 6 of them out of memory.
+    similar_in_short: Statement | None = field(default=None, metadata=_in_json("similar_in_short_code"))
     profile: str | None = None  # which of the cluster's kinds of jobs it is most like
     findings: tuple[Finding, ...] = ()
     advice: tuple[Advice, ...] = ()
     savings: tuple[Saving, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Statement, ...] = field(default=(), metadata=_in_json("note_codes"))
 
-    def to_json(self) -> dict[str, Any]:
-        """For programs."""
-        return asdict(self)
+    def to_json(self, reader: Reader | None = None) -> dict[str, Any]:
+        """For programs: codes and values, and beside them the words for a reader. See `json_form.py`."""
+        from forewarn.assess.json_form import to_json
+
+        return to_json(self, reader)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """The assessment that was written so, without its words. Raises `ValueError` for what is none."""
+        from forewarn.assess.json_form import from_json
+
+        return from_json(cls, value)

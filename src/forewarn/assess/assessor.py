@@ -25,6 +25,7 @@ from forewarn.assess.assessment import (
     Saving,
 )
 from forewarn.assess.champions import FEATURE_SETS, Champions
+from forewarn.assess.codes import NoteCode
 from forewarn.assess.explanation import reasons, with_needs, with_record
 from forewarn.assess.forecast import Forecast
 from forewarn.assess.hours import hours_at_risk, spent_by_cause
@@ -37,6 +38,7 @@ from forewarn.assess.routing import Spoken, speak
 from forewarn.assess.similar import similar_jobs
 from forewarn.assess.stated import OwnEndings, own_endings, with_node_risk, with_other_excess
 from forewarn.assess.verdict import judged
+from forewarn.evidence import Statement
 from forewarn.features.inputs import policed_job
 from forewarn.features.snapshot import Snapshot
 from forewarn.job.outcomes import Outcome
@@ -91,7 +93,6 @@ class Assessor:
         *,
         findings: Sequence[Finding] = (),
         memory_floor: int | None = None,
-        whose: str = "your",
         exclude: frozenset[str] = frozenset(),
         vary: Vary | None = None,
     ) -> Assessment:
@@ -103,8 +104,6 @@ class Assessor:
             What was found in its script.
         memory_floor
             Bytes that its script sizes itself to: no advice goes below.
-        whose
-            Whose jobs the reasons speak of: ``your``, or ``alice's``.
         exclude
             Nodes that it keeps off.
         vary
@@ -115,9 +114,7 @@ class Assessor:
         node_risk = self._node_risk(job, nodes)
         stated = self._state(phase, [Changed(job, exclude)], [node_risk])
         (brief,) = self._brief(stated, [job])
-        alike = similar_jobs(
-            self.pasts.past_of(job.user), job, self._champions.policy, as_of=self.at, whose=whose
-        )
+        alike = similar_jobs(self.pasts.past_of(job.user), job, self._champions.policy, as_of=self.at)
         odd = self._oddness(job, stated.table)
         advice: tuple[Advice, ...] = ()
         saved: tuple[Saving, ...] = ()
@@ -154,7 +151,7 @@ class Assessor:
                 oddness=odd,
                 similar=alike.jobs,
                 similar_in_short=alike.tally,
-                reasons=_reasons(stated, brief, whose),
+                reasons=_reasons(stated, brief),
                 advice=advice,
                 savings=saved,
             )
@@ -275,35 +272,38 @@ class Assessor:
         """What is said in brief of each job of a table, without a verdict."""
         table, forecast = stated.table, stated.forecast
         profiles, endings = _profiles(stated), own_endings(table)
-        return [
-            Assessment(
-                cluster=self.cluster,
-                job_id=job.job_id or None,
-                submit=job.submit,
-                user=job.user,
-                name=job.name,
-                partition=job.partition,
-                made_at=self._snapshot.asked_at,
-                phase=table.phase,
-                state=job.state,
-                route=spoken.route,
-                run_time=forecast.run_time(row) if spoken.champion else None,
-                resources=_resources(forecast, row, endings[row]) if spoken.champion else None,
-                failure=failure,
-                hours_at_risk=hours_at_risk(
-                    failure,
-                    forecast.expected_run_time(row) if spoken.champion else forecast.limit(row),
-                    forecast.limit(row),
-                    job.nodes_given or job.nodes_asked,
-                    spent_by_cause(spoken.champion.bundle.causes if spoken.champion else None),
-                ),
-                profile=profiles[row],
-                notes=_notes(spoken, table, job),
+        made = []
+        for row, (job, spoken, failure) in enumerate(zip(jobs, stated.spoken, stated.failures, strict=True)):
+            champion = spoken.champion
+            at_risk = hours_at_risk(
+                failure,
+                forecast.expected_run_time(row) if champion else None,
+                forecast.limit(row),
+                job.nodes_given or job.nodes_asked,
+                spent_by_cause(champion.bundle.causes if champion else None),
             )
-            for row, (job, spoken, failure) in enumerate(
-                zip(jobs, stated.spoken, stated.failures, strict=True)
+            made.append(
+                Assessment(
+                    cluster=self.cluster,
+                    job_id=job.job_id or None,
+                    submit=job.submit,
+                    user=job.user,
+                    name=job.name,
+                    partition=job.partition,
+                    made_at=self._snapshot.asked_at,
+                    phase=table.phase,
+                    state=job.state,
+                    route=spoken.route,
+                    run_time=forecast.run_time(row) if champion else None,
+                    resources=_resources(forecast, row, endings[row]) if champion else None,
+                    failure=failure,
+                    hours_at_risk=at_risk.hours if at_risk else None,
+                    hours_at_risk_by=at_risk.by if at_risk else None,
+                    profile=profiles[row],
+                    notes=_notes(spoken, table, job),
+                )
             )
-        ]
+        return made
 
 
 def _is_by_rule(stated: _Stated) -> bool:
@@ -317,13 +317,13 @@ def _is_by_rule(stated: _Stated) -> bool:
     return is_rule and all(over < PROBABLE for over in stated.excess(0).values())
 
 
-def _reasons(stated: _Stated, brief: Assessment, whose: str) -> tuple[Reason, ...]:
+def _reasons(stated: _Stated, brief: Assessment) -> tuple[Reason, ...]:
     spoken, table = stated.spoken[0], stated.table
     if not (spoken.champion and spoken.matrix and spoken.own):
         return ()
     values = dict(zip(table.names, table.values[0].tolist(), strict=True))
-    why = reasons(spoken.champion.bundle, spoken.matrix, values, row=spoken.row, whose=whose)
-    why = with_record(why, spoken.own, values, whose)
+    why = reasons(spoken.champion.bundle, spoken.matrix, values, row=spoken.row)
+    why = with_record(why, spoken.own, values)
     return with_needs(why, spoken.own, brief)
 
 
@@ -361,9 +361,9 @@ def _profiles(stated: _Stated) -> list[str | None]:
     return made
 
 
-def _notes(said: Spoken, table: Table, job: Job) -> tuple[str, ...]:
+def _notes(said: Spoken, table: Table, job: Job) -> tuple[Statement, ...]:
     if said.failure and job.start is not None and table.phase == Phase.SUBMIT:
-        return ("it runs, and there is no model for start: this is the one for submit",)
+        return (Statement(NoteCode.NO_MODEL_FOR_START),)
     return ()
 
 

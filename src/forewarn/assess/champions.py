@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
 
+from forewarn.assess.codes import NoteCode
 from forewarn.errors import BundleError
+from forewarn.evidence import Statement
 from forewarn.features.told import reading_changed
 from forewarn.job.outcomes import POLICIES, Policy
 from forewarn.job.phase import PHASES
@@ -32,17 +34,15 @@ class Champion:
     bundle: Bundle
 
     @property
-    def caveat(self) -> str | None:
+    def caveat(self) -> Statement | None:
         """Why to trust it less; None: its report found nothing against it."""
         if self.bundle.facts.may_serve:
             return None
-        which = f"{self.name} version {self.version}" if self.version is not None else str(self.name)
-        return f"{which} serves against its own report, which found it unfit to serve: trust its risk less"
+        return Statement(NoteCode.AGAINST_REPORT, {"model": str(self.name), "version": self.version})
 
-    def unfit(self, table: Table) -> str | None:
+    def unfit(self, table: Table) -> Statement | None:
         """Why it cannot judge a table: fields are read otherwise than when it learnt. None: it can."""
-        changed = reading_changed(self.bundle.facts.reading, table.reading)
-        return changed and f"{changed}: `forewarn train` makes a new one"
+        return reading_changed(self.bundle.facts.reading, table.reading)
 
 
 class Champions:

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from forewarn.assess.assessment import CauseOfFailure, Failure, Route
 from forewarn.assess.champions import FEATURE_SETS, Champion, Champions
+from forewarn.assess.codes import PassCode
 from forewarn.assess.stated import own_endings, with_own_endings
-from forewarn.learn.abstention import NOT_ENOUGH
+from forewarn.evidence import Statement, Values
+from forewarn.learn.abstention import AbstentionCode
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.calibration import Calibration
 from forewarn.learn.causes import Causes
@@ -60,7 +62,7 @@ def speak(
     """
     count = len(table.values)
     said: list[Spoken | None] = [None] * count
-    passed: list[list[str]] = [[] for _ in range(count)]
+    passed: list[list[Statement]] = [[] for _ in range(count)]
     for feature_set in FEATURE_SETS:
         open_ones = [row for row in range(count) if said[row] is None]
         champion = champions.get(table.phase, feature_set) if open_ones else None
@@ -68,7 +70,7 @@ def speak(
             continue
         if (reason := champion.unfit(table)) is not None:
             for row in open_ones:
-                passed[row].append(f"{feature_set}: {reason}")
+                passed[row].append(_by(feature_set, reason))
             continue
         found_for = _of(champion, table, open_ones, passed, excess(champion.bundle))
         for row, found in zip(open_ones, found_for, strict=True):
@@ -76,13 +78,13 @@ def speak(
     modelled = any(champions.get(table.phase, feature_set) for feature_set in FEATURE_SETS)
     for row in range(count):
         if said[row] is None:
-            before = passed[row] if modelled else ["no model serves: `forewarn train` makes one"]
+            before = passed[row] if modelled else [Statement(PassCode.NO_MODEL)]
             said[row] = _online(table, row, before, ended, recent_rate, untrained or Calibration())
     return [found for found in said if found is not None]
 
 
 def _of(
-    champion: Champion, table: Table, rows: Sequence[int], passed: list[list[str]], excess: Excess
+    champion: Champion, table: Table, rows: Sequence[int], passed: list[list[Statement]], excess: Excess
 ) -> list[Spoken | None]:
     """What one model says of some jobs; None, and why, of those that it passes on."""
     bundle, which = champion.bundle, np.array(rows)
@@ -95,7 +97,7 @@ def _of(
     made: list[Spoken | None] = []
     for place, row in enumerate(rows):
         if (reason := why[place]) is not None:
-            passed[row].append(f"{champion.name.feature_set}: {reason}")
+            passed[row].append(_by(champion.name.feature_set, reason))
             made.append(None)
             continue
         p, own = float(risk.probability[place]), float(pooled[place])
@@ -150,23 +152,21 @@ def untrained_threshold(recent_rate: float) -> float:
 def _online(
     table: Table,
     row: int,
-    passed: list[str],
+    passed: list[Statement],
     ended: int,
     recent_rate: float | None,
     calibration: Calibration,
 ) -> Spoken:
     own = float(np.nan_to_num(table.column("user_ended")[row]))
     is_new = _is_new(table, row)
-    if is_new and any(NOT_ENOUGH in reason for reason in passed):
-        missing = f"{ONLINE}: of a new name and request it knows no more than the model"
+    if is_new and any(isinstance(reason.code, AbstentionCode) for reason in passed):
+        missing = _by(ONLINE, Statement(PassCode.NOTHING_LIKE_IT))
         return Spoken(_route(table, [*passed, missing], None))
     needed = FEWEST_FOR_NEW if is_new else FEWEST_ENDED
     if ended < needed or own < FEWEST_OWN or recent_rate is None:
-        new = " for a new name and request" if is_new else ""
-        missing = (
-            f"{ONLINE}: {ended:,} jobs of the cluster and {own:.0f} of this user have ended, "
-            f"of {needed:,} and {FEWEST_OWN} that are needed{new}"
-        )
+        known: Values = {"jobs": ended, "jobs_of_user": int(own), "is_new": is_new}
+        needs: Values = {"jobs_needed": needed, "jobs_of_user_needed": FEWEST_OWN}
+        missing = _by(ONLINE, Statement(PassCode.TOO_FEW_JOBS, {**known, **needs}))
         return Spoken(_route(table, [*passed, missing], None))
     here = slice(row, row + 1)
     estimate = calibration(table.column(ONLINE)[here])
@@ -190,7 +190,12 @@ def _is_new(table: Table, row: int) -> bool:
     return not any(np.nan_to_num(ended) > 0 for ended in alike_ended)
 
 
-def _route(table: Table, passed: Sequence[str], champion: Champion | None) -> Route:
+def _by(who: str, reason: Statement) -> Statement:
+    """Why a model passes a job on, with which one it is."""
+    return Statement(reason.code, {"model": who, **reason.values})
+
+
+def _route(table: Table, passed: Sequence[Statement], champion: Champion | None) -> Route:
     return Route(
         model=str(champion.name) if champion else None,
         version=champion.version if champion else None,

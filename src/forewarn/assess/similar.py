@@ -17,8 +17,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from forewarn.assess.assessment import SimilarJob
-from forewarn.assess.explanation.amounts import count, duration, memory
+from forewarn.assess.codes import DifferenceCode, TallyCode
 from forewarn.assess.past import Past
+from forewarn.evidence import Statement
 from forewarn.features.kernel import similarity as weighs
 from forewarn.features.keys import normalised, normalised_column, text_hash
 from forewarn.job.memory import total_memory
@@ -40,21 +41,14 @@ _COLUMNS = (
     *("cpus_asked", "nodes_asked", "gpus_asked", "memory_asked", "memory_per", "time_limit", "array_job_id"),
     *("start", "end", "suspended", "outcome", "script_hash"),
 )
-_IN_WORDS = {
-    Outcome.OUT_OF_MEMORY: "out of memory",
-    Outcome.TIMEOUT: "at their time limit",
-    Outcome.NODE_FAIL: "as a node failed",
-    Outcome.DEADLINE: "at their deadline",
-    Outcome.BOOT_FAIL: "as a node did not boot",
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Similar:
-    """The most similar jobs, the most similar first, and how they ended in one line."""
+    """The most similar jobs, the most similar first, and how they ended."""
 
     jobs: tuple[SimilarJob, ...] = ()
-    tally: str | None = None  # of your 14 most similar jobs 9 failed, 6 of them out of memory
+    tally: Statement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +84,6 @@ def similar_jobs(
     *,
     as_of: int | None = None,
     most: int = MOST,
-    whose: str = "your",
 ) -> Similar:
     """What became of the user's jobs most like this one, as far as that was known at a moment.
 
@@ -118,7 +111,7 @@ def similar_jobs(
         for place in ranked
         if (members := [one for one in made.jobs_of(place) if one.key != job.key])
     ][:most]
-    return Similar(tuple(found), tally(tuple(found), policy, whose))
+    return Similar(tuple(found), tally(tuple(found), policy))
 
 
 def _told(job: Job, together: Sequence[Job], alike: float, policy: Policy) -> SimilarJob:
@@ -207,70 +200,65 @@ def _plain(text: str | None) -> str | None:
     return None if text is None else normalised(text)
 
 
-def differences(job: Job, other: Job) -> tuple[str, ...]:
-    """In what the other job differed, in words.
+def differences(job: Job, other: Job) -> tuple[Statement, ...]:
+    """In what the other job differed.
 
     >>> one = Job(cluster="c", job_id="1", submit=0, memory_asked=8 << 30, cpus_asked=4)
-    >>> differences(one, Job(cluster="c", job_id="2", submit=0, memory_asked=16 << 30, cpus_asked=1))
-    ('1 CPU instead of 4', '16 GiB instead of 8 GiB')
+    >>> more = differences(one, Job(cluster="c", job_id="2", submit=0, memory_asked=8 << 30, cpus_asked=1))
+    >>> [(str(difference.code), difference.values) for difference in more]
+    [('other_cpus', {'other': 1, 'this': 4})]
     """
-    said = []
-    for unit, mine, theirs in (
-        ("node", job.nodes_asked, other.nodes_asked),
-        ("CPU", job.cpus_asked, other.cpus_asked),
-        ("GPU", job.gpus_asked or 0, other.gpus_asked or 0),
-    ):
-        if mine != theirs and mine is not None and theirs is not None:
-            said.append(f"{count(theirs, unit)} instead of {mine}")
-    mine_memory, their_memory = total_memory(job), total_memory(other)
-    if mine_memory != their_memory and mine_memory is not None and their_memory is not None:
-        said.append(f"{memory(their_memory)} instead of {memory(mine_memory)}")
-    if job.time_limit != other.time_limit and job.time_limit is not None and other.time_limit is not None:
-        said.append(f"{duration(other.time_limit)} instead of {duration(job.time_limit)}")
-    for word, mine_text, their_text in (
-        ("partition", job.partition, other.partition),
-        ("QOS", job.qos, other.qos),
-    ):
-        if mine_text != their_text and their_text is not None:
-            said.append(f"{word} {their_text}")
-    if _plain(job.name) != _plain(other.name) and other.name is not None:
-        said.append(f"named {other.name}")
-    if _plain(job.work_dir) != _plain(other.work_dir) and other.work_dir is not None:
-        said.append(f"from {other.work_dir}")
+    sizes: tuple[tuple[DifferenceCode, float | None, float | None], ...] = (
+        (DifferenceCode.NODES, job.nodes_asked, other.nodes_asked),
+        (DifferenceCode.CPUS, job.cpus_asked, other.cpus_asked),
+        (DifferenceCode.GPUS, job.gpus_asked or 0, other.gpus_asked or 0),
+        (DifferenceCode.MEMORY, total_memory(job), total_memory(other)),
+        (DifferenceCode.TIME_LIMIT, job.time_limit, other.time_limit),
+    )
+    found = [
+        Statement(code, {"other": theirs, "this": mine})
+        for code, mine, theirs in sizes
+        if mine != theirs and mine is not None and theirs is not None
+    ]
+    names = (
+        (DifferenceCode.PARTITION, other.partition, job.partition != other.partition),
+        (DifferenceCode.QOS, other.qos, job.qos != other.qos),
+        (DifferenceCode.NAME, other.name, _plain(job.name) != _plain(other.name)),
+        (DifferenceCode.FOLDER, other.work_dir, _plain(job.work_dir) != _plain(other.work_dir)),
+    )
+    found += [
+        Statement(code, {"other": theirs})
+        for code, theirs, differs in names
+        if differs and theirs is not None
+    ]
     if job.script_hash and other.script_hash and job.script_hash != other.script_hash:
-        said.append("with another script")
-    return tuple(said)
+        found.append(Statement(DifferenceCode.SCRIPT))
+    return tuple(found)
 
 
-def tally(found: tuple[SimilarJob, ...], policy: Policy, whose: str = "your") -> str | None:
-    """How they ended, in one line.
+def tally(found: tuple[SimilarJob, ...], policy: Policy) -> Statement | None:
+    """How they ended: how many, in how many submissions, how many failed and by which outcome.
 
     >>> def ended(**outcomes: int) -> SimilarJob:
     ...     told = {"job_id": "1", "submit": 0, "similarity": 1.0, "outcome": "", "run_time": None}
     ...     return SimilarJob(**told, outcomes=outcomes)
     >>> from forewarn.job.outcomes import POLICIES
-    >>> wasted = POLICIES["wasted"]
-    >>> tally((ended(failed=1), ended(out_of_memory=1), ended(out_of_memory=1), ended(completed=1)), wasted)
-    'of your 4 most similar jobs 3 failed, 2 of them out of memory'
-    >>> tally((ended(failed=3, completed=97), ended(completed=1)), wasted)
-    'of your 101 most similar jobs (2 submissions) 3 failed'
+    >>> tally((ended(failed=3, completed=97), ended(timeout=1)), POLICIES["wasted"]).values
+    {'jobs': 101, 'submissions': 2, 'failed': 4, 'outcomes': ('failed', 'timeout'), 'counts': (3, 1)}
     """
     if not found:
         return None
     outcomes = Counter[str]()
     for one in found:
         outcomes.update(one.outcomes)
-    jobs = outcomes.total()
-    failed = sum(number for outcome, number in outcomes.items() if policy.fails(Outcome(outcome)))
-    which = f"{whose} only similar job" if jobs == 1 else f"of {whose} {jobs} most similar jobs"
-    if jobs > len(found):
-        which += f" ({count(len(found), 'submission')})"
-    if not failed:
-        return f"{which} {'did not fail' if jobs == 1 else 'none failed'}"
-    how = [
-        f"{number} of them {words}" if number < failed else f"{'all ' if failed > 1 else ''}{words}"
-        for outcome, words in _IN_WORDS.items()
-        if (number := outcomes.get(outcome, 0))
-    ]
-    many = "" if jobs == 1 else "all " if failed == jobs > 2 else f"{failed} "
-    return ", ".join([f"{which} {many}failed".replace("  ", " "), *how])
+    failed = {outcome: number for outcome, number in outcomes.items() if policy.fails(Outcome(outcome))}
+    return Statement(
+        TallyCode.SIMILAR_JOBS,
+        {
+            "jobs": outcomes.total(),
+            "submissions": len(found),
+            "failed": sum(failed.values()),
+            "outcomes": tuple(failed),
+            "counts": tuple(failed.values()),
+        },
+    )

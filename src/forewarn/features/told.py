@@ -14,6 +14,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from forewarn.evidence import Code, Statement
 from forewarn.store.base import ClusterFacts
 
 HIDDEN = "hidden"
@@ -88,24 +89,42 @@ def reading_of(facts: ClusterFacts) -> dict[str, str]:
     return found
 
 
-def reading_changed(learnt: Mapping[str, str] | None, now: Mapping[str, str]) -> str | None:
-    """Say how fields are read otherwise than when a model learnt; None where they are read alike.
+class ReadingCode(Code):
+    """Why a model does not fit how fields are read now."""
+
+    OTHERWISE = "fields_read_otherwise"
+    NOT_RECORDED = "reading_not_recorded"
+
+
+def reading_changed(learnt: Mapping[str, str] | None, now: Mapping[str, str]) -> Statement | None:
+    """State how fields are read otherwise than when a model learnt; None where they are read alike.
 
     How a version read them that did not record it is unknown: its model fits only where no field is read
-    otherwise now, so that nothing is hidden from it.
+    otherwise now, so that nothing is hidden from it. A field that is read as it is has None.
 
-    >>> reading_changed({}, {"dependency": "hidden"})
-    'learnt when fields were read otherwise: dependency (then as it is, now hidden)'
+    >>> reading_changed({}, {"dependency": "hidden"}).values
+    {'fields': ('dependency',), 'then': (None,), 'now': ('hidden',)}
     """
     if learnt is None:
-        return "made by an older version that did not record how fields were read" if now else None
+        return Statement(ReadingCode.NOT_RECORDED) if now else None
     different = [field for field in sorted({*learnt, *now}) if learnt.get(field) != now.get(field)]
     if not different:
         return None
-    changes = (
-        f"{field} (then {learnt.get(field, 'as it is')}, now {now.get(field, 'as it is')})"
-        for field in different
-    )
+    then, later = (tuple(reading.get(field) for field in different) for reading in (learnt, now))
+    return Statement(ReadingCode.OTHERWISE, {"fields": tuple(different), "then": then, "now": later})
+
+
+def reading_in_words(changed: Statement) -> str:
+    """Say how fields are read otherwise than when a model learnt.
+
+    >>> reading_in_words(Statement(ReadingCode.OTHERWISE, {"fields": ("a",), "then": (None,), "now": ("b",)}))
+    'learnt when fields were read otherwise: a (then as it is, now b)'
+    """
+    if changed.code is ReadingCode.NOT_RECORDED:
+        return "made by an older version that did not record how fields were read"
+    values: Mapping[str, Any] = changed.values
+    rows = zip(values["fields"], values["then"], values["now"], strict=True)
+    changes = (f"{field} (then {then or 'as it is'}, now {now or 'as it is'})" for field, then, now in rows)
     return f"learnt when fields were read otherwise: {', '.join(changes)}"
 
 

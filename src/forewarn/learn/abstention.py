@@ -19,6 +19,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from forewarn.evidence import Code, Statement, Value
 from forewarn.learn import bootstrap
 from forewarn.learn.matrix import Rows
 from forewarn.learn.metrics import Alarms, Floats, Judged, defined, surprise
@@ -36,7 +37,6 @@ RUNGS = (
     "only 1 to 4 earlier jobs of this user with this request or name have ended",
     "5 or more earlier jobs of this user with this request or name have ended",
 )
-NOT_ENOUGH = "not enough evidence"
 WITHOUT_HISTORY = ("nothing of its request is known", "its request is known")
 # How many rungs of each ladder do not carry unless the block shows that they do.
 DOUBTED = {RUNGS: 2, WITHOUT_HISTORY: 1}
@@ -45,6 +45,23 @@ DOUBTED = {RUNGS: 2, WITHOUT_HISTORY: 1}
 UNLIKE_ALL = 3
 FEWEST_ROWS, FEWEST_GROUPS = 30, 10  # that a rung needs to be judged
 REQUEST = ("cpus", "nodes", "tasks", "gpus", "time_limit", "memory")
+
+
+class AbstentionCode(Code):
+    """Why there is not enough evidence: the rung that a job stands on, in the order of the ladders."""
+
+    NO_JOB = "no_job_of_user"
+    ONE_OR_TWO = "one_or_two_jobs_of_user"
+    THREE_TO_NINE = "three_to_nine_jobs_of_user"
+    NONE_ALIKE = "no_job_alike"
+    FEW_ALIKE = "few_jobs_alike"
+    SOME_ALIKE = "some_jobs_alike"
+    REQUEST_UNKNOWN = "request_unknown"
+    REQUEST_KNOWN = "request_known"
+    NOTHING_KNOWN = "nothing_known"
+
+
+_CODES = list(AbstentionCode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +107,8 @@ class Abstention:
         carries = np.array([rung.carries for rung in self.rungs])
         return ~carries[self._on(columns)] | _unknown(columns)
 
-    def why(self, columns: Columns) -> list[str | None]:
-        """In words, for each job; `None` where there is evidence enough."""
+    def why(self, columns: Columns) -> list[Statement | None]:
+        """What is missing, for each job; `None` where there is evidence enough."""
         on, unknown, abstains = self._on(columns), _unknown(columns), self.abstains(columns)
         return [
             self._why(int(rung), nothing) if silent else None
@@ -105,16 +122,13 @@ class Abstention:
             return on
         return np.where((on == UNLIKE_ALL - 1) & (_alike(columns) == 0), UNLIKE_ALL, on)
 
-    def _why(self, place: int, nothing_known: bool) -> str:
+    def _why(self, place: int, nothing_known: bool) -> Statement:
         if nothing_known:
-            return f"{NOT_ENOUGH}: {RUNGS[0]}, and nothing of its request is known"
-        rung = self.rungs[place]
-        shown = (
-            f"for {rung.rows:,} such jobs the model was not better than their failure rate, {rung.failed:.0%}"
-            if rung.interval and rung.failed is not None
-            else "there were too few such jobs to show that the model can tell"
-        )
-        return f"{NOT_ENOUGH}: {self.ladder[place]}; {shown}"
+            return Statement(AbstentionCode.NOTHING_KNOWN)
+        rung, values = self.rungs[place], dict[str, Value]()
+        if rung.interval and rung.failed is not None:  # else there were too few to judge the model on
+            values = {"jobs": rung.rows, "failure_rate": rung.failed}
+        return Statement(_CODES[place if self.history else len(RUNGS) + place], values)
 
     def to_json(self) -> dict[str, Any]:
         """For the bundle."""

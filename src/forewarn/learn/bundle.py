@@ -25,7 +25,6 @@ from forewarn.errors import BundleError
 from forewarn.files import whole_folder
 from forewarn.learn.abstention import Abstention
 from forewarn.learn.assembly import Assembly
-from forewarn.learn.baselines import label
 from forewarn.learn.calibration import Calibration
 from forewarn.learn.causes import Causes
 from forewarn.learn.ensemble import Ensemble, Member, Recipe
@@ -66,9 +65,8 @@ class Bundle:
 
     @property
     def rule(self) -> str | None:
-        """The label of the simple rule that this is, where no model beat it."""
-        name = rule_of(member.recipe for member in self.ensemble.members)
-        return name and label(name)
+        """The name of the simple rule that this is, where no model beat it."""
+        return rule_of(member.recipe for member in self.ensemble.members)
 
     @property
     def chosen(self) -> Threshold:

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.errors import BundleError
-from forewarn.learn.oddness_columns import COLUMNS, columns_of, in_words
+from forewarn.evidence import Statement
+from forewarn.learn.oddness_columns import COLUMNS, columns_of, unusual
 from forewarn.learn.table import Table
 
 TREES, SAMPLE = 100, 256
@@ -98,8 +99,8 @@ class Forest:
         ranked = min(self.jobs, RANKED)
         return np.asarray(np.floor(rarer * ranked + 1e-9) / ranked)
 
-    def because(self, table: Table, row: int) -> tuple[str, ...]:
-        """What makes one job unusual, in words, the most telling first.
+    def because(self, table: Table, row: int) -> tuple[Statement, ...]:
+        """What makes one job unusual, the most telling first.
 
         A column tells as much as the job would be less unusual with the median in its place.
         """
@@ -110,14 +111,14 @@ class Forest:
         lengths = self._lengths(changed)
         gains = lengths[:-1] - lengths[-1]
         enough = _TELLING * float(gains.max(initial=0.0))
-        said: list[str] = []
+        found: list[Statement] = []
         for place in np.argsort(-gains, kind="stable"):
             if gains[place] <= 0 or gains[place] < enough or not np.isfinite(raw[place]):
                 continue
             below, above = self._below_and_above(int(place), float(raw[place]))
             if max(below, above) >= _AT_AN_END:
-                said.append(in_words(self.names[place], float(raw[place]), below, above, self.jobs))
-        return tuple(said[:REASONS])
+                found.append(unusual(self.names[place], float(raw[place]), below, above, self.jobs))
+        return tuple(found[:REASONS])
 
     def _below_and_above(self, place: int, value: float) -> tuple[float, float]:
         """Shares of earlier jobs with a smaller and with a larger value; many may have the same."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.errors import RegistryError
-from forewarn.features.told import reading_changed
+from forewarn.features.told import reading_changed, reading_in_words
 from forewarn.learn.manifest import MANIFEST, Manifest
 from forewarn.learn.serving import ModelName
 from forewarn.learn.tracking import Tracking, shown
@@ -79,7 +79,7 @@ def _replaces(new: Version, champion: Version, manifest: Manifest) -> str | None
     if new.reading is not None and champion.created < new.created:
         changed = reading_changed(champion.reading, new.reading)
         if changed:
-            return f"version {champion.version} does not fit any more: {changed}"
+            return f"version {champion.version} does not fit any more: {reading_in_words(changed)}"
     if champion.rule and new.rule is None:
         return f"version {champion.version} is a simple rule that this model beats"
     return None

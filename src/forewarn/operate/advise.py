@@ -23,7 +23,6 @@ def advise(
     *,
     at: int,
     timezone: str | None = None,
-    viewer: str | None = None,
     unknown: list[str] | None = None,
     working: Working = nullcontext,
 ) -> list[Assessment]:
@@ -37,7 +36,6 @@ def advise(
         at=at,
         timezone=timezone,
         whole=True,
-        viewer=viewer,
         unknown=unknown,
         working=working,
     )

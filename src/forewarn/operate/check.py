@@ -11,12 +11,14 @@ from forewarn.assess.advice import Changed
 from forewarn.assess.advice.written import Kind, applied, for_script
 from forewarn.assess.assessment import Advice, Assessment, Change, Finding, Route
 from forewarn.assess.assessor import Assessor
+from forewarn.assess.codes import NoteCode, PassCode, StepCode
 from forewarn.assess.defaults import with_defaults
 from forewarn.assess.script import Surroundings, ask_sbatch, findings, repaired
 from forewarn.assess.script.agreement import agreed, agreed_oddness
 from forewarn.assess.script.repair import is_repaired
 from forewarn.assess.verdict import judged
 from forewarn.errors import UsageError
+from forewarn.evidence import Statement
 from forewarn.job.phase import Phase
 from forewarn.job.record import Job, Partition
 from forewarn.job.sbatch.script import Script, read_script
@@ -157,27 +159,28 @@ def _kept_off(script: Script) -> frozenset[str]:
     return frozenset()
 
 
-def _notes(script: Script, assessor: Assessor, at: int) -> Iterator[str]:
+def _notes(script: Script, assessor: Assessor, at: int) -> Iterator[Statement]:
     """What limits the answer."""
     if len(script.components) > 1:
-        yield f"of the {len(script.components)} components of this job only the first is assessed and changed"
+        yield Statement(NoteCode.FIRST_COMPONENT, {"components": len(script.components)})
     if script.request.array_tasks is not None:
-        yield "it is an array: risk and hours are those of each of its tasks"
+        yield Statement(NoteCode.EACH_TASK)
     if at < assessor.at - 60:
-        yield "the history here goes on after that moment, and all of it counts"
+        yield Statement(NoteCode.HISTORY_GOES_ON)
     elif at > assessor.known_until + OLD:
-        days = (at - assessor.known_until) // 86400
-        yield f"the history here ends {days:,} days before: `forewarn collect` or `ingest` brings what is new"
+        yield Statement(NoteCode.HISTORY_IS_OLD, {"seconds": at - assessor.known_until})
 
 
 def _fixes(made: Assessment) -> Iterator[Advice]:
     """What keeps the job from running comes first; without a risk, as fixing one of two gains nothing."""
     for finding in made.findings:
         if finding.severity == "error" and finding.fix:
-            by_itself = " (`--fix` does that)" if is_repaired(finding) else ""
+            line, more = finding.line, {"by_itself": True} if is_repaired(finding) else {}
+            step = Statement(StepCode.FIX_LINE, {"line": line}) if line else Statement(StepCode.FIX_SCRIPT)
+            fix = Statement(finding.fix, {**finding.values, **more})
             yield Advice(
-                what=f"fix line {finding.line}" if finding.line else "fix the script",
-                why=f"{finding.what}: {finding.fix}{by_itself}",
+                steps=(step,),
+                because=(Statement(finding.code, finding.values), fix),
                 changes=(),
                 risk_before=None,
                 risk_after=None,
@@ -185,7 +188,7 @@ def _fixes(made: Assessment) -> Iterator[Advice]:
 
 
 def _of_the_script_alone(submission: Submission, found: Sequence[Finding], job: Job) -> Assessment:
-    passed = ("no history of earlier jobs here: only the script was checked",)
+    passed = (Statement(PassCode.SCRIPT_ALONE),)
     return judged(
         Assessment(
             cluster=submission.cluster,

@@ -114,10 +114,10 @@ class Engine:
                 lambda job, limit, smaller: pasts.waits(job, snapshot.at, limit, smaller),
             )
 
-    def assess(self, job: Job, *, at: int | None = None, whose: str = "your") -> Assessment:
+    def assess(self, job: Job, *, at: int | None = None) -> Assessment:
         """Assess one job as a whole, with reasons, similar jobs and advice."""
         with self.asking(at) as assessor:
-            return assessor.assess(job, whose=whose)
+            return assessor.assess(job)
 
     def assess_all(self, jobs: Sequence[Job], *, at: int | None = None) -> list[Assessment]:
         """Assess each of many jobs in brief."""

@@ -18,8 +18,10 @@ import polars as pl
 from forewarn.assess.assessment import Assessment, Route, Verdict
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
+from forewarn.assess.codes import SummaryCode
 from forewarn.config import Config
 from forewarn.errors import RefusedError, StoreError
+from forewarn.evidence import Statement
 from forewarn.features.snapshot import bring_up_to_date, is_collected, is_kept_up
 from forewarn.job.arrays import split_arrays
 from forewarn.job.columns import to_records
@@ -37,7 +39,6 @@ UNKNOWN_JOB = 2017  # Slurm's number for it
 WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
 # Gives an assessor of a cluster, for as long as the block lasts.
 Asking = Callable[[str], AbstractContextManager[Assessor]]
-ENDED = "it has ended: `forewarn explain` says how"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,16 +135,15 @@ def assess_live(
     at: int,
     timezone: str | None = None,
     whole: bool = False,
-    viewer: str | None = None,
     unknown: list[str] | None = None,
     working: Working = nullcontext,
     asking: Asking | None = None,
 ) -> list[Assessment]:
     """Jobs as the scheduler has them, kept in the store and assessed: in brief, or as a whole.
 
-    What is said is kept too, where the store may be written to. `viewer` is who reads it; for `unknown` see
-    `fetch`. `working` is told what may take long. `asking` gives an assessor of a cluster; without it one
-    reads what it needs from the store.
+    What is said is kept too, where the store may be written to. For `unknown` see `fetch`. `working` is told
+    what may take long. `asking` gives an assessor of a cluster; without it one reads what it needs from the
+    store.
     """
     if asking is None:
 
@@ -161,7 +161,7 @@ def assess_live(
     said = {
         assessment.job_id: assessment
         for (cluster,), group in jobs.group_by("cluster", maintain_order=True)
-        for assessment in _about(store, asking, str(cluster), group, at, whole, viewer, working)
+        for assessment in _about(store, asking, str(cluster), group, at, whole, working)
     }
     return [said[job_id] for job_id in jobs["job_id"]]
 
@@ -187,7 +187,6 @@ def _about(
     jobs: pl.DataFrame,
     at: int,
     whole: bool,
-    viewer: str | None,
     working: Working,
 ) -> list[Assessment]:
     ended = jobs.filter(pl.col("outcome").is_not_null())
@@ -196,10 +195,7 @@ def _about(
     if alive.height:
         speakers = _speakers(alive)
         with asking(cluster) as assessor, working(f"assessing {_jobs(len(speakers))}"):
-            if whole:
-                assessed = [assessor.assess(job, whose=_whose(job, viewer)) for job in speakers]
-            else:
-                assessed = assessor.assess_all(speakers)
+            assessed = list(map(assessor.assess, speakers)) if whole else assessor.assess_all(speakers)
         # Kept under the name that its end will be told by.
         keep_assessments(store, assessed)
         said += [replace(a, job_id=job_id) for a, job_id in zip(assessed, alive["job_id"], strict=True)]
@@ -212,11 +208,6 @@ def _speakers(jobs: pl.DataFrame) -> list[Job]:
     tasks = split_arrays(numbered).unique("_row", keep="first", maintain_order=True)
     first = dict(zip(tasks["_row"], to_records(tasks, Job), strict=True))
     return [first.get(row, job) for row, job in enumerate(to_records(jobs, Job))]
-
-
-def _whose(job: Job, viewer: str | None) -> str:
-    """As reasons speak to who reads them."""
-    return "your" if job.user is None or viewer in (None, job.user) else f"{job.user}'s"
 
 
 def current_assessor(
@@ -245,7 +236,7 @@ def _of_ended(job: Job, at: int) -> Assessment:
         phase="ended",
         state=job.state,
         verdict=Verdict.CANNOT_SAY,
-        summary=ENDED,
+        summary=Statement(SummaryCode.ENDED),
         route=route,
     )
 

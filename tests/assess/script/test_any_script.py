@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from forewarn.assess.wording import finding as what
 from tests.assess.script.places import check
 
 _WORDS = """#!/bin/sh #SBATCH --mem= -o -D cat < > >> python3 a.py ./x /dev/null cd .. ~/a $HOME $X * ? \\ ' "
@@ -29,6 +30,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(st.lists(PIECES, max_size=40).map("".join))
 def test_any_script(folder: Path, text: str) -> None:
     for finding in check(folder, text):
-        assert finding.what
+        assert what(finding)
         assert finding.severity in ("error", "warning", "note")
         assert finding.line is None or 1 <= finding.line <= text.count("\n") + 1

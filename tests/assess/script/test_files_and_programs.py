@@ -13,6 +13,8 @@ import pytest
 from forewarn.assess.script import findings
 from forewarn.assess.script.elf import loader_cache, read_program
 from forewarn.assess.script.here import Here
+from forewarn.assess.wording import finding as what
+from forewarn.assess.wording import fix
 from forewarn.job.sbatch.script import read_script
 from tests.assess.script.places import ENVIRONMENT, check, told
 
@@ -113,7 +115,7 @@ def test_the_folder_of_the_output(tmp_path: Path) -> None:
     assert [(f.rule, f.line, f.severity) for f in found] == [
         ("missing-output-folder", 2, "warning"), ("missing-output-folder", 3, "warning"),
     ], "no sbatch here: nobody knows whether Slurm makes it"  # fmt: skip
-    assert found[0].fix == f"mkdir -p {tmp_path}/logs"
+    assert fix(found[0]) == f"mkdir -p {tmp_path}/logs"
     (tmp_path / "logs").mkdir()
     assert told(tmp_path, text) == []
     assert rules(tmp_path, HEAD + "#SBATCH -o $HOME/x.out\ntrue\n") == ["variable-in-option"]
@@ -154,9 +156,9 @@ def test_what_another_job_or_an_earlier_program_may_make_is_not_certain(tmp_path
     assert waits.severity == "note"
     assert told(tmp_path, HEAD + "cat data.csv || echo none\n") == [("missing-input", 2, "note")]
     assert told(tmp_path, HEAD + "cat data.csv || exit 1\n") == [("missing-input", 2, "warning")]
-    assert "unless a job that this one waits for makes it" in waits.what
+    assert "unless a job that this one waits for makes it" in what(waits)
     (made,) = check(tmp_path, HEAD + "sort -o x y\ncat data.csv\n")
-    assert (made.severity, "unless sort makes it" in made.what) == ("warning", True)
+    assert (made.severity, "unless sort makes it" in what(made)) == ("warning", True)
     assert told(tmp_path, HEAD + "cat /opt/site/data.csv\n") == [("missing-input", 2, "warning")], (
         "a node may"
     )
@@ -201,7 +203,7 @@ def test_only_what_ends_the_script_ends_the_job(tmp_path: Path, body: str, sever
 def test_an_input_may_be_there_when_a_job_of_later_begins(tmp_path: Path, begin: str, severity: str) -> None:
     (found,) = check(tmp_path, HEAD + f"#SBATCH --begin={begin}\ncat data.csv\n")
     assert (found.rule, found.severity) == ("missing-input", severity)
-    assert found.what.endswith("unless it is there when the job begins") == (severity == "warning")
+    assert what(found).endswith("unless it is there when the job begins") == (severity == "warning")
     (of_slurm,) = check(tmp_path, HEAD + f"#SBATCH --begin={begin}\n#SBATCH -i logs/in.txt\ntrue\n")
     assert of_slurm.severity == severity
 
@@ -212,7 +214,7 @@ def test_what_the_tasks_of_an_array_read(tmp_path: Path) -> None:
         (tmp_path / f"part_{task}.txt").touch()
     (lacks,) = check(tmp_path, text)
     assert (lacks.rule, lacks.line, lacks.severity) == ("missing-input", 4, "warning")
-    assert "part_3.txt does not exist: 1 of 3 tasks" in lacks.what
+    assert "part_3.txt does not exist: 1 of 3 tasks" in what(lacks)
     (tmp_path / "part_3.txt").touch()
     assert rules(tmp_path, text) == []
 
@@ -251,17 +253,17 @@ def test_modules(tmp_path: Path) -> None:
     assert rules(tmp_path, text, environment=around) == []
     (finding,) = check(tmp_path, HEAD + "module load gcc/12.3\n", environment=around)
     assert (finding.rule, finding.line, finding.severity) == ("missing-module", 2, "warning")
-    assert finding.fix == "did you mean gcc/12.2?"
+    assert fix(finding) == "did you mean gcc/12.2?"
     # Behind another module it may be in a hierarchy: not sure.
     later = told(tmp_path, HEAD + "module load gcc/12.2\nmodule load petsc\n", environment=around)
     assert later == [("missing-module", 3, "warning")]
     assert rules(tmp_path, HEAD + "module load petsc\n", environment=HAS_MODULES) == []
     (none,) = check(tmp_path, HEAD + "module load petsc\nmodule load gcc\n", environment={})
-    assert (none.line, none.severity, "no module system" in none.what) == (2, "warning", True)
+    assert (none.line, none.severity, "no module system" in what(none)) == (2, "warning", True)
     brought = HEAD + "source /etc/profile\nmodule load petsc\n"
     assert rules(tmp_path, brought, environment={}) == [], "it may set one up"
     (misspelt,) = check(tmp_path, HEAD + "module load opnmpi\n", environment=around)
-    assert misspelt.fix == "did you mean openmpi?"
+    assert fix(misspelt) == "did you mean openmpi?"
     (tmp_path / "modules/gcc/.modulerc").touch()  # it may call a version otherwise
     assert rules(tmp_path, HEAD + "module load gcc/12.3\n", environment=around) == []
 
@@ -286,8 +288,8 @@ def test_imports_that_an_environment_lacks(tmp_path: Path, environment_folder: P
     text = HEAD + f"source {environment_folder}/bin/activate\npython train.py\n"
     found = check(tmp_path, text)
     assert [(f.rule, f.line, f.severity) for f in found] == [("missing-import", 3, "error")] * 2
-    assert "imports nothing_there (its line 4)" in found[0].what
-    assert "imports numpy (its line 3)" in found[1].what
+    assert "imports nothing_there (its line 4)" in what(found[0])
+    assert "imports numpy (its line 3)" in what(found[1])
     assert not (tmp_path / "ran").exists(), "nothing of the user's is run"
 
 
@@ -303,7 +305,7 @@ def test_a_package_that_is_run(tmp_path: Path) -> None:
 def test_the_interpreter_by_its_path(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("import polars\nimport not_there_at_all\n")
     found = check(tmp_path, HEAD + f"{sys.executable} a.py\n")
-    assert [f.what.split(" (")[0] for f in found] == ["a.py imports not_there_at_all"]
+    assert [what(f).split(" (")[0] for f in found] == ["a.py imports not_there_at_all"]
 
 
 def test_what_is_no_program_is_not_asked(tmp_path: Path) -> None:
@@ -323,7 +325,7 @@ def test_an_environment_that_is_not_there(tmp_path: Path) -> None:
     assert rules(tmp_path, HEAD + "conda activate torch\n", environment=around) == []
     (none,) = check(tmp_path, HEAD + "conda activate torch\n", environment={"HOME": "/nowhere", "PATH": ""})
     assert (none.rule, none.severity) == ("missing-environment", "warning")
-    assert "there is no conda here" in none.what
+    assert "there is no conda here" in what(none)
     assert rules(tmp_path, HEAD + "conda activate other\n", environment=around) == [], (
         "no conda to be sure of"
     )
@@ -375,7 +377,7 @@ def test_a_library_that_nobody_has(tmp_path: Path) -> None:
     assert rules(tmp_path, HEAD + "./good\n") == []
     (finding,) = check(tmp_path, HEAD + "./bad\n")
     assert (finding.rule, finding.line) == ("missing-library", 2)
-    assert "libq.so.6" in finding.what
+    assert "libq.so.6" in what(finding)
     (tmp_path / "libq.so.6").touch()
     assert rules(tmp_path, HEAD + "./bad\n", environment={"LD_LIBRARY_PATH": str(tmp_path)}) == []
     by_module = rules(tmp_path, HEAD + "module load q\n./bad\n", environment=HAS_MODULES)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.assess.script.python_packages import missing_packages
+from forewarn.assess.wording import finding as what
 from tests.assess.script.places import check
 
 HEAD = "#!/bin/bash\n"
@@ -135,7 +136,7 @@ def test_a_script_that_brings_packages_is_not_judged(tmp_path: Path, venv: Path,
     (tmp_path / "a.py").write_text("import not_there_at_all\n")
     text = HEAD + f"source {venv}/bin/activate\n{before}python a.py\n"
     # (That this environment has no pip to be run is another finding.)
-    assert not [f for f in check(tmp_path, text) if "not_there_at_all" in f.what]
+    assert not [f for f in check(tmp_path, text) if "not_there_at_all" in what(f)]
 
 
 def test_a_script_that_looks_elsewhere_is_not_judged(tmp_path: Path, venv: Path) -> None:

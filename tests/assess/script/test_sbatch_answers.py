@@ -6,6 +6,7 @@ import pytest
 
 from forewarn.assess.script.agreement import agreed
 from forewarn.assess.script.testing import read_answer
+from forewarn.assess.wording import finding as what
 
 # Slurm 24.11 wrote these in a lab: to a good script, one for 99 nodes (or any with all nodes drained), one
 # beyond the jobs of a QOS, and one beyond the time limit of a QOS with DenyOnLimit.
@@ -22,7 +23,7 @@ def test_nodes_that_are_not_in_service() -> None:
     answer = read_answer(1, NODES)
     assert answer is not None
     assert (answer.accepts, answer.finding.severity) == (None, "warning")
-    assert answer.finding.what == (
+    assert what(answer.finding) == (
         "sbatch --test-only: Requested node configuration is not available: "
         "no node that is in service now can take it"
     )
@@ -32,18 +33,18 @@ LIMIT = "a limit of the account or QOS, which may depend on the jobs that are th
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
+    ("text", "said"),
     [
         (JOBS, f"QOSMaxSubmitJobPerUserLimit {POLICY}: {LIMIT}"),
         (TIME, f"QOSMaxWallDurationPerJobLimit {POLICY}: {LIMIT}"),
         (BUSY, "Requested nodes are busy: other jobs use these nodes now"),
     ],
 )
-def test_other_reasons_of_the_moment_are_not_put_down_to_the_nodes(text: str, what: str) -> None:
+def test_other_reasons_of_the_moment_are_not_put_down_to_the_nodes(text: str, said: str) -> None:
     answer = read_answer(1, text)
     assert answer is not None
     assert (answer.accepts, answer.finding.severity) == (None, "warning")
-    assert answer.finding.what == f"sbatch --test-only: {what}"
+    assert what(answer.finding) == f"sbatch --test-only: {said}"
 
 
 def test_what_a_site_writes_beside_the_start_is_shown() -> None:
@@ -52,8 +53,8 @@ def test_what_a_site_writes_beside_the_start_is_shown() -> None:
     assert answer is not None
     assert answer.accepts is True
     start, beside = answer.findings
-    assert start.what == ("sbatch --test-only: would start 2026-11-17T19:43:29 on nb1 (main), 2 processors")
-    assert beside.what == (
+    assert what(start) == ("sbatch --test-only: would start 2026-11-17T19:43:29 on nb1 (main), 2 processors")
+    assert what(beside) == (
         "sbatch --test-only also writes: Please move to partition new until December Thank you"
     )
     assert (beside.severity, beside.about) == ("note", "submission")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.assess.wording import fix
 from tests.assess.script.places import check, told
 
 HEAD = "#!/bin/sh\n"
@@ -87,7 +88,7 @@ def test_the_worst_come_first(tmp_path: Path) -> None:
 
 def test_a_finding_says_what_to_do(tmp_path: Path) -> None:
     (finding,) = [f for f in check(tmp_path, HEAD + "#SBATCH --ntaks=2\n") if f.rule == "unknown-option"]
-    assert finding.fix == "did you mean --ntasks?"
+    assert fix(finding) == "did you mean --ntasks?"
 
 
 def test_memory_of_two_kinds_by_the_command_line(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ from types import MappingProxyType
 from forewarn.assess.advice.rounding import rounded_memory, rounded_time
 from forewarn.assess.advice.situation import Situation, counted, most_memory
 from forewarn.assess.assessment import Change, Failure
+from forewarn.assess.codes import CauseCode, StepCode
 from forewarn.assess.oddness.machine import Place, limit
-from forewarn.assess.oddness.words import bytes_in_words, time_in_words
 from forewarn.assess.stated import of_cause
+from forewarn.evidence import Statement
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
 from forewarn.job.units import UNLIMITED, format_duration, format_memory
@@ -39,8 +40,8 @@ class Move:
     """One change."""
 
     change: Change
-    what: str
-    why: str
+    step: Statement
+    because: Statement
     limit: int | None = None  # the new time limit
     nodes: int | None = None  # the new number of nodes
 
@@ -78,8 +79,8 @@ def _memory(s: Situation, place: Place) -> Iterator[Move]:
     written = megabytes(ceil(new / counted(s.job)))
     yield Move(
         Change(option=option, before=written_memory(s.job), after=written),
-        f"ask for {bytes_in_words(new)} a node instead of {bytes_in_words(asked)}",
-        _why_more(needs.memory_for, asked, risk, bytes_in_words, "need", "of running out of memory"),
+        Statement(StepCode.MORE_MEMORY, {"asked": asked, "new": new}),
+        _why_more(needs.memory_for, asked, risk, *_OF_MEMORY),
     )
 
 
@@ -94,9 +95,8 @@ def _spread(s: Situation, place: Place) -> Iterator[Move]:
         return
     yield Move(
         Change(option="nodes", before=str(nodes), after=str(2 * nodes)),
-        f"spread its {job.tasks_asked} tasks over {2 * nodes} nodes instead of {nodes}",
-        usual(s.needs.memory_for, bytes_in_words, "need")
-        + " on each node, and half of that on twice as many",
+        Statement(StepCode.MORE_NODES, {"tasks": job.tasks_asked, "asked": nodes, "new": 2 * nodes}),
+        usual(s.needs.memory_for, CauseCode.MEMORY_IS_SPREAD),
         nodes=2 * nodes,
     )
 
@@ -112,8 +112,8 @@ def _time(s: Situation, place: Place) -> Iterator[Move]:
         return
     yield Move(
         Change(option="time", before=written_time(s.job), after=format_duration(new)),
-        f"ask for {time_in_words(new)} instead of {time_in_words(asked)}",
-        _why_more(s.needs.limit_for, asked, risk, time_in_words, "run", "of reaching the time limit"),
+        Statement(StepCode.MORE_TIME, {"asked": asked, "new": new}),
+        _why_more(s.needs.limit_for, asked, risk, *_OF_TIME),
         limit=new,
     )
 
@@ -126,8 +126,8 @@ def _exclude(s: Situation) -> Iterator[Move]:
     nodes = fit.exclude.removeprefix("--exclude=")
     yield Move(
         Change(option="exclude", before=None, after=nodes),
-        f"keep off {'node' if len(fit.sick) == 1 else 'nodes'} {nodes}",
-        "jobs fail there more often than what they are explains",
+        Statement(StepCode.AVOID_NODES, {"nodes": nodes, "count": len(fit.sick)}),
+        Statement(CauseCode.JOBS_FAIL_THERE),
     )
 
 
@@ -163,30 +163,33 @@ def _raised(
     return new
 
 
+_OF_MEMORY = (CauseCode.MEMORY_OF_SUCH_JOBS, CauseCode.SUCH_JOBS_RAN_OUT_OF_MEMORY)
+_OF_TIME = (CauseCode.RUN_TIME_OF_SUCH_JOBS, CauseCode.SUCH_JOBS_REACHED_LIMIT)
+
+
 def _why_more(
     enough: Callable[[float], float | None],
     asked: float,
     risk: float,
-    words: Callable[[float], str],
-    need: str,
-    ending: str,
-) -> str:
+    by_use: CauseCode,
+    by_endings: CauseCode,
+) -> Statement:
     """Why more is asked for: what such jobs take, unless nine in ten take less than was asked for.
 
     Then the risk comes from how earlier ones ended, as of jobs that are killed before their use is sampled.
     """
     high = enough(0.9)
     if high is None or high >= asked:
-        return usual(enough, words, need)
-    return f"a risk of {risk:.0%} {ending}, by how such jobs ended; what they were seen to use is less"
+        return usual(enough, by_use)
+    return Statement(by_endings, {"risk": risk})
 
 
-def usual(enough: Callable[[float], float | None], words: Callable[[float], str], need: str) -> str:
-    """What jobs like it take, in words."""
+def usual(enough: Callable[[float], float | None], code: CauseCode) -> Statement:
+    """What jobs like it take."""
     median, high = enough(0.5), enough(0.9)
     assert median is not None
     assert high is not None
-    return f"half of such jobs {need} more than {words(median)}, one in ten more than {words(high)}"
+    return Statement(code, {"median": median, "high": high})
 
 
 def megabytes(amount: int) -> str:

@@ -14,9 +14,10 @@ from forewarn.assess.advice.moves import WORTH, addressed, megabytes, usual, wri
 from forewarn.assess.advice.rounding import rounded_memory, rounded_time
 from forewarn.assess.advice.situation import Situation, counted
 from forewarn.assess.assessment import Change, Saving
+from forewarn.assess.codes import CauseCode, StepCode
 from forewarn.assess.oddness.machine import Place
-from forewarn.assess.oddness.words import bytes_in_words, time_in_words
 from forewarn.assess.stated import of_cause
+from forewarn.evidence import Statement
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
 from forewarn.job.units import format_duration
@@ -61,8 +62,8 @@ def _time(s: Situation, longest: float | None, waits: Waits | None) -> Iterator[
         return
     waited = waits(asked, new) if waits else None
     yield Saving(
-        what=f"ask for {time_in_words(new)} instead of {time_in_words(asked)}",
-        why=usual(s.needs.limit_for, time_in_words, "run"),
+        steps=(Statement(StepCode.LESS_TIME, {"asked": asked, "new": new}),),
+        because=(usual(s.needs.limit_for, CauseCode.RUN_TIME_OF_SUCH_JOBS),),
         changes=(Change(option="time", before=written_time(s.job), after=format_duration(new)),),
         resource="time",
         asked=float(asked),
@@ -88,8 +89,8 @@ def _memory(s: Situation) -> Iterator[Saving]:
     option = "mem-per-cpu" if s.job.memory_per == "cpu" else "mem"
     after = megabytes(ceil(new / counted(s.job)))
     yield Saving(
-        what=f"ask for {bytes_in_words(new)} a node instead of {bytes_in_words(asked)}",
-        why=usual(s.needs.memory_for, bytes_in_words, "need"),
+        steps=(Statement(StepCode.LESS_MEMORY, {"asked": asked, "new": new}),),
+        because=(usual(s.needs.memory_for, CauseCode.MEMORY_OF_SUCH_JOBS),),
         changes=(Change(option=option, before=written_memory(s.job), after=after),),
         resource="memory",
         asked=float(asked),

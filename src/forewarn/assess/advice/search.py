@@ -8,8 +8,10 @@ from dataclasses import replace
 from forewarn.assess.advice.moves import WORTH, Move, addressed, moves, targets
 from forewarn.assess.advice.situation import Situation, can_run_in
 from forewarn.assess.assessment import Advice, Change, Failure
+from forewarn.assess.codes import CauseCode, StepCode
 from forewarn.assess.oddness.machine import places
 from forewarn.assess.stated import of_cause
+from forewarn.evidence import Statement
 from forewarn.job.outcomes import Outcome
 
 MORE = 0.01  # of risk that another change must take away to stand beside those that do without it
@@ -71,7 +73,8 @@ def _elsewhere(s: Situation) -> Iterator[list[Move]]:
         if not can_run_in(job, place):
             continue
         change = Change(option="partition", before=s.job.partition, after=partition.name)
-        there = Move(change, f"use partition {partition.name}", "it has what this job needs")
+        step = Statement(StepCode.OTHER_PARTITION, {"partition": partition.name})
+        there = Move(change, step, Statement(CauseCode.PARTITION_SUITS))
         if more := list(moves(s, place)):
             yield [there, *more]
 
@@ -81,8 +84,8 @@ def _advice(s: Situation, some: Sequence[Move], after: float) -> Advice:
     nodes = max((move.nodes or 0 for move in some), default=0) or s.job.nodes_asked or 1
     where = next((move.change.after for move in some if move.change.option == "partition"), s.place.name)
     return Advice(
-        what=" and ".join(move.what for move in some),
-        why="; ".join(dict.fromkeys(move.why for move in some)),
+        steps=tuple(move.step for move in some),
+        because=tuple(dict.fromkeys(move.because for move in some)),
         changes=tuple(move.change for move in some),
         risk_before=s.failure.probability,
         risk_after=after,

@@ -1,7 +1,6 @@
-"""Why the model says what it says: exact contributions, grouped into kinds of evidence, in words."""
+"""Why the model says what it says: exact contributions, grouped into kinds of evidence."""
 
 from forewarn.assess.explanation.limits import with_needs, with_record
 from forewarn.assess.explanation.reasons import EVERYTHING_ELSE, reasons
-from forewarn.assess.explanation.waterfall import waterfall_svg
 
-__all__ = ["EVERYTHING_ELSE", "reasons", "waterfall_svg", "with_needs", "with_record"]
+__all__ = ["EVERYTHING_ELSE", "reasons", "with_needs", "with_record"]

@@ -7,10 +7,11 @@ from dataclasses import replace
 from math import log
 
 from forewarn.assess.assessment import Assessment, Failure, Reason
-from forewarn.assess.explanation.amounts import duration, memory
+from forewarn.assess.codes import ReasonCode
 from forewarn.assess.explanation.groups import Group
 from forewarn.assess.explanation.histories import streak
 from forewarn.assess.stated import of_cause
+from forewarn.evidence import Value
 from forewarn.job.outcomes import Outcome
 
 # Of risk: less is not worth a sentence. Calibration moves what is pooled by a point or so, and "one in ten
@@ -18,16 +19,14 @@ from forewarn.job.outcomes import Outcome
 LEAST = 0.015
 
 
-def with_record(
-    why: tuple[Reason, ...], model: Failure, values: Mapping[str, float], whose: str
-) -> tuple[Reason, ...]:
+def with_record(why: tuple[Reason, ...], model: Failure, values: Mapping[str, float]) -> tuple[Reason, ...]:
     """The reasons with the user's record of this very job, where it moved the model's probability."""
     before, after = model.model_probability, model.probability
     if before is None or abs(after - before) < LEAST or not why:
         return why
-    what = streak(values, "user_name_request", whose, "of this name and request") or "your own record"
     last = Reason(
-        what=what,
+        code=ReasonCode.NAME_AND_REQUEST,
+        values=streak(values, "user_name_request") or {},
         group=str(Group.NAME),
         weight=_log_odds(after) - _log_odds(before),
         risk_before=before,
@@ -44,8 +43,10 @@ def with_needs(why: tuple[Reason, ...], model: Failure, made: Assessment) -> tup
     moved = failure.probability - model.probability
     if abs(moved) < LEAST:
         return (*why[:-1], replace(why[-1], risk_after=failure.probability))
+    code, values = _evidence(model, failure, made)
     last = Reason(
-        what=_what(model, failure, made),
+        code=code,
+        values=values,
         group=str(Group.NEEDS),
         weight=_log_odds(failure.probability) - _log_odds(model.probability),
         risk_before=model.probability,
@@ -54,7 +55,7 @@ def with_needs(why: tuple[Reason, ...], model: Failure, made: Assessment) -> tup
     return (*why, last)
 
 
-def _what(model: Failure, failure: Failure, made: Assessment) -> str:
+def _evidence(model: Failure, failure: Failure, made: Assessment) -> tuple[ReasonCode, dict[str, Value]]:
     """Whichever of memory, time and nodes moved the risk most."""
     moves = {
         outcome: abs(of_cause(failure, outcome) - of_cause(model, outcome))
@@ -62,19 +63,21 @@ def _what(model: Failure, failure: Failure, made: Assessment) -> str:
     }
     most = max(moves, key=lambda outcome: moves[outcome])
     if most is Outcome.NODE_FAIL:
-        return "it may be given a sick node"
+        return ReasonCode.SICK_NODE, {}
     run, use = made.run_time, made.resources
     if most is Outcome.TIMEOUT and run is not None and run.limit is not None:
-        return (
-            f"half of such jobs run longer than {duration(run.seconds.median)}, one in ten longer than "
-            f"{duration(run.seconds.high)}; the limit is {duration(run.limit)}"
-        )
+        return ReasonCode.TIME_NEEDED, {
+            "median": run.seconds.median,
+            "high": run.seconds.high,
+            "limit": run.limit,
+        }
     if use is not None and use.memory is not None and use.memory_asked is not None:
-        return (
-            f"half of such jobs need more than {memory(use.memory.median)} a node, one in ten more than "
-            f"{memory(use.memory.high)}; {memory(use.memory_asked)} are requested"
-        )
-    return "what such jobs need, against what is requested"
+        return ReasonCode.MEMORY_NEEDED, {
+            "median": use.memory.median,
+            "high": use.memory.high,
+            "asked": use.memory_asked,
+        }
+    return ReasonCode.NEEDS, {}
 
 
 def _log_odds(p: float) -> float:

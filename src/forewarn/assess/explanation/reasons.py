@@ -8,14 +8,15 @@ from dataclasses import replace
 import numpy as np
 
 from forewarn.assess.assessment import Reason
-from forewarn.assess.explanation.contradiction import all_the_same
+from forewarn.assess.codes import ReasonCode
+from forewarn.assess.explanation.contradiction import contradiction
+from forewarn.assess.explanation.evidence import evidence
 from forewarn.assess.explanation.groups import Group, group_of, resolved
-from forewarn.assess.explanation.sentences import sentence
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.matrix import Matrix
 
 MOST = 5  # reasons, without everything else
-LEAST = 0.02  # log odds: less is no reason, only noise with a sentence
+LEAST = 0.02  # log odds: less is no reason, only noise
 EVERYTHING_ELSE = "everything else"
 
 
@@ -25,7 +26,6 @@ def reasons(
     values: Mapping[str, float],
     *,
     row: int = 0,
-    whose: str = "your",
     most: int = MOST,
 ) -> tuple[Reason, ...]:
     """Why the model says what it says of one job, in both directions, what weighs most first.
@@ -41,8 +41,6 @@ def reasons(
         All features of the job by name, also those that the model does not see (how many jobs have ended).
     row
         Which row of the matrix is the job.
-    whose
-        Whose jobs are spoken of: ``your``, or ``alice's``.
     """
     one = matrix.rows(np.array([row]))
     *brought, bias = bundle.contributions(one)[0].tolist()
@@ -59,22 +57,26 @@ def reasons(
     ranked = sorted(weights, key=lambda group: (-abs(weights[group]), order.index(group)))
     shown = [group for group in ranked[:most] if abs(weights[group]) >= LEAST]
     categories, profile = _categories(bundle, one), _profile(bundle, one)
-    made = [
-        Reason(
-            what=sentence(group, values, categories=categories, profile=profile, whose=whose)
-            + all_the_same(group, values, weights[group], brought_by[group], bundle.base_rate),
-            group=str(group),
-            weight=weights[group],
-            features=tuple(name for _, name in sorted(columns[group], reverse=True)),
+    made = []
+    for group in shown:
+        found = evidence(group, values, categories=categories, profile=profile)
+        more = contradiction(group, values, weights[group], brought_by[group], bundle.base_rate)
+        made.append(
+            Reason(
+                code=ReasonCode(found.code),
+                values={**found.values, **more},
+                group=str(group),
+                weight=weights[group],
+                features=tuple(name for _, name in sorted(columns[group], reverse=True)),
+            )
         )
-        for group in shown
-    ]
     rest = [group for group in ranked if group not in shown and columns.get(group)]
     left = sum(brought) - sum(reason.weight for reason in made)
     if rest:
         made.append(
             Reason(
-                what=f"{EVERYTHING_ELSE}: {', '.join(map(str, rest))}",
+                code=ReasonCode.EVERYTHING_ELSE,
+                values={"groups": tuple(group.name.lower() for group in rest)},
                 group=EVERYTHING_ELSE,
                 weight=left,
                 features=tuple(name for group in rest for _, name in columns[group]),

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from forewarn.assess.assessment import Oddity, Oddness
+from forewarn.assess.codes import OddityCode
 from forewarn.assess.oddness.habits import beyond_usual
 from forewarn.assess.oddness.machine import Place, named_partitions, places
 from forewarn.assess.oddness.request import Request
@@ -63,10 +64,19 @@ def oddness(
 
 def _broken(rules: Sequence[Rule], request: Request, where: Sequence[Place]) -> Iterator[Oddity]:
     for rule in rules:
-        said = [rule.says(request, place) for place in where]
-        told = [text for text in dict.fromkeys(said) if text]
-        if said and all(said):
-            yield Oddity(rule=rule.name, what="; ".join(told), impossible=rule.impossible, field=rule.field)
+        found = [rule.holds(request, place) for place in where]
+        odd = [one for one in found if one is not None]
+        if not odd or len(odd) < len(found):
+            continue
+        first, *others = odd
+        yield Oddity(
+            rule=rule.name,
+            code=OddityCode(first.code),
+            values=first.values,
+            elsewhere=tuple(other for other in others if other != first),
+            impossible=rule.impossible,
+            field=rule.field,
+        )
 
 
 def _unknown_partition(job: Job, partitions: Sequence[Partition]) -> Iterator[Oddity]:
@@ -78,7 +88,8 @@ def _unknown_partition(job: Job, partitions: Sequence[Partition]) -> Iterator[Od
     if missing:
         yield Oddity(
             rule="no-such-partition",
-            what=f"asks for partition {', '.join(missing)}; {job.cluster} has {', '.join(known)}",
+            code=OddityCode.NO_SUCH_PARTITION,
+            values={"partitions": tuple(missing), "cluster": job.cluster, "known": tuple(known)},
             impossible=True,  # even beside one that there is, Slurm takes none
             field="partition",
         )

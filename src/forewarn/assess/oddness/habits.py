@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forewarn.assess.assessment import Oddity
+from forewarn.assess.codes import OddityCode
 from forewarn.assess.oddness.request import Request
-from forewarn.assess.oddness.usual import FEWEST, Usual
-from forewarn.assess.oddness.words import bytes_in_words, count_in_words, time_in_words
+from forewarn.assess.oddness.usual import FEWEST, HIGH, Usual
+from forewarn.evidence import Value
 from forewarn.job.units import UNLIMITED
 
 TIMES = 100  # this user's usual
@@ -18,25 +19,19 @@ def beyond_usual(request: Request, usual: Usual) -> Iterator[Oddity]:
     if usual.jobs < FEWEST:
         return
     unlimited = request.time_limit is not None and request.time_limit >= UNLIMITED
-    asked = (
-        ("memory_asked", request.memory_a_node, lambda n: f"{bytes_in_words(n)} a node"),
-        ("time_limit", None if unlimited else request.time_limit, _time),
-        ("nodes_asked", request.nodes, lambda n: count_in_words(n, "node")),
-        ("cpus_asked", request.cpus, lambda n: count_in_words(n, "CPU")),
-    )
-    for field, value, in_words in asked:
+    asked = {
+        "memory_asked": request.memory_a_node,
+        "time_limit": None if unlimited else request.time_limit,
+        "nodes_asked": request.nodes,
+        "cpus_asked": request.cpus,
+    }
+    for field, value in asked.items():
         if value is None or field not in usual.fields:
             continue
         middle, high = usual.fields[field]
         if value >= TIMES * middle and value > high:
-            times = f"{value / middle:,.0f} times"
+            values: dict[str, Value] = {"what": field, "asked": value, "jobs": usual.jobs}
+            values |= {"median": middle, "high": high, "high_share": HIGH}
             yield Oddity(
-                rule="far-beyond-usual",
-                what=f"asks for {in_words(value)}, {times} the median of this user's last "
-                f"{usual.jobs:,} jobs ({in_words(middle)}); 95 % of them stayed within {in_words(high)}",
-                field=field,
+                rule="far-beyond-usual", code=OddityCode.FAR_BEYOND_USUAL, values=values, field=field
             )
-
-
-def _time(seconds: float) -> str:
-    return f"a time limit of {time_in_words(seconds)}"

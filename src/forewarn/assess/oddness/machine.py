@@ -21,11 +21,6 @@ class Place:
     nodes: tuple[Node, ...]
 
     @property
-    def in_words(self) -> str:
-        """As it stands in a sentence."""
-        return f"partition {self.name}" if self.name else "the cluster"
-
-    @property
     def node_count(self) -> int | None:
         """How many nodes it has."""
         if self.partition and self.partition.nodes_total is not None:

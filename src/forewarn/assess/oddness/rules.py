@@ -1,6 +1,6 @@
-"""The rules: each one small function that says, in words, what does not fit one place, or None.
+"""The rules: each one small function that states what does not fit one place, or None.
 
-A sentence has both numbers, the one asked for and the one it is held against, so that a person can check
+The values have both numbers, the one asked for and the one it is held against, so that a person can check
 it. `impossible` is what no node and no partition there can ever take: Slurm refuses it at once, or lets it
 wait for ever.
 """
@@ -10,161 +10,155 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from forewarn.assess.codes import OddityCode
 from forewarn.assess.oddness.machine import Place, features_of, gpu_types, limit
 from forewarn.assess.oddness.request import Request, features_named, has_features
-from forewarn.assess.oddness.words import bytes_in_words, count_in_words, time_in_words
+from forewarn.evidence import Statement, Value
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that can be odd: its name, the field of the job it is about, and how it is told."""
+    """One thing that can be odd: its name, the field of the job it is about, and whether it holds."""
 
     name: str
     field: str
-    says: Callable[[Request, Place], str | None]
+    holds: Callable[[Request, Place], Statement | None]
     impossible: bool = True
 
 
-def memory_beyond_nodes(request: Request, place: Place) -> str | None:
+def memory_beyond_nodes(request: Request, place: Place) -> Statement | None:
     """More memory on a node than any has."""
     most = max((node.memory for node in place.nodes if node.memory), default=None)
     if request.memory_a_node is None or most is None or request.memory_a_node <= most:
         return None
-    ask = f"{bytes_in_words(request.memory_a_node)} a node"
-    if request.memory_per in ("cpu", "gpu") and request.memory:
-        unit = request.memory_per.upper()
-        ask = f"{bytes_in_words(request.memory)} a {unit}, which is {ask}"
-    return f"asks for {ask}; the largest node of {place.in_words} has {bytes_in_words(most)}"
+    by_unit = request.memory_per in ("cpu", "gpu") and request.memory
+    more: dict[str, Value] = {"per": request.memory_per, "asked_per": request.memory} if by_unit else {}
+    return _odd(OddityCode.MEMORY_EXCEEDS_NODES, place, request.memory_a_node, most, **more)
 
 
-def memory_beyond_limit(request: Request, place: Place) -> str | None:
+def memory_beyond_limit(request: Request, place: Place) -> Statement | None:
     """More memory on a node than the partition allows."""
     allowed = place.partition and limit(place.partition.memory_max)
     if not allowed or not place.partition or place.partition.memory_max_per != "node":
         return None
     if request.memory_a_node is None or request.memory_a_node <= allowed:
         return None
-    asked = bytes_in_words(request.memory_a_node)
-    return f"asks for {asked} a node; {place.in_words} allows {bytes_in_words(allowed)}"
+    return _odd(OddityCode.MEMORY_EXCEEDS_LIMIT, place, request.memory_a_node, allowed)
 
 
-def cpus_beyond_nodes(request: Request, place: Place) -> str | None:
+def cpus_beyond_nodes(request: Request, place: Place) -> Statement | None:
     """More CPUs on a node, or for one task, than any has."""
     most = max((node.cpus for node in place.nodes if node.cpus), default=None)
     if request.cpus_a_node is None or most is None or request.cpus_a_node <= most:
         return None
-    each = "a task" if request.cpus_per_task == request.cpus_a_node and request.tasks != 1 else "a node"
-    asked = count_in_words(request.cpus_a_node, "CPU")
-    return f"asks for {asked} {each}; the largest node of {place.in_words} has {most:,}"
+    each = "task" if request.cpus_per_task == request.cpus_a_node and request.tasks != 1 else "node"
+    return _odd(OddityCode.CPUS_EXCEED_NODES, place, request.cpus_a_node, most, per=each)
 
 
-def cpus_beyond_partition(request: Request, place: Place) -> str | None:
+def cpus_beyond_partition(request: Request, place: Place) -> Statement | None:
     """More CPUs than all nodes together have."""
     known = [node.cpus for node in place.nodes if node.cpus]
     total = place.partition.cpus_total if place.partition else None
     total = total or sum(known) or None
     if request.cpus is None or total is None or request.cpus <= total:
         return None
-    return f"asks for {count_in_words(request.cpus, 'CPU')}; {place.in_words} has {total:,}"
+    return _odd(OddityCode.CPUS_EXCEED_PARTITION, place, request.cpus, total)
 
 
-def no_gpus(request: Request, place: Place) -> str | None:
+def no_gpus(request: Request, place: Place) -> Statement | None:
     """GPUs where no node has any."""
     if not request.gpus or not place.nodes or any(node.gpus for node in place.nodes):
         return None
-    return f"asks for {count_in_words(request.gpus, 'GPU')}; no node of {place.in_words} has any"
+    return _odd(OddityCode.NO_GPUS, place, request.gpus, 0)
 
 
-def gpus_beyond_nodes(request: Request, place: Place) -> str | None:
+def gpus_beyond_nodes(request: Request, place: Place) -> Statement | None:
     """More GPUs than a node has, or all of them together."""
     has = [node.gpus for node in place.nodes if node.gpus]
     if not request.gpus or not has:
         return None
     if request.gpus_a_node is not None and request.gpus_a_node > max(has):
-        asked = count_in_words(request.gpus_a_node, "GPU")
-        return f"asks for {asked} a node; no node of {place.in_words} has more than {max(has)}"
+        return _odd(OddityCode.GPUS_EXCEED_NODES, place, request.gpus_a_node, max(has))
     if request.gpus > sum(has):
-        return f"asks for {count_in_words(request.gpus, 'GPU')}; {place.in_words} has {sum(has)}"
+        return _odd(OddityCode.GPUS_EXCEED_PARTITION, place, request.gpus, sum(has))
     return None
 
 
-def no_such_gpu(request: Request, place: Place) -> str | None:
+def no_such_gpu(request: Request, place: Place) -> Statement | None:
     """A type of GPU that no node has."""
     types = {kind for node in place.nodes for kind in gpu_types(node.gres)}
     if not request.gpu_types or not types or None in types or request.gpu_types & types:
         return None
-    named, there = ", ".join(sorted(request.gpu_types)), ", ".join(sorted(kind for kind in types if kind))
-    return f"asks for GPUs of type {named}; {place.in_words} has {there}"
+    there = tuple(sorted(kind for kind in types if kind))
+    return _odd(OddityCode.NO_SUCH_GPU, place, tuple(sorted(request.gpu_types)), there)
 
 
-def nodes_beyond_partition(request: Request, place: Place) -> str | None:
+def nodes_beyond_partition(request: Request, place: Place) -> Statement | None:
     """More nodes than there are."""
     if request.nodes is None or place.node_count is None or request.nodes <= place.node_count:
         return None
-    return f"asks for {count_in_words(request.nodes, 'node')}; {place.in_words} has {place.node_count:,}"
+    return _odd(OddityCode.NODES_EXCEED_PARTITION, place, request.nodes, place.node_count)
 
 
-def nodes_beyond_limit(request: Request, place: Place) -> str | None:
+def nodes_beyond_limit(request: Request, place: Place) -> Statement | None:
     """More nodes than one job may have."""
     most = place.partition and limit(place.partition.nodes_max)
     if not most or request.nodes is None or request.nodes <= most:
         return None
-    asked = count_in_words(request.nodes, "node")
-    return f"asks for {asked}; {place.in_words} allows {most:,} to one job"
+    return _odd(OddityCode.NODES_EXCEED_LIMIT, place, request.nodes, most)
 
 
-def time_beyond_limit(request: Request, place: Place) -> str | None:
+def time_beyond_limit(request: Request, place: Place) -> Statement | None:
     """Longer than the partition lets anything run."""
     most = place.partition and limit(place.partition.time_max)
     if not most or request.time_limit is None or request.time_limit <= most:
         return None
-    asked = time_in_words(request.time_limit)
-    return f"asks for a time limit of {asked}; {place.in_words} allows {time_in_words(most)}"
+    return _odd(OddityCode.TIME_EXCEEDS_LIMIT, place, request.time_limit, most)
 
 
-def tasks_cannot_fill(request: Request, place: Place) -> str | None:  # noqa: ARG001 - true in any place
+def tasks_cannot_fill(request: Request, place: Place) -> Statement | None:  # noqa: ARG001 - true in any place
     """Fewer tasks than nodes: some would stand empty, and Slurm gives fewer."""
     if request.nodes is None or request.tasks is None or request.tasks >= request.nodes:
         return None
-    tasks, nodes = count_in_words(request.tasks, "task"), count_in_words(request.nodes, "node")
-    return f"asks for {nodes} and has {tasks}: {request.nodes - request.tasks:,} would have nothing to do"
+    return Statement(OddityCode.TASKS_CANNOT_FILL_NODES, {"nodes": request.nodes, "tasks": request.tasks})
 
 
-def no_such_feature(request: Request, place: Place) -> str | None:
+def no_such_feature(request: Request, place: Place) -> Statement | None:
     """A constraint that no node meets."""
     names = features_named(request.constraint)
     if not names or not place.nodes or any(has_features(request.constraint, node) for node in place.nodes):
         return None
     there = sorted(set().union(*map(features_of, place.nodes)))
-    missing = [name for name in names if name not in there] or list(names)
-    has = f"they have {', '.join(there)}" if there else "they have none"
-    return f"wants nodes with {', '.join(missing)}; no node of {place.in_words} is such a one: {has}"
+    missing = tuple(name for name in names if name not in there) or tuple(names)
+    return _odd(OddityCode.NO_SUCH_FEATURE, place, missing, tuple(there))
 
 
-def no_node_fits(request: Request, place: Place) -> str | None:
+def no_node_fits(request: Request, place: Place) -> Statement | None:
     """Each thing asked for is somewhere, but all of it on no one node."""
     if not place.nodes or any(map(request.fits, place.nodes)):
         return None
-    return (
-        f"asks for more on one node (memory, CPUs, GPUs, features) than any of {place.in_words} has at once"
-    )
+    return Statement(OddityCode.NO_NODE_FITS, {"partition": place.name})
 
 
-def too_few_fit(request: Request, place: Place) -> str | None:
+def too_few_fit(request: Request, place: Place) -> Statement | None:
     """Not as many such nodes as asked for."""
     fit = sum(map(request.fits, place.nodes))
     if not fit or request.nodes is None or request.nodes <= fit:
         return None
-    asked = count_in_words(request.nodes, "node")
-    return f"asks for {asked} of a kind of which {place.in_words} has {fit:,}"
+    return _odd(OddityCode.TOO_FEW_NODES_FIT, place, request.nodes, fit)
 
 
-def partition_is_down(request: Request, place: Place) -> str | None:  # noqa: ARG001 - of any job
+def partition_is_down(request: Request, place: Place) -> Statement | None:  # noqa: ARG001 - of any job
     """Nothing starts there until somebody brings it up."""
     state = (place.partition.state or "").upper() if place.partition else ""
     if not {"DOWN", "INACTIVE", "DRAIN"} & set(state.split("+")):
         return None
-    return f"{place.in_words} is {state.lower()}: nothing starts there until it is brought up"
+    return Statement(OddityCode.PARTITION_IS_DOWN, {"partition": place.name, "state": state.lower()})
+
+
+def _odd(code: OddityCode, place: Place, asked: Value, there: Value, **more: Value) -> Statement:
+    """What is asked for, and what there is in a place; an empty partition is the whole cluster."""
+    return Statement(code, {"partition": place.name, "asked": asked, "there": there, **more})
 
 
 RULES: tuple[Rule, ...] = (

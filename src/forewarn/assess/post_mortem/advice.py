@@ -9,8 +9,8 @@ from typing import Any
 
 from forewarn.assess.advice.moves import megabytes
 from forewarn.assess.advice.rounding import rounded_memory, rounded_time
-from forewarn.assess.explanation.amounts import memory
 from forewarn.assess.post_mortem.record_evidence import memory_of_a_node
+from forewarn.assess.wording.amounts import memory
 from forewarn.job.record import Job
 from forewarn.job.units import UNLIMITED, format_duration
 
@@ -40,7 +40,7 @@ def with_numbers(job: Job, family: str | None, foresee: Foresee = nobody_foresee
     if family == "out_of_memory" and had:
         needed = foresee().memory
         if needed is not None and needed > had:
-            why = f"by earlier jobs, {memory(needed)} are enough for 95 % of jobs like it"
+            why = f"by earlier jobs, {memory(needed)} are enough for 95% of jobs like it"
         else:
             needed, why = _TIMES * had, _RULE
         yield f"It had {memory(had)} on a node; {why}: `#SBATCH {_memory_option(job, had, needed)}`."
@@ -48,7 +48,7 @@ def with_numbers(job: Job, family: str | None, foresee: Foresee = nobody_foresee
         seconds = foresee().seconds
         if seconds is not None and seconds > job.time_limit:
             limit = rounded_time(seconds)
-            why = f"by earlier jobs, {format_duration(limit)} are enough for 90 % of jobs like it"
+            why = f"by earlier jobs, {format_duration(limit)} are enough for 90% of jobs like it"
         else:
             limit, why = _TIMES * job.time_limit, _RULE
         line = f"#SBATCH --time={format_duration(limit)}"

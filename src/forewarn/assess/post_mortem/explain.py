@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from forewarn.assess.explanation.amounts import duration, percent
 from forewarn.assess.past import read_past
 from forewarn.assess.post_mortem import record_evidence, surroundings
 from forewarn.assess.post_mortem.advice import Foresee, nobody_foresees, with_numbers
@@ -19,6 +18,7 @@ from forewarn.assess.post_mortem.pending_reasons import in_words
 from forewarn.assess.post_mortem.report import Confidence, Evidence, LogFile, LogLine, PostMortem
 from forewarn.assess.post_mortem.verdict import Verdict, verdict
 from forewarn.assess.similar import Similar, similar_jobs
+from forewarn.assess.wording.amounts import duration, percent
 from forewarn.job.outcomes import POLICIES, Outcome, Policy, kind_of
 from forewarn.job.record import Job
 from forewarn.job.units import UNLIMITED
@@ -37,7 +37,6 @@ def explain(
     log: Path | None = None,
     risk: float | None = None,
     now: int | None = None,
-    whose: str = "your",
     foresee: Foresee = nobody_foresees,
     policy: Policy = POLICIES["wasted"],
 ) -> PostMortem:
@@ -65,7 +64,7 @@ def explain(
     if store is not None and job.user is not None:
         facts = store.clusters().get(job.cluster, ClusterFacts())
         past = read_past(store, job.cluster, job.submit if as_of is None else as_of, facts, [job.user])
-        similar = similar_jobs(past, job, policy, as_of=as_of, whose=whose)
+        similar = similar_jobs(past, job, policy, as_of=as_of)
     if job.outcome is not None:
         return _ended(job, store, details, log, similar, foresee)
     if job.start is None or job.state == "PENDING":

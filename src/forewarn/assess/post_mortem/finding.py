@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from forewarn.assess.explanation.amounts import count
+from forewarn.assess.wording.amounts import count
 from forewarn.errors import ForewarnError, RefusedError, SchedulerError, UsageError
 from forewarn.job.arrays import split_arrays
 from forewarn.job.columns import to_records

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from math import ceil
 
-from forewarn.assess.explanation.amounts import duration, memory, percent
 from forewarn.assess.post_mortem.report import Evidence
+from forewarn.assess.wording.amounts import duration, memory, percent
 from forewarn.job.exit_codes import meaning, signal_in
 from forewarn.job.memory import units
 from forewarn.job.outcomes import Outcome

@@ -7,6 +7,9 @@ from enum import StrEnum
 from typing import Any
 
 from forewarn.assess.assessment import SimilarJob
+from forewarn.assess.json_form import part_to_json
+from forewarn.assess.wording import YOU, Reader, words
+from forewarn.evidence import Statement
 from forewarn.sources.live import StepRecord
 
 
@@ -90,9 +93,13 @@ class PostMortem:
     start_estimate: int | None = None  # Slurm's own, of a job that waits
     risk: float | None = None  # of failing, of a job that waits or runs, where an assessor says it
     similar: tuple[SimilarJob, ...] = ()
-    tally: str | None = None
+    tally: Statement | None = None  # how the similar ones ended
     notes: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """For programs."""
-        return asdict(self)
+    def to_json(self, reader: Reader = YOU) -> dict[str, Any]:
+        """For programs, with the words for a reader."""
+        return asdict(self) | {
+            "similar": [part_to_json(job, reader) for job in self.similar],
+            "tally": self.tally and words(self.tally, reader),
+            "tally_code": self.tally and part_to_json(self.tally, reader),
+        }

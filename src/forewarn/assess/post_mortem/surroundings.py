@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from forewarn.assess.explanation.amounts import count, duration
 from forewarn.assess.post_mortem.node_lists import names
 from forewarn.assess.post_mortem.report import Evidence
+from forewarn.assess.wording.amounts import count, duration
 from forewarn.job.outcomes import SYSTEM_EXIT_CODES, SYSTEM_SIGNALS, Kind, Outcome, kind_of
 from forewarn.job.record import Job
 from forewarn.job.units import compress_nodes

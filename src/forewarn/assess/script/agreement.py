@@ -18,7 +18,7 @@ def agreed(found: Sequence[Finding], answer: Answer | None) -> tuple[Finding, ..
         return tuple(found)
     if answer.accepts:
         found = [
-            replace(one, severity="warning", what=f"{one.what} (this sbatch takes it)")
+            replace(one, severity="warning", values={**one.values, "sbatch_accepts": True})
             if one.severity == "error" and one.about == "submission"
             else one
             for one in found
@@ -33,7 +33,7 @@ def agreed_oddness(oddness: Oddness | None, answer: Answer | None) -> Oddness | 
     return replace(
         oddness,
         oddities=tuple(
-            replace(one, impossible=False, what=f"{one.what} (by what was last seen of the cluster)")
+            replace(one, impossible=False, values={**one.values, "sbatch_accepts": True})
             if one.impossible and one.rule not in _WAITS_FOR_EVER
             else one
             for one in oddness.oddities

@@ -6,8 +6,10 @@ import os.path
 from collections.abc import Iterator
 
 from forewarn.assess.assessment import Finding
+from forewarn.assess.finding_codes import FindingCode, FixCode
 from forewarn.assess.script.elf import Program, read_program
 from forewarn.assess.script.subject import Subject
+from forewarn.evidence import Values
 from forewarn.job.sbatch.files import Use
 
 _READ = 1 << 24  # the tables that tell are near the begin of a program
@@ -37,11 +39,11 @@ def _script(subject: Subject, path: str, line: int, data: bytes) -> Iterator[Fin
     if first.startswith(b"#!"):
         words = first[2:].decode("utf-8", "replace").split()
         if first.endswith(b"\r"):
-            what = f"{path} has Windows line ends: its interpreter will not be found"
-            yield Finding(rule="windows-line-ends", what=what, line=line, severity="error")
+            code = FindingCode.PROGRAM_WITH_WINDOWS_LINE_ENDS
+            yield _error("windows-line-ends", code, {"path": path}, line)
         elif words and subject.around.kind(words[0]) == "nothing":
-            what = f"{path} asks for the interpreter {words[0]}, which does not exist here"
-            yield Finding(rule="missing-interpreter", what=what, line=line, severity="error")
+            code = FindingCode.PROGRAM_WITHOUT_INTERPRETER
+            yield _error("missing-interpreter", code, {"path": path, "interpreter": words[0]}, line)
 
 
 def _architecture(subject: Subject, path: str, line: int, program: Program) -> Iterator[Finding]:
@@ -49,9 +51,9 @@ def _architecture(subject: Subject, path: str, line: int, program: Program) -> I
     here = _SAME.get(here, here) if here else None
     if here is None or program.machine == here or (here, program.machine) in _RUNS_TOO:
         return
-    what = f"{path} is a program for {program.machine}; this machine is {here}"
-    fix = "compile it for the nodes, or ask for nodes of its kind by --partition or --constraint"
-    yield Finding(rule="wrong-architecture", what=what, line=line, severity="error", fix=fix)
+    values = {"path": path, "architecture": program.machine, "here": here}
+    code, fix = FindingCode.WRONG_ARCHITECTURE, FixCode.COMPILE_FOR_NODES
+    yield _error("wrong-architecture", code, values, line, fix)
 
 
 def _libraries(subject: Subject, path: str, line: int, place: str, program: Program) -> Iterator[Finding]:
@@ -65,9 +67,12 @@ def _libraries(subject: Subject, path: str, line: int, place: str, program: Prog
     folders += [f for f in subject.around.environment.get("LD_LIBRARY_PATH", "").split(":") if f]
     missing = [name for name in program.needed if subject.around.has_library(name, folders) is False]
     if missing:
-        what = f"{path} needs {', '.join(missing)}, which the loader does not find here"
-        fix = "load the module that it was built with, or set LD_LIBRARY_PATH"
-        yield Finding(rule="missing-library", what=what, line=line, severity="error", fix=fix)
+        values: Values = {"path": path, "libraries": tuple(missing)}
+        yield _error("missing-library", FindingCode.MISSING_LIBRARY, values, line, FixCode.LOAD_LIBRARY)
+
+
+def _error(rule: str, code: FindingCode, values: Values, line: int, fix: FixCode | None = None) -> Finding:
+    return Finding(rule=rule, code=code, values=values, line=line, severity="error", fix=fix)
 
 
 RULES = (binaries,)

@@ -16,8 +16,7 @@ def as_sure(finding: Finding, subject: Subject) -> Finding:
         return finding
     if ends_the_job(subject, finding.line):
         return finding
-    what = f"{finding.what}; the script goes on after that, so that the job may end as completed"
-    return replace(finding, what=what, severity="warning")
+    return replace(finding, values={**finding.values, "script_goes_on": True}, severity="warning")
 
 
 def ends_the_job(subject: Subject, line: int) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os.path
 import re
-import shlex
 from collections.abc import Iterator
 
 from forewarn.assess.assessment import Finding
+from forewarn.assess.finding_codes import FindingCode, FixCode
 from forewarn.assess.script.subject import Subject
+from forewarn.evidence import Value
 from forewarn.job.arrays import task_numbers
 from forewarn.job.sbatch.files import FileUse, Use
 from forewarn.job.sbatch.getopt import Given
@@ -22,20 +23,22 @@ def missing_files(subject: Subject) -> Iterator[Finding]:
         severity = "error" if use.sure and subject.is_certain(use, place) else "warning"
         if subject.script.request.dependency or _is_caught(subject, use):
             severity = "note"  # as it should be: that job makes it, or the script expects it
-        if use.use is Use.RUN:
-            finding = ("missing-program", f"{use.path} does not exist")
-        elif use.use is Use.ENTER:
-            finding = ("missing-folder", f"the folder {use.path} does not exist")
-        elif use.use is Use.SOURCE:
-            finding = (
-                "missing-input",
-                f"{use.program or 'the script'} is given {use.path}, which does not exist",
-            )
-        else:
-            finding = ("missing-input", f"{use.path} does not exist")
-        at = "" if place == use.path else f" (looked for {place})"
-        unless = subject.unless_made(use)
-        yield Finding(rule=finding[0], what=finding[1] + at + unless, line=use.line, severity=severity)
+        rule, code = _MISSING[use.use]
+        values: dict[str, Value] = {"path": use.path}
+        if use.use is Use.SOURCE:
+            values["program"] = use.program
+        if place != use.path:
+            values["looked_for"] = place
+        values |= subject.unless_made(use)
+        yield Finding(rule=rule, code=code, values=values, line=use.line, severity=severity)
+
+
+_MISSING = {
+    Use.RUN: ("missing-program", FindingCode.MISSING_PROGRAM_FILE),
+    Use.ENTER: ("missing-folder", FindingCode.MISSING_FOLDER),
+    Use.SOURCE: ("missing-input", FindingCode.MISSING_ARGUMENT),
+    Use.READ: ("missing-input", FindingCode.MISSING_INPUT),
+}
 
 
 _CAUGHT = re.compile(r"\|\|\s*(?!exit\b|return\b|false\b|kill\b|[{(\s])")
@@ -61,8 +64,17 @@ def missing_of_tasks(subject: Subject) -> Iterator[Finding]:
             p for p in places if p and subject.around.kind(p) == "nothing" and not subject.is_made(use, p)
         ]
         if gone and not subject.script.request.dependency:
-            what = f"{gone[0]} does not exist: {len(gone)} of {len(tasks)} tasks of the array lack their file"
-            yield Finding(rule="missing-input", what=what + subject.unless_made(use), line=use.line)
+            yield Finding(
+                rule="missing-input",
+                code=FindingCode.MISSING_INPUT_OF_TASKS,
+                values={
+                    "path": gone[0],
+                    "lacking": len(gone),
+                    "tasks": len(tasks),
+                    **subject.unless_made(use),
+                },
+                line=use.line,
+            )
 
 
 def permissions(subject: Subject) -> Iterator[Finding]:
@@ -70,19 +82,19 @@ def permissions(subject: Subject) -> Iterator[Finding]:
     for use, place in _looked_at(subject, Use.READ, Use.RUN, Use.SOURCE, Use.ENTER):
         kind = subject.around.kind(place)
         severity = "error" if use.sure and subject.is_shared(place) else "warning"
+        fix = None
         if kind == "file" and use.use is Use.RUN and subject.around.may(place, "x") is False:
-            what = f"{use.path} may not be executed"
-            fix = f"chmod +x {use.path}"
-            yield Finding(rule="not-executable", what=what, line=use.line, severity=severity, fix=fix)
+            rule, code, fix = "not-executable", FindingCode.NOT_EXECUTABLE, FixCode.MAKE_EXECUTABLE
         elif kind == "file" and use.use in (Use.READ, Use.SOURCE) and subject.around.may(place, "r") is False:
-            what = f"{use.path} may not be read"
-            yield Finding(rule="no-permission", what=what, line=use.line, severity=severity)
+            rule, code = "no-permission", FindingCode.NOT_READABLE
         elif kind == "folder" and use.use is Use.ENTER and subject.around.may(place, "x") is False:
-            what = f"the folder {use.path} may not be entered"
-            yield Finding(rule="no-permission", what=what, line=use.line, severity=severity)
+            rule, code = "no-permission", FindingCode.FOLDER_NOT_ENTERABLE
         elif kind == "folder" and use.use is Use.RUN:
-            what = f"{use.path} is a folder, not a program"
-            yield Finding(rule="not-executable", what=what, line=use.line, severity=severity)
+            rule, code = "not-executable", FindingCode.FOLDER_AS_PROGRAM
+        else:
+            continue
+        values = {"path": use.path}
+        yield Finding(rule=rule, code=code, values=values, line=use.line, severity=severity, fix=fix)
 
 
 def unwritable(subject: Subject) -> Iterator[Finding]:
@@ -90,20 +102,25 @@ def unwritable(subject: Subject) -> Iterator[Finding]:
     for use, place in _looked_at(subject, Use.WRITE):
         if use.program in ("cp", "mv", "rsync", "ln", "scp") and subject.around.kind(place) == "folder":
             place = f"{place}/x"
-        if (what := _cannot_write(subject, place, use)) is not None:
-            severity = "error" if use.sure and subject.is_certain(use, place) else "warning"
-            yield Finding(rule="unwritable-output", what=what, line=use.line, severity=severity)
+        if (code := _cannot_write(subject, place, use)) is not None:
+            yield Finding(
+                rule="unwritable-output",
+                code=code,
+                values={"path": use.path, "folder": os.path.dirname(place)},  # noqa: PTH120
+                line=use.line,
+                severity="error" if use.sure and subject.is_certain(use, place) else "warning",
+            )
 
 
-def _cannot_write(subject: Subject, place: str, use: FileUse) -> str | None:
+def _cannot_write(subject: Subject, place: str, use: FileUse) -> FindingCode | None:
     folder = os.path.dirname(place)  # noqa: PTH120 - text, not a look at a file
     kind = subject.around.kind(folder)
     if kind == "nothing":
-        return None if subject.is_made(use, folder) else f"{use.path}: there is no folder {folder}"
+        return None if subject.is_made(use, folder) else FindingCode.NO_FOLDER_TO_WRITE_TO
     if subject.around.kind(place) == "file":
-        return f"{use.path} may not be written to" if subject.around.may(place, "w") is False else None
+        return FindingCode.FILE_NOT_WRITABLE if subject.around.may(place, "w") is False else None
     if kind == "folder" and subject.around.may(folder, "w") is False:
-        return f"{use.path}: the folder {folder} may not be written to"
+        return FindingCode.FOLDER_NOT_WRITABLE
     return None
 
 
@@ -121,40 +138,54 @@ def job_output(subject: Subject) -> Iterator[Finding]:
         folder = os.path.dirname(given.value)  # noqa: PTH120
         if "%" in folder or not re.fullmatch(r"[^$`*]*", given.value):
             if re.search(r"\$\{?\w", given.value):
-                what = f"{given.spelled} {given.value}: sbatch fills in no variables, only %j and its like"
-                yield Finding(rule="variable-in-option", what=what, line=given.line)
+                yield Finding(
+                    rule="variable-in-option",
+                    code=FindingCode.VARIABLE_IN_OPTION,
+                    values={"spelled": given.spelled, "value": given.value},
+                    line=given.line,
+                )
             continue
         place = os.path.normpath(os.path.join(subject.folder, folder))  # noqa: PTH118
         kind = subject.around.kind(place)
         if kind == "nothing":
             yield from _no_folder(subject, given, place, is_input=option == "input")
         elif kind == "folder" and option != "input" and subject.around.may(place, "w") is False:
-            what = f"{given.spelled} {given.value}: the folder {place} may not be written to"
             yield Finding(
-                rule="unwritable-output", what=what, line=given.line, severity=_severity(subject, place)
+                rule="unwritable-output",
+                code=FindingCode.OUTPUT_FOLDER_NOT_WRITABLE,
+                values={"spelled": given.spelled, "value": given.value, "folder": place},
+                line=given.line,
+                severity=_severity(subject, place),
             )
 
 
 def _no_folder(subject: Subject, given: Given, place: str, *, is_input: bool) -> Iterator[Finding]:
     """Whether that ends the job depends on the version of Slurm."""
-    what, version = f"{given.spelled} {given.value}: there is no folder {place}", subject.around.slurm
-    fix = f"mkdir -p {shlex.quote(place)}"
+    version, above = subject.around.slurm, None
     if is_input:
-        what += ": Slurm ends the job at its start"
+        then = "ends"
         later = subject.script.request.dependency or subject.begins_later
         severity = "warning" if later else _severity(subject, place)
     elif (above := _above(subject, place)) is not None and subject.around.may(above, "w") is False:
-        what += f", and none may be made in {above}: Slurm ends the job at its start"
+        then = "cannot_be_made"
         severity = _severity(subject, place)
     elif version is not None and version >= _MAKES:
         return
     elif version is not None and version <= _MAKES_NOT:
-        what += ": Slurm ends the job at its start, without any output"
+        then = "ends_without_output"
         severity = _severity(subject, place)
     else:
-        what += ": Slurm 22.05 ends the job at its start, 24.11 and newer make the folder"
+        then = "ends_by_version"
         severity = "warning"
-    yield Finding(rule="missing-output-folder", what=what, line=given.line, severity=severity, fix=fix)
+    values = {"spelled": given.spelled, "value": given.value, "folder": place, "then": then, "above": above}
+    yield Finding(
+        rule="missing-output-folder",
+        code=FindingCode.MISSING_OUTPUT_FOLDER,
+        values=values,
+        line=given.line,
+        severity=severity,
+        fix=FixCode.MAKE_FOLDER,
+    )
 
 
 def _severity(subject: Subject, place: str) -> str:
@@ -174,8 +205,12 @@ def work_folder(subject: Subject) -> Iterator[Finding]:
     """Where the job begins."""
     given = subject.script.options.get("chdir")
     if given is not None and subject.around.kind(subject.folder) == "nothing":
-        what = f"{given.spelled} {given.value}: there is no such folder; the job begins in /tmp instead"
-        yield Finding(rule="missing-folder", what=what, line=given.line)
+        yield Finding(
+            rule="missing-folder",
+            code=FindingCode.MISSING_WORK_FOLDER,
+            values={"spelled": given.spelled, "value": given.value},
+            line=given.line,
+        )
 
 
 def _looked_at(subject: Subject, *kinds: Use) -> Iterator[tuple[FileUse, str]]:

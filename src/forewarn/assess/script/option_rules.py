@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from forewarn.assess.assessment import Finding
+from forewarn.assess.finding_codes import FindingCode, FixCode
 from forewarn.assess.script.subject import Subject
+from forewarn.evidence import Value
 from forewarn.job.memory import units
-from forewarn.job.units import format_duration, format_memory
+from forewarn.job.sbatch.getopt import Given
 
 _MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 # Pairs of which the last one counts, or that undo each other.
@@ -21,7 +23,12 @@ def problems(subject: Subject) -> Iterator[Finding]:
     for problem in subject.script.problems:
         severity = "error" if problem.refused else "note"
         yield Finding(
-            rule=problem.rule, what=problem.what, line=problem.line, severity=severity, fix=problem.fix
+            rule=problem.rule,
+            code=problem.code,
+            values=problem.values,
+            line=problem.line,
+            severity=severity,
+            fix=problem.fix,
         )
 
 
@@ -31,9 +38,14 @@ def memory_twice(subject: Subject) -> Iterator[Finding]:
     # A variable gives way to what script or command line say; these two do not give way to each other.
     said = [given for given in found if given.origin != "environment"] or found
     for first, second in combinations({given.option: given for given in said}.values(), 2):
-        what = f"{first.spelled} and {second.spelled} exclude each other: sbatch refuses both together"
-        line = max((given.line for given in (first, second) if given.line), default=None)
-        yield Finding(rule="conflict", what=what, line=line, severity="error", fix="keep one of them")
+        yield Finding(
+            rule="conflict",
+            code=FindingCode.MEMORY_TWICE,
+            values={"one": first.spelled, "other": second.spelled},
+            line=max((given.line for given in (first, second) if given.line), default=None),
+            severity="error",
+            fix=FixCode.KEEP_ONE,
+        )
 
 
 def opposites(subject: Subject) -> Iterator[Finding]:
@@ -41,9 +53,9 @@ def opposites(subject: Subject) -> Iterator[Finding]:
     options = subject.script.options
     for one, other in _OPPOSITES:
         if one in options and other in options:
-            what = f"--{one} and --{other} contradict each other"
             line = max((g.line for g in (options[one], options[other]) if g.line), default=None)
-            yield Finding(rule="conflict", what=what, line=line)
+            values = {"one": one, "other": other}
+            yield Finding(rule="conflict", code=FindingCode.OPPOSITES, values=values, line=line)
 
 
 def given_twice(subject: Subject) -> Iterator[Finding]:
@@ -54,8 +66,13 @@ def given_twice(subject: Subject) -> Iterator[Finding]:
             continue
         if given.option in seen and seen[given.option][0] != given.value:
             value, line = seen[given.option]
-            what = f"{given.spelled} {given.value} overrides {value} of line {line}"
-            yield Finding(rule="given-twice", what=what, line=given.line, fix="keep one of them")
+            yield Finding(
+                rule="given-twice",
+                code=FindingCode.GIVEN_TWICE,
+                values=_as_given(given) | {"former": value, "former_line": line},
+                line=given.line,
+                fix=FixCode.KEEP_ONE,
+            )
         seen[given.option] = (given.value, given.line)
 
 
@@ -66,13 +83,21 @@ def time_form(subject: Subject) -> Iterator[Finding]:
     if given is None or given.value is None or limit is None:
         return
     if re.fullmatch(r"\d+:\d+", given.value):
-        what = f"{given.spelled} {given.value} is minutes:seconds: a limit of {format_duration(limit)}"
-        first, second = given.value.split(":")
-        fix = f"for {int(first)} h {int(second)} min write {first}:{second}:00"
-        yield Finding(rule="time-form", what=what, line=given.line, fix=fix)
+        yield Finding(
+            rule="time-form",
+            code=FindingCode.MINUTES_AND_SECONDS,
+            values=_as_given(given) | {"limit": limit},
+            line=given.line,
+            fix=FixCode.WRITE_HOURS,
+        )
     elif given.value.isdecimal() and limit:
-        what = f"{given.spelled} {given.value} is minutes: a limit of {format_duration(limit)}"
-        yield Finding(rule="time-form", what=what, line=given.line, severity="note")
+        yield Finding(
+            rule="time-form",
+            code=FindingCode.MINUTES,
+            values=_as_given(given) | {"limit": limit},
+            line=given.line,
+            severity="note",
+        )
 
 
 def own_size(subject: Subject) -> Iterator[Finding]:
@@ -84,12 +109,13 @@ def own_size(subject: Subject) -> Iterator[Finding]:
     counted = units(request.memory_per, nodes=nodes, cpus=request.cpus, gpus=request.gpus)
     asked = -(-request.memory * counted // nodes)
     if floor.bytes > asked:
-        what = (
-            f"{floor.said} takes up to {format_memory(floor.bytes)}, the job asks for "
-            f"{format_memory(asked)} on a node"
+        yield Finding(
+            rule="memory-below-own-size",
+            code=FindingCode.MEMORY_BELOW_OWN_SIZE,
+            values={"option": floor.said, "own_size": floor.bytes, "asked": asked},
+            line=floor.line,
+            fix=FixCode.REQUEST_MORE_THAN_OWN_SIZE,
         )
-        fix = f"ask for more than {format_memory(floor.bytes)}: the program needs some beside that"
-        yield Finding(rule="memory-below-own-size", what=what, line=floor.line, fix=fix)
 
 
 def array_output(subject: Subject) -> Iterator[Finding]:
@@ -102,8 +128,18 @@ def array_output(subject: Subject) -> Iterator[Finding]:
         if given is not None and given.value and not re.search(r"%\d*[aAjJ]", given.value):
             if given.value == "/dev/null" or options.value("open-mode") in ("append", "a"):
                 continue
-            what = f"every task of the array writes to {given.value}"
-            yield Finding(rule="shared-output", what=what, line=given.line, fix="use %A_%a in the name")
+            yield Finding(
+                rule="shared-output",
+                code=FindingCode.SHARED_OUTPUT,
+                values=_as_given(given),
+                line=given.line,
+                fix=FixCode.NAME_BY_TASK,
+            )
+
+
+def _as_given(given: Given) -> dict[str, Value]:
+    """An option as it was written."""
+    return {"spelled": given.spelled, "value": given.value}
 
 
 RULES = (problems, memory_twice, opposites, given_twice, time_form, own_size, array_output)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from forewarn.assess.assessment import Finding
+from forewarn.assess.finding_codes import FindingCode, FixCode
 from forewarn.assess.script.subject import Subject
 from forewarn.job.sbatch.calls import LAUNCHERS
 from forewarn.job.sbatch.shell import is_plain
@@ -38,14 +39,18 @@ def interpreter(subject: Subject) -> Iterator[Finding]:
         return
     program = words[0]
     if subject.around.kind(program) == "nothing":
-        what = f"the interpreter {program} does not exist here"
-        severity = "error" if subject.is_shared(program) else "warning"  # a node may have it
-        yield Finding(rule="missing-interpreter", what=what, line=1, severity=severity)
+        yield Finding(
+            rule="missing-interpreter",
+            code=FindingCode.MISSING_INTERPRETER,
+            values={"interpreter": program},
+            line=1,
+            severity="error" if subject.is_shared(program) else "warning",  # a node may have it
+        )
     elif program.endswith("/env"):
         names = [w for w in words[1:] if not w.startswith("-") and "=" not in w]
         if names and subject.around.which(names[0]) is None:
-            what = f"env does not find {names[0]} here"
-            yield Finding(rule="missing-interpreter", what=what, line=1)
+            code, values = FindingCode.INTERPRETER_NOT_ON_PATH, {"interpreter": names[0]}
+            yield Finding(rule="missing-interpreter", code=code, values=values, line=1)
 
 
 def programs(subject: Subject) -> Iterator[Finding]:
@@ -63,7 +68,7 @@ def programs(subject: Subject) -> Iterator[Finding]:
         if not is_plain(name) or not re.fullmatch(r"[\w.+-]+", name) or subject.around.which(name):
             continue
         # A warning only: a node may have what a login node has not.
-        yield Finding(rule="missing-program", what=_not_on_path(name), line=call.line)
+        yield _not_on_path(name, call.line)
 
 
 def _launchers(subject: Subject) -> Iterator[Finding]:
@@ -71,12 +76,12 @@ def _launchers(subject: Subject) -> Iterator[Finding]:
     calls = [call for call in subject.script.body.calls if call.launchers and call.command.words]
     for name, line in {call.command.words[0]: call.line for call in reversed(calls)}.items():
         if name in LAUNCHERS and name != "srun" and subject.around.which(name) is None:
-            yield Finding(rule="missing-program", what=_not_on_path(name), line=line)
+            yield _not_on_path(name, line)
 
 
-def _not_on_path(name: str) -> str:
-    loads = "the script loads no module or environment that could bring it"
-    return f"the program {name} is not on PATH here, and {loads}"
+def _not_on_path(name: str, line: int) -> Finding:
+    code = FindingCode.NOT_ON_PATH
+    return Finding(rule="missing-program", code=code, values={"program": name}, line=line)
 
 
 # What a module system sets, and where it is started from.
@@ -90,8 +95,8 @@ def modules(subject: Subject) -> Iterator[Finding]:
     """Modules that nobody here has."""
     body = subject.script.body
     if body.modules and not subject.runs_other_scripts and not _has_module_system(subject):
-        what = "it loads modules, and there is no module system here (MODULEPATH is not set)"
-        yield Finding(rule="missing-module", what=what, line=body.modules[0].line)
+        code = FindingCode.NO_MODULE_SYSTEM
+        yield Finding(rule="missing-module", code=code, line=body.modules[0].line)
         return
     wanted = [m for m in body.modules if is_plain(m.name)]
     if not wanted or any(not is_plain(folder) for folder in body.module_folders):
@@ -103,9 +108,13 @@ def modules(subject: Subject) -> Iterator[Finding]:
         beside = subject.around.modules_beside(module.name, folders)
         near = get_close_matches(module.name, beside, n=1, cutoff=0.6)
         # A warning only: nodes may have others, one that is loaded before may bring more, and scripts go on.
-        what = f"there is no module {module.name} on MODULEPATH here"
-        fix = f"did you mean {near[0]}?" if near else None
-        yield Finding(rule="missing-module", what=what, line=module.line, fix=fix)
+        yield Finding(
+            rule="missing-module",
+            code=FindingCode.MISSING_MODULE,
+            values={"module": module.name} | ({"near": near[0]} if near else {}),
+            line=module.line,
+            fix=FixCode.SIMILAR_MODULE if near else None,
+        )
 
 
 def _has_module_system(subject: Subject) -> bool:

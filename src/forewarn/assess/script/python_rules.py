@@ -6,6 +6,7 @@ import os.path
 from collections.abc import Iterator
 
 from forewarn.assess.assessment import Finding
+from forewarn.assess.finding_codes import FindingCode, FixCode
 from forewarn.assess.script.here import CONDA_ROOTS
 from forewarn.assess.script.python_code import changes_path, imported_surely, parsed
 from forewarn.assess.script.subject import Subject
@@ -36,8 +37,12 @@ def missing_environment(subject: Subject) -> Iterator[Finding]:
     """An environment that is activated and not there."""
     for environment in subject.script.body.environments:
         if environment.kind == "conda" and not _may_have_conda(subject, environment.name):
-            what = f"it activates {environment.name}, and there is no conda here"
-            yield Finding(rule="missing-environment", what=what, line=environment.line)
+            yield Finding(
+                rule="missing-environment",
+                code=FindingCode.NO_CONDA,
+                values={"environment": environment.name},
+                line=environment.line,
+            )
             continue
         folder = _folder(subject, environment)
         # A module may bring another conda, with environments of its own.
@@ -45,8 +50,13 @@ def missing_environment(subject: Subject) -> Iterator[Finding]:
         if folder is None or environment.kind == "uv" or (by_name and subject.script.body.modules):
             continue
         if subject.around.kind(folder) == "nothing":
-            what = f"there is no environment in {folder}"
-            yield Finding(rule="missing-environment", what=what, line=environment.line, severity="error")
+            yield Finding(
+                rule="missing-environment",
+                code=FindingCode.MISSING_ENVIRONMENT,
+                values={"folder": folder},
+                line=environment.line,
+                severity="error",
+            )
 
 
 def _may_have_conda(subject: Subject, name: str) -> bool:
@@ -66,8 +76,8 @@ def broken_python(subject: Subject) -> Iterator[Finding]:
     for call, place in _scripts(subject):
         source = subject.around.head(place, _READ)
         if source is not None and len(source) < _READ and parsed(source) is None:
-            what = f"{script_of(call)} is not Python as this Python reads it"
-            yield Finding(rule="python-syntax", what=what, line=call.line)
+            values = {"path": script_of(call)}
+            yield Finding(rule="python-syntax", code=FindingCode.PYTHON_SYNTAX, values=values, line=call.line)
 
 
 def missing_imports(subject: Subject) -> Iterator[Finding]:
@@ -85,9 +95,19 @@ def missing_imports(subject: Subject) -> Iterator[Finding]:
             and subject.around.kind(f"{folder}/{name}") == "nothing"
         }
         for name in sorted(subject.around.lacks(python, sorted(names)) or () if names else ()):
-            what = f"{script_of(call)} imports {name} (its line {names[name]}), which {python} does not find"
-            fix = f"{python} -m pip install {name}, or activate the environment that has it"
-            yield Finding(rule="missing-import", what=what, line=call.line, severity="error", fix=fix)
+            yield Finding(
+                rule="missing-import",
+                code=FindingCode.MISSING_IMPORT,
+                values={
+                    "path": script_of(call),
+                    "package": name,
+                    "its_line": names[name],
+                    "python": python,
+                },
+                line=call.line,
+                severity="error",
+                fix=FixCode.INSTALL_PACKAGE,
+            )
 
 
 def missing_run(subject: Subject) -> Iterator[Finding]:
@@ -104,8 +124,13 @@ def missing_run(subject: Subject) -> Iterator[Finding]:
         if any(around.kind(place) != "nothing" for place in (here, f"{here}.py")):
             continue
         if around.lacks(python, [name]):
-            what = f"{call.name} -m {name}: {python} finds no {name}"
-            yield Finding(rule="missing-import", what=what, line=call.line, severity="error")
+            yield Finding(
+                rule="missing-import",
+                code=FindingCode.MISSING_PACKAGE,
+                values={"program": call.name, "package": name, "python": python},
+                line=call.line,
+                severity="error",
+            )
 
 
 def itself(subject: Subject) -> Iterator[Finding]:
@@ -115,13 +140,18 @@ def itself(subject: Subject) -> Iterator[Finding]:
         return
     tree = parsed(subject.script.text.encode("utf-8", "surrogateescape"))
     if tree is None:
-        yield Finding(rule="python-syntax", what="this is not Python as this Python reads it", line=1)
+        yield Finding(rule="python-syntax", code=FindingCode.SCRIPT_IS_NOT_PYTHON, line=1)
         return
     python = body.interpreter if "/" in body.interpreter else subject.around.which(body.interpreter)
     names = {} if changes_path(tree) else imported_surely(tree)
     for name in sorted(subject.around.lacks(python, sorted(names)) or () if python and names else ()):
-        what = f"{name} is imported, which {python} does not find"
-        yield Finding(rule="missing-import", what=what, line=names[name], severity="error")
+        yield Finding(
+            rule="missing-import",
+            code=FindingCode.MISSING_OWN_IMPORT,
+            values={"package": name, "python": python},
+            line=names[name],
+            severity="error",
+        )
 
 
 def _scripts(subject: Subject) -> Iterator[tuple[Call, str]]:

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from forewarn.assess.script.surroundings import Surroundings
+from forewarn.evidence import Value
 from forewarn.job.sbatch.calls import Call
 from forewarn.job.sbatch.files import FileUse, Use
 from forewarn.job.sbatch.script import Script
@@ -94,14 +95,14 @@ class Subject:
             return False
         return self._maker_before(use) is None
 
-    def unless_made(self, use: FileUse) -> str:
-        """Who may have made it by then, in words."""
+    def unless_made(self, use: FileUse) -> dict[str, Value]:
+        """Who may have made it by then: nobody, a job before, somebody before it begins, a program."""
         if self.script.request.dependency:
-            return ", unless a job that this one waits for makes it"
+            return {"unless": "dependency"}
         if self.begins_later:
-            return ", unless it is there when the job begins"
+            return {"unless": "begin"}
         maker = self._maker_before(use)
-        return f", unless {maker} makes it" if maker else ""
+        return {"unless": "program", "maker": maker} if maker else {}
 
     @property
     def begins_later(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forewarn.assess.assessment import Finding
+from forewarn.assess.finding_codes import FindingCode, FixCode
 from forewarn.assess.script.elf import read_program
 from forewarn.assess.script.python_code import imported_by, parsed
 from forewarn.assess.script.subject import Subject
@@ -34,19 +35,29 @@ def tasks_and_nodes(subject: Subject) -> Iterator[Finding]:
     line = options.line("nodes") or options.line("ntasks")
     said = options.value("nodes") or ""
     if said.isdecimal() and int(said) > request.tasks:
-        what = f"{request.tasks} tasks cannot fill {said} nodes: sbatch takes {request.min_nodes}"
-        yield Finding(rule="tasks-and-nodes", what=what, line=line)
+        yield Finding(
+            rule="tasks-and-nodes",
+            code=FindingCode.FEWER_TASKS_THAN_NODES,
+            values={"tasks": request.tasks, "nodes": int(said), "nodes_taken": request.min_nodes},
+            line=line,
+        )
     each = request.tasks_per_node
     if each and said.isdecimal() and each * int(said) != request.tasks:
         line = options.line("ntasks-per-node") or line
         product = each * int(said)
-        what = (
-            f"{said} nodes x {each} tasks a node is {product}, --ntasks says {request.tasks}: sbatch takes "
+        yield Finding(
+            rule="tasks-and-nodes",
+            code=FindingCode.TASKS_DO_NOT_ADD_UP,
+            values={
+                "nodes": int(said),
+                "tasks_per_node": each,
+                "product": product,
+                "tasks": request.tasks,
+            },
+            line=line,
+            severity="warning" if product > request.tasks else "error",
+            fix=FixCode.SET_TASKS,
         )
-        what += f"{request.tasks}, and {each} as the most a node gets"
-        severity = "warning" if product > request.tasks else "error"
-        fix = f"--ntasks={product}, or leave one of the three out"
-        yield Finding(rule="tasks-and-nodes", what=what, line=line, severity=severity, fix=fix)
 
 
 def idle_tasks(subject: Subject) -> Iterator[Finding]:
@@ -59,10 +70,13 @@ def idle_tasks(subject: Subject) -> Iterator[Finding]:
     option = "ntasks" if "ntasks" in subject.script.options else "ntasks-per-node"
     if option not in subject.script.options:
         option = "nodes"
-    what = f"{request.tasks} tasks are asked for, but no srun or mpirun starts them: one runs, the rest idle"
-    fix = "start the program with srun; for one program with threads ask for --cpus-per-task"
-    line = subject.script.options.line(option)
-    yield Finding(rule="idle-tasks", what=what, line=line, fix=fix)
+    yield Finding(
+        rule="idle-tasks",
+        code=FindingCode.IDLE_TASKS,
+        values={"tasks": request.tasks},
+        line=subject.script.options.line(option),
+        fix=FixCode.START_WITH_SRUN,
+    )
 
 
 def _starts_itself(subject: Subject) -> bool:
@@ -94,9 +108,13 @@ def copies(subject: Subject) -> Iterator[Finding]:
         if launcher is None or tasks < 2 or call.image is not None or call.name in _EACH:
             continue
         if (why := _is_serial(subject, call)) is not None and "SLURM_PROCID" not in subject.script.text:
-            what = f"{launcher} starts {tasks} copies of {call.name}, {why}: each does the whole work"
-            fix = "ask for one task with --cpus-per-task, or use an MPI program"
-            yield Finding(rule="srun-without-mpi", what=what, line=call.line, fix=fix)
+            yield Finding(
+                rule="srun-without-mpi",
+                code=FindingCode.COPIES_WITHOUT_MPI,
+                values={"launcher": launcher, "tasks": tasks, "program": call.name, "why": why},
+                line=call.line,
+                fix=FixCode.ONE_TASK,
+            )
 
 
 def _is_serial(subject: Subject, call: Call) -> str | None:
@@ -105,7 +123,7 @@ def _is_serial(subject: Subject, call: Call) -> str | None:
         script = script_of(call)
         place = subject.place(script) if script else None
         text = subject.around.head(place, _READ) if place else None
-        return "which is no MPI program" if text is not None and b"mpi" not in text.lower() else None
+        return "no_mpi_program" if text is not None and b"mpi" not in text.lower() else None
     if language_of(call.program) == "python":
         return _python_is_serial(subject, call)
     place = subject.place(call.program) if "/" in call.program else subject.around.which(call.program)
@@ -113,10 +131,8 @@ def _is_serial(subject: Subject, call: Call) -> str | None:
     program = read_program(data) if data else None
     if program is None or not program.needed:
         return None
-    return None if any("mpi" in name.lower() or "pmi" in name for name in program.needed) else _NO_MPI
-
-
-_NO_MPI = "which is not linked with MPI"
+    linked = any("mpi" in name.lower() or "pmi" in name for name in program.needed)
+    return None if linked else "not_linked_with_mpi"
 
 
 def _python_is_serial(subject: Subject, call: Call) -> str | None:
@@ -126,7 +142,7 @@ def _python_is_serial(subject: Subject, call: Call) -> str | None:
     if tree is None or _TOGETHER & imported_by(tree):
         return None
     local = imported_by(tree) - _STANDARD
-    return "which imports nothing that could share the work" if not local - _KNOWN_SERIAL else None
+    return "no_parallel_import" if not local - _KNOWN_SERIAL else None
 
 
 _STANDARD_WORDS = """
@@ -151,8 +167,13 @@ def missing_launcher(subject: Subject) -> Iterator[Finding]:
         data = subject.around.head(place, 1 << 24)
         program = read_program(data) if data else None
         if program and any(name.startswith(("libmpi", "libpmix")) for name in program.needed):
-            what = f"{call.program} is an MPI program and is started without srun: one process will run"
-            yield Finding(rule="mpi-without-launcher", what=what, line=call.line, fix=f"srun {call.program}")
+            yield Finding(
+                rule="mpi-without-launcher",
+                code=FindingCode.MPI_WITHOUT_LAUNCHER,
+                values={"program": call.program},
+                line=call.line,
+                fix=FixCode.PUT_SRUN_BEFORE,
+            )
 
 
 RULES = (tasks_and_nodes, idle_tasks, copies, missing_launcher)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forewarn.assess.assessment import Finding
+from forewarn.assess.finding_codes import FindingCode
+from forewarn.evidence import Values
 
 # 26.05 writes " a" behind the time; of a heterogeneous job no partition is told.
 _STARTS = re.compile(
@@ -26,19 +28,19 @@ _OF_SBATCH = re.compile(r"^(sbatch:|allocation failure:)", re.MULTILINE)
 _FOR_NOW = (
     (
         re.compile(r"node configuration is not available|down, drained or reserved"),
-        "no node that is in service now can take it",
+        "no_node_in_service",
     ),
-    (re.compile(r"nodes are busy"), "other jobs use these nodes now"),
+    (re.compile(r"nodes are busy"), "nodes_are_busy"),
     (
         re.compile(r"accounting/QOS|QOS policy"),
-        "a limit of the account or QOS, which may depend on the jobs that are there now",
+        "limit_of_account",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What sbatch says: whether it would take the script (None: it may), and that in words.
+    """What sbatch says: whether it would take the script (None: it may), and that as a finding.
 
     `beside` is what else it writes where it accepts, such as a notice of the site.
     """
@@ -103,28 +105,29 @@ def ask_sbatch(
 def read_answer(code: int, text: str) -> Answer | None:
     """What sbatch's exit code and its words mean.
 
-    >>> read_answer(1, "sbatch: error: Batch script is empty!\\n").finding.what
-    'sbatch --test-only refuses it: Batch script is empty!'
+    >>> read_answer(1, "sbatch: error: Batch script is empty!\\n").finding.values
+    {'answer': 'Batch script is empty!', 'exit_code': 1}
     """
     if _AWAY.search(text):
         return None
     if (match := _STARTS.search(text)) is not None:
-        where = f" ({match[4]})" if match[4] else ""
-        what = f"sbatch --test-only: would start {match[1]} on {match[3]}{where}, {match[2]} processors"
+        starts: Values = {"start": match[1], "nodes": match[3], "partition": match[4], "cpus": int(match[2])}
         rest = _words(line for line in text.splitlines() if not _STARTS.search(line))
-        beside = _finding(f"sbatch --test-only also writes: {rest}", "note") if rest else None
-        return Answer(True, _finding(what, "note"), beside)
+        beside = _finding(FindingCode.SBATCH_REMARKS, {"answer": rest}, "note") if rest else None
+        return Answer(True, _finding(FindingCode.SBATCH_ACCEPTS, starts, "note"), beside)
     if code == 0 or not _OF_SBATCH.search(text):
         return None  # no answer, or not sbatch's own: a wrapper of the site, say
     words = _words(line for line in text.splitlines() if not line.startswith('Try "sbatch'))
     for pattern, reason in _FOR_NOW:
         if pattern.search(words):
-            return Answer(None, _finding(f"sbatch --test-only: {words}: {reason}", "warning"))
-    return Answer(False, _finding(f"sbatch --test-only refuses it: {words or f'exit code {code}'}", "error"))
+            values = {"answer": words, "why": reason}
+            return Answer(None, _finding(FindingCode.SBATCH_REFUSES_NOW, values, "warning"))
+    refused: Values = {"answer": words, "exit_code": code}
+    return Answer(False, _finding(FindingCode.SBATCH_REFUSES, refused, "error"))
 
 
-def _finding(what: str, severity: str) -> Finding:
-    return Finding(rule="test-only", what=what, severity=severity, about="submission")
+def _finding(code: FindingCode, values: Values, severity: str) -> Finding:
+    return Finding(rule="test-only", code=code, values=values, severity=severity, about="submission")
 
 
 def _words(lines: Iterable[str]) -> str:

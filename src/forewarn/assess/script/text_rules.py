@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from forewarn.assess.assessment import Finding
+from forewarn.assess.finding_codes import FindingCode, FixCode
 from forewarn.assess.script.subject import Subject
 
 _PLACEHOLDER = re.compile(
@@ -28,41 +29,54 @@ def line_ends(subject: Subject) -> Iterator[Finding]:
     text = subject.script.text
     if "\r\n" in text or "\r" in text.partition("\n")[0]:
         line = text[: text.index("\r")].count("\n") + 1
-        what = "Windows line ends: sbatch refuses the script"
-        fix = f"dos2unix {subject.path.name}"
-        yield Finding(rule="windows-line-ends", what=what, line=line, severity="error", fix=fix)
+        yield Finding(
+            rule="windows-line-ends",
+            code=FindingCode.WINDOWS_LINE_ENDS,
+            values={"script": subject.path.name},
+            line=line,
+            severity="error",
+            fix=FixCode.CONVERT_LINE_ENDS,
+        )
 
 
 def zero_bytes(subject: Subject) -> Iterator[Finding]:
     """A script with NUL bytes is no text."""
     if "\0" in subject.script.text:
         line = subject.script.text.partition("\0")[0].count("\n") + 1
-        yield Finding(rule="not-text", what="a NUL byte: sbatch refuses it", line=line, severity="error")
+        yield Finding(rule="not-text", code=FindingCode.NUL_BYTE, line=line, severity="error")
 
 
 def shebang(subject: Subject) -> Iterator[Finding]:
     """The first line must name an interpreter."""
     text = subject.script.text
     if not text.strip():
-        yield Finding(rule="empty-script", what="the script is empty: sbatch refuses it", severity="error")
+        yield Finding(rule="empty-script", code=FindingCode.EMPTY_SCRIPT, severity="error")
     elif not text.startswith("#!"):
         at = next((n for n, line in enumerate(text.split("\n"), 1) if line.lstrip().startswith("#!")), None)
-        what = "the first line is not #! and an interpreter: sbatch refuses the script"
-        if at:
-            what += f" (line {at} has one: it must be the first, from its first column on)"
-        fix = "begin with #!/bin/bash"
-        yield Finding(rule="missing-shebang", what=what, line=1, severity="error", fix=fix)
+        yield Finding(
+            rule="missing-shebang",
+            code=FindingCode.MISSING_SHEBANG,
+            values={"stands_in_line": at},
+            line=1,
+            severity="error",
+            fix=FixCode.BEGIN_WITH_SHEBANG,
+        )
 
 
 def ignored_options(subject: Subject) -> Iterator[Finding]:
     """Options behind the first command are comments."""
     lines = subject.script.text.split("\n")
     for line in subject.script.directives.ignored:
-        first = subject.script.directives.first_command
-        what = (
-            f"{lines[line - 1].strip()!r} stands behind the first command (line {first}): sbatch ignores it"
+        yield Finding(
+            rule="ignored-option",
+            code=FindingCode.IGNORED_OPTION,
+            values={
+                "text": lines[line - 1].strip(),
+                "first_command": subject.script.directives.first_command,
+            },
+            line=line,
+            fix=FixCode.MOVE_ABOVE_COMMANDS,
         )
-        yield Finding(rule="ignored-option", what=what, line=line, fix="move it above the first command")
 
 
 def lookalikes(subject: Subject) -> Iterator[Finding]:
@@ -70,9 +84,13 @@ def lookalikes(subject: Subject) -> Iterator[Finding]:
     lines = subject.script.text.split("\n")
     for line in subject.script.directives.lookalikes:
         meant = lines[line - 1].startswith("##")
-        what = f"{lines[line - 1].strip()!r} is a comment to sbatch: only #SBATCH at the line's begin counts"
-        severity = "note" if meant else "warning"
-        yield Finding(rule="not-read", what=what, line=line, severity=severity)
+        yield Finding(
+            rule="not-read",
+            code=FindingCode.COMMENTED_OPTION,
+            values={"text": lines[line - 1].strip()},
+            line=line,
+            severity="note" if meant else "warning",
+        )
 
 
 def placeholders(subject: Subject) -> Iterator[Finding]:
@@ -80,24 +98,36 @@ def placeholders(subject: Subject) -> Iterator[Finding]:
     for given in subject.script.options.given:
         match = _PLACEHOLDER.search(given.value or "") if given.option in _NAMING else None
         if match:
-            what = f"{given.spelled} is still {given.value!r}: a placeholder"
-            yield Finding(rule="placeholder", what=what, line=given.line, fix="fill it in")
+            yield Finding(
+                rule="placeholder",
+                code=FindingCode.PLACEHOLDER_IN_OPTION,
+                values={"spelled": given.spelled, "value": given.value},
+                line=given.line,
+                fix=FixCode.FILL_IN,
+            )
     for number, line in enumerate(subject.script.text.split("\n"), 1):
         if not line.lstrip().startswith("#") and (match := _IN_BODY.search(line[:2000])):
-            what = f"{match[0]!r} looks like a placeholder"
-            yield Finding(rule="placeholder", what=what, line=number, fix="fill it in")
+            yield Finding(
+                rule="placeholder",
+                code=FindingCode.PLACEHOLDER,
+                values={"text": match[0]},
+                line=number,
+                fix=FixCode.FILL_IN,
+            )
 
 
 def other_schedulers(subject: Subject) -> Iterator[Finding]:
     """Lines for PBS or LSF: sbatch reads some of them, silently."""
     for number, line in enumerate(subject.script.text.split("\n"), 1):
         if re.match(r"#(?:PBS|BSUB)\s", line) and "ignore-pbs" not in subject.script.options:
-            kind = line[1:].split()[0]
-            what = (
-                f"a line for another scheduler (#{kind}): sbatch reads it, too, and may take options from it"
+            yield Finding(
+                rule="other-scheduler",
+                code=FindingCode.OTHER_SCHEDULER,
+                values={"scheduler": line[1:].split()[0]},
+                line=number,
+                severity="note",
+                fix=FixCode.DELETE_LINE,
             )
-            fix = "delete it, or submit with --ignore-pbs"
-            yield Finding(rule="other-scheduler", what=what, line=number, severity="note", fix=fix)
             return
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from forewarn.job.sbatch.problems import Problem
+from forewarn.job.sbatch.problems import Problem, ProblemCode
 from forewarn.job.sbatch.table import version_of
 from forewarn.job.sbatch.words import SPACE, Word, WordError, split_words
 
@@ -66,5 +66,6 @@ def read_directives(script: str, slurm: str | None = None) -> Directives:
         try:
             read.append(Directive(number, tuple(split_words(line, len(magic), old=old)), component))
         except WordError as error:
-            problems.append(Problem("unreadable-line", f"sbatch refuses this line: {error}", number))
+            code, values = ProblemCode.UNREADABLE_LINE, {"error": str(error)}
+            problems.append(Problem("unreadable-line", code, values, number))
     return Directives(tuple(read), tuple(ignored), tuple(lookalikes), first_command, tuple(problems))

@@ -7,11 +7,12 @@ to each other. An optional value is one that is joined to its option, never the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from forewarn.job.sbatch.problems import Problem
+from forewarn.evidence import Values
+from forewarn.job.sbatch.problems import Problem, ProblemCode, ProblemFix
 from forewarn.job.sbatch.table import OPTIONS, PYXIS, SHORT, Argument, Option, options_of
 from forewarn.job.sbatch.words import Word
 
@@ -82,7 +83,7 @@ class _Reader:
         elif equals and (cut := _raw_equals(placed.word, name)) is not None:
             span = (cut, placed.word.end)
         if option.argument is Argument.NONE and equals:
-            self._wrong("unexpected-value", f"--{option.name} takes no value", placed)
+            self._wrong("unexpected-value", ProblemCode.UNEXPECTED_VALUE, {"option": option.name}, placed)
         elif option.argument is Argument.REQUIRED and not equals:
             self._next_word(option, f"--{name}", placed)
         else:
@@ -92,8 +93,9 @@ class _Reader:
         if name in self.known:
             return self.known[name]
         if name in PYXIS:
-            what = f"--{name} is an option of the plugin pyxis: sbatch knows it only where that is installed"
-            self.problems.append(Problem("plugin-option", what, placed.line, refused=False))
+            named = {"option": name, "plugin": "pyxis"}
+            code = ProblemCode.PLUGIN_OPTION
+            self.problems.append(Problem("plugin-option", code, named, placed.line, refused=False))
             return PYXIS[name]
         found = [option for full, option in self.known.items() if full.startswith(name)]
         if len(found) > 1 and self.any_version:
@@ -102,18 +104,15 @@ class _Reader:
         if found and all(o.means == found[0].means and o.argument == found[0].argument for o in found):
             return found[0]
         if found:
-            could = ", ".join(f"--{option.name}" for option in found[:6])
-            self._wrong("ambiguous-option", f"--{name} could mean {could}", placed)
+            values: Values = {"option": name, "could_be": tuple(option.name for option in found[:6])}
+            self._wrong("ambiguous-option", ProblemCode.AMBIGUOUS_OPTION, values, placed)
         elif name in OPTIONS:
             since = OPTIONS[name].since
-            told = f"only known to Slurm {since} and newer" if since else "no longer known to this Slurm"
-            self._wrong("unknown-option", f"--{name} is {told}", placed)
+            code = ProblemCode.NEWER_OPTION if since else ProblemCode.FORMER_OPTION
+            self._wrong("unknown-option", code, {"option": name, "since": since}, placed)
         else:
             near = get_close_matches(name, self.known, n=1, cutoff=0.6)
-            fix = f"did you mean --{near[0]}?" if near else None
-            self._wrong(
-                "unknown-option", f"sbatch knows no option --{name}, unless a plugin has it", placed, fix
-            )
+            self._wrong("unknown-option", ProblemCode.UNKNOWN_OPTION, {"option": name}, placed, near)
         return None
 
     def _short(self, placed: Placed) -> None:
@@ -123,8 +122,7 @@ class _Reader:
             option = self.known.get(SHORT.get(letter, ""))
             if option is None:
                 near = get_close_matches(text.lstrip("-"), self.known, n=1, cutoff=0.8)
-                fix = f"did you mean --{near[0]}?" if near else None
-                self._wrong("unknown-option", f"sbatch knows no option -{letter}", placed, fix)
+                self._wrong("unknown-option", ProblemCode.UNKNOWN_LETTER, {"letter": letter}, placed, near)
                 continue
             rest = text[at + 1 :]
             if option.argument is Argument.NONE:
@@ -139,7 +137,7 @@ class _Reader:
 
     def _next_word(self, option: Option, spelled: str, placed: Placed) -> None:
         if self.place >= len(self.words):
-            self._wrong("missing-value", f"{spelled} needs a value", placed)
+            self._wrong("missing-value", ProblemCode.MISSING_VALUE, {"spelled": spelled}, placed)
             return
         value = self.words[self.place]
         self.place += 1
@@ -158,9 +156,15 @@ class _Reader:
         line = placed.line if value_line is None else value_line
         self.given.append(Given(option.means, value, self.origin, placed.line, spelled, span, line))
 
-    def _wrong(self, rule: str, what: str, placed: Placed, fix: str | None = None) -> None:
-        where = "" if self.origin == "script" else f" ({self.origin})"
-        self.problems.append(Problem(rule, what + where, placed.line, fix))
+    def _wrong(
+        self, rule: str, code: ProblemCode, values: Values, placed: Placed, near: Sequence[str] = ()
+    ) -> None:
+        """Note a problem; `near` has the option that may have been meant."""
+        more = ({"near": near[0]} if near else {}) | (
+            {"origin": self.origin} if self.origin != "script" else {}
+        )
+        fix = ProblemFix.SIMILAR_OPTION if near else None
+        self.problems.append(Problem(rule, code, {**values, **more}, placed.line, fix))
 
 
 def _raw_equals(word: Word, name: str) -> int | None:

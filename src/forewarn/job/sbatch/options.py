@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from forewarn.job.sbatch.directives import Directives
 from forewarn.job.sbatch.environment import VARIABLES
 from forewarn.job.sbatch.getopt import Given, Placed, read_options
-from forewarn.job.sbatch.problems import Problem
+from forewarn.job.sbatch.problems import Problem, ProblemCode, ProblemFix
 from forewarn.job.sbatch.table import OPTIONS, Argument
 from forewarn.job.sbatch.words import Word
 
@@ -63,8 +63,8 @@ def collect_options(
     ]
     given, problems, rest = read_options(words, "script", slurm)
     if rest:
-        what = f"{rest[0].word.text!r} is no option: sbatch refuses the script"
-        problems.append(Problem("not-an-option", what, rest[0].line, "an option begins with - or --"))
+        code, fix = ProblemCode.NOT_AN_OPTION, ProblemFix.OPTION_BEGINS_WITH_DASH
+        problems.append(Problem("not-an-option", code, {"word": rest[0].word.text}, rest[0].line, fix))
     for variable, option in VARIABLES.items():
         if (said := (environment or {}).get(variable)) is not None:
             value = None if OPTIONS[option].argument is Argument.NONE else said

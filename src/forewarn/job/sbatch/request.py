@@ -11,7 +11,7 @@ from forewarn.job.partition_defaults import with_partition_defaults
 from forewarn.job.record import Job, Partition
 from forewarn.job.sbatch import values
 from forewarn.job.sbatch.options import Options
-from forewarn.job.sbatch.problems import Problem
+from forewarn.job.sbatch.problems import Problem, ProblemCode
 
 T = TypeVar("T")
 
@@ -54,8 +54,8 @@ class _Reader:
         try:
             return read(given.value)
         except ValueError as error:
-            what = f"{given.spelled}: {error}"
-            self.problems.append(Problem("bad-value", what, given.line))
+            values = {"spelled": given.spelled, "error": str(error)}
+            self.problems.append(Problem("bad-value", ProblemCode.BAD_VALUE, values, given.line))
             return None
 
     def read(self) -> Request:

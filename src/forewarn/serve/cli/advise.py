@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from pathlib import Path
 
 import click
@@ -27,11 +28,13 @@ def command(job_ids: tuple[str, ...], home: Path | None, as_json: bool) -> None:
       forewarn advise 123456
       forewarn advise 123456 --json | jq -r '.[].advice[0].command'
     """
+    from forewarn.assess.wording import Reader
     from forewarn.serve.cli.assessing import show
 
+    viewer = getpass.getuser()
     with said_of(home, job_ids, whole=True) as said:
         if as_json:
-            print_json([assessment.to_json() for assessment in said])
+            print_json([made.to_json(Reader.of(made.user, viewer)) for made in said])
             return
-        for assessment in said:
-            show(assessment, f"job {assessment.job_id}")
+        for made in said:
+            show(made, f"job {made.job_id}", Reader.of(made.user, viewer))

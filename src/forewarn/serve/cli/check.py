@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 STDIN = "-"
 NAMELESS = "sbatch"  # as Slurm calls a job whose script came by standard input
 # The worst of several verdicts, by what it asks of a person.
-_WORST = ("fine", "cannot say", "warning", "likely to fail")
+_WORST = ("fine", "cannot_say", "warning", "likely_to_fail")
 
 
 class ScriptCheck(Check):
@@ -167,7 +166,7 @@ def command(
             show(assessment, "standard input" if script == STDIN else script, diff=diff, fixed=fixed)
     if as_json:
         told = [
-            {"script": script, **assessment.to_json(), "fixed": asdict(fixed) if fixed else None}
+            {"script": script, **assessment.to_json(), "fixed": fixed.to_json() if fixed else None}
             for script, assessment, fixed in made
         ]
         print_json(told[0] if len(scripts) == 1 else told)
@@ -203,16 +202,14 @@ def _fixed(script: Path, checked: Checked, submission: Submission) -> Fixed | No
         partial.write_bytes(raw)
         partial.chmod(script.stat().st_mode & 0o777)
     say(f"wrote {beside}")
-    again = check(raw, beside, submission).assessment
-    risk = again.failure.probability if again.failure else None
-    return Fixed(str(beside), str(again.verdict), again.summary, risk)
+    return Fixed(str(beside), check(raw, beside, submission).assessment)
 
 
 def _draw(figure: Path, made: Assessment) -> None:
     if not made.reasons:
         say("no model spoke: there are no reasons to draw")
         return
-    from forewarn.assess.explanation import waterfall_svg
+    from forewarn.assess.wording import waterfall_svg
     from forewarn.files import write_file
 
     write_file(figure, waterfall_svg(made.reasons))

@@ -54,13 +54,13 @@ def command(job_id: str, home: Path | None, cluster: str | None, log: Path | Non
     """
     from forewarn.assess.post_mortem import explain
     from forewarn.assess.post_mortem.finding import find_job
+    from forewarn.assess.wording import Reader
     from forewarn.serve.cli.explain_output import print_report
 
     config = configured(home=home)
     with _store(config) as store, _scheduler(config) as (scheduler, unreachable):
         cluster = cluster or config.cluster
         found = find_job(job_id, store, scheduler, cluster=cluster, unreachable=unreachable)
-        whose = "your" if found.job.user in (None, getpass.getuser()) else f"{found.job.user}'s"
         risk = _risk(config, found.job) if store is not None and found.job.outcome is None else None
         report = explain(
             found.job,
@@ -68,14 +68,14 @@ def command(job_id: str, home: Path | None, cluster: str | None, log: Path | Non
             details=found.details,
             log=log,
             risk=risk,
-            whose=whose,
             foresee=lambda: _forecast(config, found.job),
         )
         zones = {} if store is None else {name: facts.timezone for name, facts in store.clusters().items()}
+    reader = Reader.of(found.job.user, getpass.getuser())
     if as_json:
-        print_json(report.to_json() | {"notes": [*report.notes, *found.notes]})
+        print_json(report.to_json(reader) | {"notes": [*report.notes, *found.notes]})
         return
-    print_report(report, found.job, zones.get(report.cluster, "UTC"))
+    print_report(report, found.job, zones.get(report.cluster, "UTC"), reader)
     for message in (*found.notes, *report.notes):
         note(message)
 

@@ -9,10 +9,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from forewarn.assess.explanation.amounts import duration, memory
 from forewarn.assess.post_mortem.report import Confidence, LogLine, PostMortem
+from forewarn.assess.wording import YOU, Reader, each, words
+from forewarn.assess.wording.amounts import duration, memory
+from forewarn.assess.wording.similar import sent_together
 from forewarn.job.record import Job
-from forewarn.serve.cli.assessing import sent_together
 from forewarn.serve.cli.console import Terminal
 from forewarn.serve.cli.output import STYLE_OF
 from forewarn.serve.cli.terminal import echo, one_line
@@ -27,20 +28,20 @@ _SURE = {
 _SIMILAR = 5  # jobs that are listed
 
 
-def print_report(report: PostMortem, job: Job, zone: str) -> None:
+def print_report(report: PostMortem, job: Job, zone: str, reader: Reader = YOU) -> None:
     """The whole of it on stdout: what and why first, then the evidence, then what to do."""
     console = Terminal()
     if console.is_terminal:
-        _print(console, report, job, zone)
+        _print(console, report, job, zone, reader)
         return
     console.width = 120
     with console.capture() as captured:
-        _print(console, report, job, zone)
+        _print(console, report, job, zone, reader)
     # A table fills its lines with spaces, which a file need not have.
     echo("\n".join(line.rstrip() for line in captured.get().split("\n")).rstrip("\n"))
 
 
-def _print(console: Terminal, report: PostMortem, job: Job, zone: str) -> None:
+def _print(console: Terminal, report: PostMortem, job: Job, zone: str, reader: Reader) -> None:
     console.print(_heading(report, job))
     console.print(Text(f"  {_facts(job, zone)}", style="bright_black"))
     console.print()
@@ -62,7 +63,7 @@ def _print(console: Terminal, report: PostMortem, job: Job, zone: str) -> None:
         for number, what in enumerate(report.what_to_do, 1):
             table.add_row(f"{number}.", Text(what))
         _section(console, "What to do", table)
-    _print_similar(console, report)
+    _print_similar(console, report, reader)
 
 
 def _section(console: Terminal, title: str, content: Table) -> None:
@@ -139,7 +140,7 @@ def _where(line: LogLine) -> str:
     return f"line {line.line}" if line.line > 0 else f"line {-line.line} from the end"
 
 
-def _print_similar(console: Terminal, report: PostMortem) -> None:
+def _print_similar(console: Terminal, report: PostMortem, reader: Reader) -> None:
     if report.tally is None:
         return
     table = Table(box=None, show_header=False, pad_edge=False)
@@ -150,6 +151,6 @@ def _print_similar(console: Terminal, report: PostMortem) -> None:
             job.job_id,
             Text(job.outcome.replace("_", " "), style=STYLE_OF.get(job.outcome, "")),
             "" if job.run_time is None else f"ran {duration(job.run_time)}",
-            Text((", ".join(job.differs) or "the same request") + sent_together(job)),
+            Text((", ".join(each(job.differs, reader)) or "the same request") + sent_together(job)),
         )
-    _section(console, f"Before: {report.tally}", table)
+    _section(console, f"Before: {words(report.tally, reader)}", table)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -58,7 +57,7 @@ def said_of(
         store_of_live(config, scheduler.cluster, serving, at=now) as store,
     ):
         if whole:
-            said = advise(store, scheduler, serving, job_ids, viewer=getpass.getuser(), **how)
+            said = advise(store, scheduler, serving, job_ids, **how)
         else:
             wanted = Wanted(job_ids=job_ids, pending=pending, running=running, user=user)
             said = predict(store, scheduler, serving, wanted, **how)

@@ -81,6 +81,8 @@ def _print(said: list[Assessment], as_json: bool) -> None:
     if not said:
         say("no such jobs wait or run")
         return
+    from forewarn.assess.wording import words
+
     print_table(
         _HEADINGS,
         [_cells(assessment) for assessment in said],
@@ -92,7 +94,8 @@ def _print(said: list[Assessment], as_json: bool) -> None:
     for message in (text for by, text in _MEANINGS.items() if by in stated_by):
         note(message)
     caveats = [assessment.route.caveat for assessment in said if assessment.route.caveat is not None]
-    for message in dict.fromkeys([*caveats, *(each for assessment in said for each in assessment.notes)]):
+    notes = [*caveats, *(each for assessment in said for each in assessment.notes)]
+    for message in dict.fromkeys(map(words, notes)):
         note(message)
 
 
@@ -109,6 +112,8 @@ def _stated_by(assessment: Assessment) -> str | None:
 
 def _cells(said: Assessment) -> list[str | None]:
     """A row. Where there is too little evidence, a probability would only pretend."""
+    from forewarn.assess.wording import summary
+
     failure = said.failure
     cause = failure.causes[0] if failure and failure.causes else None
     return [
@@ -121,5 +126,5 @@ def _cells(said: Assessment) -> list[str | None]:
         None if said.hours_at_risk is None else f"{said.hours_at_risk:,.1f}",
         None if failure is None else f"{failure.base_rate:.0%}",
         None if failure is None else f"{failure.rests_on:,} jobs",
-        "" if failure else said.summary,
+        "" if failure else summary(said),
     ]

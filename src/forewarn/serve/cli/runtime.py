@@ -76,19 +76,20 @@ def _brief(said: Assessment) -> dict[str, Any]:
 
 
 def _cells(said: Assessment) -> list[str | None]:
-    from forewarn.assess.oddness.words import bytes_in_words, time_in_words
+    from forewarn.assess.wording.amounts import clock
+    from forewarn.assess.wording.amounts import memory as amount
 
     run, use = said.run_time, said.resources
     memory = use.memory if use else None
     return [
         *(said.job_id, said.user, said.partition, said.state and said.state.lower()),
-        None if run is None else time_in_words(run.seconds.median),
-        None if run is None else time_in_words(run.seconds.high),
-        None if run is None or run.limit is None else time_in_words(run.limit),
+        None if run is None else clock(run.seconds.median),
+        None if run is None else clock(run.seconds.high),
+        None if run is None or run.limit is None else clock(run.limit),
         None if run is None or run.over_limit is None else f"{run.over_limit:.0%}",
-        None if memory is None else bytes_in_words(memory.median),
-        None if use is None or use.memory_request is None else bytes_in_words(use.memory_request),
-        None if use is None or use.memory_asked is None else bytes_in_words(use.memory_asked),
+        None if memory is None else amount(memory.median),
+        None if use is None or use.memory_request is None else amount(use.memory_request),
+        None if use is None or use.memory_asked is None else amount(use.memory_asked),
         None if use is None or use.over_memory is None else f"{use.over_memory:.0%}",
         None if use is None or use.cpu_efficiency is None else f"{use.cpu_efficiency.median:.0%}",
         None if run is None else f"{run.rests_on:,} jobs",

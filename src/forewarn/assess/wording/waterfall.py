@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from html import escape
 
 from forewarn.assess.assessment import Reason
-from forewarn.assess.explanation.amounts import percent
+from forewarn.assess.wording.amounts import percent
+from forewarn.assess.wording.lookup import reason as in_words
+from forewarn.assess.wording.reader import YOU, Reader
 
 WIDTH, LABELS, RIGHT = 760, 400, 58  # pixels: all, of the words on the left, of room for a number
 _LINE, _GAP, _LETTERS = 15, 14, 62  # pixels a line of text and between rows; letters that fit a line
@@ -24,12 +26,13 @@ _STYLE = """
 """
 
 
-def waterfall_svg(reasons: Sequence[Reason], *, start: str = "the average job") -> str:
+def waterfall_svg(reasons: Sequence[Reason], reader: Reader = YOU) -> str:
     """The figure, from the risk before the first reason down to the risk after the last.
 
-    >>> one = Reason(what="<4 failed>", group="g", weight=1.0, risk_before=0.1, risk_after=0.4)
+    >>> code, values = ReasonCode.PROFILE, {"profile": "<small>"}
+    >>> one = Reason(code=code, values=values, group="g", weight=1.0, risk_before=0.1, risk_after=0.4)
     >>> figure = waterfall_svg([one])
-    >>> figure.startswith("<svg"), "&lt;4 failed&gt;" in figure, "+30" in figure
+    >>> figure.startswith("<svg"), "jobs that were &lt;small&gt;" in figure, "+30" in figure
     (True, True, True)
     """
     told = [(reason, *_risks(reason)) for reason in reasons]
@@ -40,8 +43,8 @@ def waterfall_svg(reasons: Sequence[Reason], *, start: str = "the average job") 
     drawn: list[str] = []
     y = 26
     bars: list[tuple[float, int]] = []  # where each ends across, and its middle
-    rows: list[tuple[str, Reason | None, float, float]] = [(start, None, 0.0, told[0][1])]
-    rows += [(reason.what, reason, before, after) for reason, before, after in told]
+    rows: list[tuple[str, Reason | None, float, float]] = [("the average job", None, 0.0, told[0][1])]
+    rows += [(in_words(reason, reader), reason, before, after) for reason, before, after in told]
     rows.append(("this job", None, 0.0, told[-1][2]))
     for words, of_reason, before, after in rows:
         lines = textwrap.wrap(words, _LETTERS, max_lines=3, placeholder=" …") or [""]
@@ -70,7 +73,7 @@ def waterfall_svg(reasons: Sequence[Reason], *, start: str = "the average job") 
 
 def _risks(reason: Reason) -> tuple[float, float]:
     if reason.risk_before is None or reason.risk_after is None:
-        raise ValueError(f"no risk before and after is known of: {reason.what}")
+        raise ValueError(f"no risk before and after is known of {reason.code}")
     return reason.risk_before, reason.risk_after
 
 

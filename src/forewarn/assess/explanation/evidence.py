@@ -1,0 +1,191 @@
+"""The evidence of each kind, made of the features that the job has.
+
+What others did is stated in aggregate only: rates over a partition or the cluster, never a job or a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from forewarn.assess.codes import ReasonCode
+from forewarn.assess.explanation.groups import Group
+from forewarn.assess.explanation.histories import history, streak
+from forewarn.assess.explanation.known import Features, first_known, known
+from forewarn.evidence import Statement, Value
+
+CROWD = 30  # jobs of others below which a rate would tell of single ones
+LEAST_SHARE = 0.01  # of earlier jobs at a limit: less is not worth a word
+_CROWDS = ("group", "account", "name", "script", "request", "array")
+_STAGES = {1: "pending", 2: "running", 3: "completed", 4: "failed"}
+_SIZES = ("nodes", "cpus", "gpus", "tasks")
+_NARROW = ("request", "name")  # jobs of the user, the most alike first
+
+
+def _request(features: Features) -> Statement:
+    found = history(features, "user_request")
+    if found is not None:
+        return Statement(ReasonCode.REQUEST, found)
+    rate, alike = known(features, "similar_rate"), known(features, "similar_jobs")
+    enough = rate is not None and alike is not None and alike >= 0.5
+    return Statement(ReasonCode.FIRST_REQUEST, {"similar_failure_rate": rate} if enough else {})
+
+
+def _name(features: Features) -> Statement:
+    for code, entity in ((ReasonCode.NAME, "user_name"), (ReasonCode.FOLDER, "user_dir")):
+        found = history(features, entity)
+        if found is not None:
+            return Statement(code, found)
+    return Statement(ReasonCode.FIRST_NAME)
+
+
+def _user(features: Features) -> Statement:
+    found = history(features, "user")
+    if found is None:
+        return Statement(ReasonCode.FIRST_USER)
+    ended, failed = known(features, "user_ended_since_submit"), known(features, "user_failed_since_submit")
+    if ended:
+        found |= {"ended_since_submit": int(ended), "failed_since_submit": int(failed or 0)}
+    return Statement(ReasonCode.USER, found)
+
+
+def _in_flight(features: Features) -> Statement:
+    values: dict[str, Value] = _present(
+        features, in_flight="user_in_flight", running="user_running", since_submit="user_since_submit"
+    )
+    stage = known(features, "user_request_newest_stage")
+    if stage in _STAGES:
+        values["newest_with_request"] = _STAGES[int(stage)]
+        if stage == 2:
+            values |= _present(features, newest_elapsed="user_request_newest_elapsed")
+    return Statement(ReasonCode.IN_FLIGHT, values)
+
+
+def _time_limit(features: Features) -> Statement:
+    limit = known(features, "time_limit")
+    values: dict[str, Value] = {"limit": limit}
+    if limit is not None:
+        columns = {of: f"user_{of}_limit_ratio" for of in _NARROW}
+        columns |= {"similar": "similar_limit_ratio", "user": "user_limit_ratio"}
+        if found := first_known(features, columns):
+            of, ratio = found[0], 2.0 ** found[1]
+            values |= {"ratio": ratio, "ratio_of": of, "run_time": limit / ratio}
+    return Statement(ReasonCode.TIME_LIMIT, values | _at_limit(features, "limit15"))
+
+
+def _memory(features: Features) -> Statement:
+    values: dict[str, Value] = {"asked": known(features, "memory")}  # 0: all memory of its nodes
+    columns = {of: f"user_{of}_memory_ratio" for of in _NARROW}
+    columns |= {"similar": "similar_memory_ratio", "user": "user_memory_ratio"}
+    if found := first_known(features, columns):
+        values |= {"ratio": 2.0 ** found[1], "ratio_of": found[0]}
+    return Statement(ReasonCode.MEMORY, values | _at_limit(features, "memory15"))
+
+
+def _at_limit(features: Features, measure: str) -> dict[str, Value]:
+    """The share of the last jobs that ended at a limit, of the narrowest history where there were some."""
+    for of in _NARROW:
+        share = known(features, f"user_{of}_{measure}")
+        if share is not None and share >= LEAST_SHARE:
+            return {"at_limit": share, "at_limit_of": of}
+    return {}
+
+
+def _size(features: Features) -> Statement:
+    values: dict[str, Value] = {
+        name: value for name in _SIZES if (value := known(features, name)) is not None and value > 0
+    }
+    values |= {name: True for name in ("is_array", "has_dependency") if known(features, name)}
+    change = known(features, "user_cpus_change")
+    if change is not None and abs(change) >= 0.5:
+        values["cpus_ratio"] = 2.0**change
+    return Statement(ReasonCode.SIZE, values)
+
+
+def _partition(features: Features) -> Statement:
+    values: dict[str, Value] = {}
+    if (known(features, "partition_ended") or 0) >= CROWD:
+        values |= _present(features, failure_rate="partition_rate100")
+    return Statement(ReasonCode.PARTITION, values | (streak(features, "user_partition") or {}))
+
+
+def _nodes(features: Features) -> Statement:
+    values = _present(features, worst_failure_rate="node_rate_max", since_failure="node_since_fail")
+    return Statement(ReasonCode.NODES, values)
+
+
+def _cluster(features: Features) -> Statement:
+    rates = {"1h": "fail_rate_1h", "1d": "fail_rate_1d"}
+    if (known(features, "ends_10m") or 0) >= 10:  # else ten minutes may be one job
+        rates = {"10m": "fail_rate_10m"} | rates
+    return Statement(
+        ReasonCode.CLUSTER, _present(features, **{f"rate_{of}": name for of, name in rates.items()})
+    )
+
+
+def _queue(features: Features) -> Statement:
+    values = _present(features, pending="queue_pending", running="queue_running", wait="wait")
+    return Statement(ReasonCode.QUEUE, values)
+
+
+def _others(features: Features) -> Statement:
+    enough = [name for name in _CROWDS if (known(features, f"{name}_ended") or 0) >= CROWD]
+    return Statement(ReasonCode.OTHERS, _present(features, **{name: f"{name}_rate100" for name in enough}))
+
+
+def _time_of_day(features: Features) -> Statement:
+    values = _present(features, hour="hour", weekday="weekday", failure_rate="context_user_hour")
+    return Statement(ReasonCode.TIME_OF_DAY, values)
+
+
+def _present(features: Features, **columns: str) -> dict[str, Value]:
+    """Those features that are known, by new names."""
+    return {name: value for name, column in columns.items() if (value := known(features, column)) is not None}
+
+
+_OF_GROUP: Mapping[Group, Callable[[Features], Statement]] = {
+    Group.REQUEST: _request,
+    Group.NAME: _name,
+    Group.USER: _user,
+    Group.IN_FLIGHT: _in_flight,
+    Group.TIME_LIMIT: _time_limit,
+    Group.MEMORY: _memory,
+    Group.SIZE: _size,
+    Group.PARTITION: _partition,
+    Group.NODES: _nodes,
+    Group.CLUSTER: _cluster,
+    Group.QUEUE: _queue,
+    Group.OTHERS: _others,
+    Group.TIME_OF_DAY: _time_of_day,
+    Group.NEEDS: lambda _: Statement(ReasonCode.NEEDS),
+    Group.USE: lambda _: Statement(ReasonCode.USE),
+}
+
+
+def evidence(
+    group: Group,
+    features: Features,
+    *,
+    categories: Mapping[str, str] = {},
+    profile: str | None = None,
+) -> Statement:
+    """What there is to say about one kind of evidence.
+
+    Parameters
+    ----------
+    features
+        The job's features, whether the model sees them or not.
+    categories
+        The job's partition and QOS, where the model knew them.
+    profile
+        The name of the cluster's kind of jobs that it is most like.
+
+    >>> evidence(Group.REQUEST, {"user_request_ended": 6.0, "user_request_streak": 4.0}).values
+    {'streak': 4, 'ended': 6}
+    """
+    if group is Group.PROFILE:
+        return Statement(ReasonCode.PROFILE, {"profile": profile})
+    found = _OF_GROUP[group](features)
+    if group is Group.PARTITION and categories:
+        named: dict[str, Value] = {"fields": tuple(categories), "names": tuple(categories.values())}
+        return Statement(found.code, {**named, **found.values})
+    return found

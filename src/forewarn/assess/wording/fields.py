@@ -1,0 +1,72 @@
+"""The words that stand in JSON beside codes: by the part that has them, and the name they go under."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from forewarn.assess.assessment import (
+    Advice,
+    Assessment,
+    Finding,
+    Oddity,
+    Oddness,
+    Reason,
+    Route,
+    Saving,
+    SimilarJob,
+)
+from forewarn.assess.wording import lookup as of
+from forewarn.assess.wording.names import rule
+from forewarn.assess.wording.reader import Reader
+from forewarn.assess.wording.summaries import summary
+
+Text = Callable[[Any, Reader], str]
+OptionalText = Callable[[Any, Reader], str | None]
+Texts = Callable[[Any, Reader], list[str]]
+
+
+def _similar_in_short(made: Assessment, reader: Reader) -> str | None:
+    return None if made.similar_in_short is None else of.words(made.similar_in_short, reader)
+
+
+def _caveat(route: Route, reader: Reader) -> str | None:
+    return None if route.caveat is None else of.words(route.caveat, reader)
+
+
+TEXT: Mapping[type, Mapping[str, Text]] = MappingProxyType(
+    {
+        Assessment: {"summary": summary},
+        Reason: {"what": of.reason},
+        Oddity: {"what": of.oddity},
+        Finding: {"what": of.finding},
+        Advice: {"what": of.what, "why": of.why},
+        Saving: {"what": of.what, "why": of.why},
+    }
+)
+OPTIONAL_TEXT: Mapping[type, Mapping[str, OptionalText]] = MappingProxyType(
+    {
+        Assessment: {"similar_in_short": _similar_in_short},
+        Finding: {"fix": of.fix},
+        Route: {"caveat": _caveat, "rule": lambda route, _: route.rule and rule(route.rule)},
+    }
+)
+TEXTS: Mapping[type, Mapping[str, Texts]] = MappingProxyType(
+    {
+        Assessment: {"notes": lambda made, reader: of.each(made.notes, reader)},
+        Oddness: {"because": lambda odd, reader: of.each(odd.because, reader)},
+        SimilarJob: {"differs": lambda job, reader: of.each(job.differs, reader)},
+        Route: {"passed": lambda route, reader: [of.passed(one, reader) for one in route.passed]},
+    }
+)
+
+
+def english(part: Any, reader: Reader) -> dict[str, str | list[str] | None]:
+    """The words of one part, without those of its own parts."""
+    kind = type(part)
+    return {
+        name: make(part, reader)
+        for table in (TEXT, OPTIONAL_TEXT, TEXTS)
+        for name, make in table.get(kind, {}).items()
+    }

@@ -1,0 +1,21 @@
+"""The form of the tables: for each code a template of its values, or a function of them and the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from forewarn.assess.wording.reader import Reader
+from forewarn.evidence import Code
+
+Words = str | Callable[[Mapping[str, Any], Reader], str]
+Table = Mapping[Code, Words]
+
+
+def filled(words: Words, values: Mapping[str, Any], reader: Reader) -> str:
+    """The words for some values.
+
+    >>> filled("{path} does not exist", {"path": "a{b}"}, Reader())
+    'a{b} does not exist'
+    """
+    return words.format_map(values) if isinstance(words, str) else words(values, reader)

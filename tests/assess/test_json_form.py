@@ -1,0 +1,120 @@
+"""An assessment as JSON: back as it was, as its schema says, and with the words that people know."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from jsonschema import Draft202012Validator
+
+from forewarn.assess.assessment import SCHEMA_VERSION, Assessment, SimilarJob
+from forewarn.assess.codes import DifferenceCode, NoteCode
+from forewarn.assess.json_schema import schema, written
+from forewarn.assess.similar import tally
+from forewarn.assess.verdict import judged
+from forewarn.assess.wording import Reader
+from forewarn.evidence import Statement
+from tests.assess.examples import assessments, statement
+from tests.assess.test_verdict import PLAIN
+
+SCHEMA = Path(__file__).parents[2] / "docs/assessment.schema.json"
+MANY = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def as_written(made: Assessment) -> dict[str, Any]:
+    """Through the text of a file."""
+    value = json.loads(json.dumps(made.to_json(), allow_nan=False))
+    assert isinstance(value, dict)
+    return value
+
+
+@MANY
+@given(assessments())
+def test_it_comes_back_as_it_was(made: Assessment) -> None:
+    assert Assessment.from_json(as_written(made)) == made
+
+
+@MANY
+@given(assessments())
+def test_it_is_as_the_schema_says(made: Assessment) -> None:
+    Draft202012Validator(schema()).validate(as_written(made))
+
+
+def test_the_schema_in_the_docs_is_current() -> None:
+    assert SCHEMA.read_text() == written(), (
+        "python -m forewarn.assess.json_schema > docs/assessment.schema.json"
+    )
+    Draft202012Validator.check_schema(schema())
+
+
+@pytest.mark.parametrize("spoil", ["verdict", "route", "schema_version", "reasons"])
+def test_the_schema_refuses_what_is_none(spoil: str) -> None:
+    value = as_written(judged(PLAIN))
+    assert Draft202012Validator(schema()).is_valid(value)
+    assert not Draft202012Validator(schema()).is_valid(value | {spoil: "likely to fail"})
+    del value[spoil]
+    assert not Draft202012Validator(schema()).is_valid(value)
+
+
+def test_what_was_written_before_a_field_was_there_is_read() -> None:
+    value = as_written(judged(PLAIN))
+    del value["hours_at_risk_by"]
+    assert Assessment.from_json(value) == judged(PLAIN)
+
+
+def test_its_words_are_not_read() -> None:
+    value = as_written(judged(PLAIN))
+    assert Assessment.from_json(value | {"summary": "anything", "notes": ["else"]}) == judged(PLAIN)
+
+
+@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, None, "1"])
+def test_another_version_is_refused(version: object) -> None:
+    with pytest.raises(ValueError, match=r"schema version .* reads version 1"):
+        Assessment.from_json(judged(PLAIN).to_json() | {"schema_version": version})
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"route": None},
+        {"verdict": "likely to fail"},
+        {"reasons": [{}]},
+        {"note_codes": [{"code": "unheard_of", "values": {}}]},
+        {"reasons": [{"code": "no_gpus"}]},
+    ],
+)
+def test_what_is_no_assessment_is_refused(spoilt: dict[str, Any]) -> None:
+    with pytest.raises(
+        ValueError, match=r"is not a valid|not an assessment|code of (another kind of )?evidence"
+    ):
+        Assessment.from_json(judged(PLAIN).to_json() | spoilt)
+
+
+def test_every_name_that_was_there_has_its_words() -> None:
+    """What `jq` users read stays; codes stand beside it."""
+    differs = (Statement(DifferenceCode.CPUS, {"other": 1, "this": 4}),)
+    job = SimilarJob(
+        job_id="1",
+        submit=0,
+        similarity=1.0,
+        outcome="failed",
+        run_time=None,
+        differs=differs,
+        outcomes={"failed": 1},
+    )
+    made = replace(
+        PLAIN, similar=(job,), similar_in_short=tally((job,)), notes=(statement(NoteCode.EACH_TASK),)
+    )
+    told = made.to_json(Reader("ann"))
+    assert told["similar"][0]["differs"] == ["1 CPU instead of 4"]
+    assert told["similar"][0]["differs_codes"] == [{"code": "other_cpus", "values": {"other": 1, "this": 4}}]
+    assert told["similar_in_short"] == "ann's only similar job failed"
+    assert told["similar_in_short_code"]["values"]["failed"] == 1
+    assert told["notes"] == ["it is an array: risk and hours are those of each of its tasks"]
+    assert told["note_codes"][0]["code"] == "each_task_of_array"
+    assert {"verdict", "summary", "hours_at_risk"} <= told.keys()
+    assert {"passed", "rule", "caveat"} <= told["route"].keys()
