@@ -68,7 +68,7 @@ def measure(bundle: Bundle, tables: list[Table], calls: int) -> dict[str, float]
     if (usage := bundle.usage) is not None:
         foreseen = [usage.foresee(table) for table in tables]
         steps["usage, all quantities"] = lambda i: usage.foresee(tables[i])
-        steps["usage, quantiles of run time"] = lambda i: quantiles(foreseen[i].run_time)
+        steps["usage, quantiles of run time"] = lambda i: foreseen[i].run_time.quantiles(LEVELS)
         steps["usage, over limit"] = lambda i: foreseen[i].over_limit(tables[i].column("time_limit"))
         steps["risk"] = lambda i: bundle.risk(matrices[i], bundle.excess_of(foreseen[i], tables[i]))
     if (oddness := bundle.oddness) is not None:
@@ -81,10 +81,6 @@ def measure(bundle: Bundle, tables: list[Table], calls: int) -> dict[str, float]
             if call >= 0:
                 taken[name].append(time.perf_counter() - begun)
     return {name: median(times) for name, times in taken.items()}
-
-
-def quantiles(run_time):
-    return [run_time.quantile(level) for level in LEVELS]
 
 
 if __name__ == "__main__":

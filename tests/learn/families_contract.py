@@ -303,7 +303,7 @@ class ModelContract:
                 if turn % 10 == 0:
                     model.contributions(one)
                 if turn % 100 == 0:
-                    self.family.load(saved).contributions(held.matrix)
+                    self.family.load(saved).contributions(one)
 
         answer(1000)
         before = resident()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -24,7 +24,6 @@ class Catboost(NativeFamily):
     name: ClassVar[str] = "catboost"
     file: ClassVar[str] = "model.cbm"
     library: ClassVar[str] = "catboost"
-    trees = CatboostTrees
     # The last two are chosen by CatBoost from the number of rounds if left out: then a refit with the rounds
     # that a validation found best would be another model.
     defaults: ClassVar[Params] = {
@@ -73,6 +72,10 @@ class Catboost(NativeFamily):
         held, watched = _labelled(validation), _Watched(watch)
         booster.fit(_labelled(train), eval_set=held, use_best_model=True, callbacks=[watched])
         return _serialized(booster), booster.tree_count_
+
+    def trees(self, data: bytes, categorical: Collection[int], threads: int) -> CatboostTrees:
+        """As the contract says."""
+        return CatboostTrees(data, categorical, threads)
 
     def refusals(self) -> tuple[type[Exception], ...]:
         """As the contract says."""

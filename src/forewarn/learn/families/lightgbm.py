@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from forewarn.learn.families.base import Params, Range, Real, Whole, finite
@@ -21,7 +21,6 @@ class Lightgbm(NativeFamily):
     name: ClassVar[str] = "lightgbm"
     file: ClassVar[str] = "model.txt"
     library: ClassVar[str] = "lightgbm"
-    trees = LightgbmTrees
     defaults: ClassVar[Params] = {
         "rounds": 600,
         "learning_rate": 0.03,
@@ -69,6 +68,10 @@ class Lightgbm(NativeFamily):
         import lightgbm
 
         lightgbm.register_logger(logging.getLogger("lightgbm"))
+
+    def trees(self, data: bytes, categorical: Collection[int], threads: int) -> LightgbmTrees:
+        """As the contract says."""
+        return LightgbmTrees(data, categorical, threads)
 
     def refusals(self) -> tuple[type[Exception], ...]:
         """As the contract says."""

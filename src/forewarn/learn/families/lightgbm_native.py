@@ -2,8 +2,8 @@
 
 LightGBM's number of threads is one of the whole process, and a batch during which it changes, because
 somebody fits a model meanwhile, would write beyond its buffers. So rows are told one by one, by predictors
-that know no threads (`…SingleRowFast`): hardly slower than a batch in one thread. Only a model that has just been fitted,
-with several threads, takes them for many rows, as the fit did.
+that know no threads (`…SingleRowFast`): hardly slower than a batch in one thread. Only a model that has just
+been fitted, with several threads, takes them for many rows, as the fit did.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -97,13 +97,16 @@ class NativeFamily(Family):
     model: ClassVar[type[NativeModel]] = NativeModel
     file: ClassVar[str]
     library: ClassVar[str]  # the Python package that fits
-    trees: ClassVar[Callable[[bytes, Collection[int], int], Trees]]
 
     @abstractmethod
     def boost(
         self, train: Sample, params: Params, seed: int, threads: int, validation: Sample | None, watch: Watch
     ) -> tuple[bytes, int]:
         """Fit, and return the native file and its rounds; with `validation`, `watch` is asked every round."""
+
+    @abstractmethod
+    def trees(self, data: bytes, categorical: Collection[int], threads: int) -> Trees:
+        """Read a native file; `categorical` are places of columns. Raises `LibraryError` for what is none."""
 
     @abstractmethod
     def refusals(self) -> tuple[type[Exception], ...]:
@@ -157,7 +160,7 @@ class NativeFamily(Family):
     def _model(
         self, data: bytes, names: tuple[str, ...], categorical: frozenset[str], rounds: int, threads: int = 1
     ) -> Model:
-        trees = type(self).trees(data, places(names, categorical), threads)
+        trees = self.trees(data, places(names, categorical), threads)
         if trees.features != len(names):
             raise ValueError(f"{trees.features} columns in {self.file}, {len(names)} named")
         return self.model(self.name, self.file, trees, names, categorical, rounds, threads)

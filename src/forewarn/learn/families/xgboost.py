@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,7 +23,6 @@ class Xgboost(NativeFamily):
     name: ClassVar[str] = "xgboost"
     file: ClassVar[str] = "model.ubj"
     library: ClassVar[str] = "xgboost"
-    trees = XgboostTrees
     # Strong regularisation: a failure's reasons drift, and what is learnt too exactly does not last. Fitted
     # on the first 60 % of a log and judged on the next 20 %, it is worth .005 of ROC-AUC on CTC-SP2, .004
     # on SDSC-SP2, and costs .002 on LANL-CM5: so the spaces of the boosted families reach far up.
@@ -73,6 +72,10 @@ class Xgboost(NativeFamily):
             callbacks = [_watched(watch)]
             booster = xgboost.train(own, rows, rounds, evals=held, callbacks=callbacks, verbose_eval=False)
             return bytes(booster[: watch.best].save_raw("ubj")), watch.best
+
+    def trees(self, data: bytes, categorical: Collection[int], threads: int) -> XgboostTrees:
+        """As the contract says."""
+        return XgboostTrees(data, categorical, threads)
 
     def refusals(self) -> tuple[type[Exception], ...]:
         """As the contract says."""

@@ -37,9 +37,7 @@ ROUNDS, PATIENCE = 250, 10
 COLUMNS = 40  # that are looked at, the best by a quick model
 _SURE = 1e-3  # no bin's hazard is nearer to 0 or 1 than that, before anything is known of the job
 _TAIL = (0.99, 0.995, 0.999, 1.0)  # so that one endless job does not stretch the last bin
-_BATCH = (
-    256  # jobs told at a time: each is as many rows as there are bins, and they fit the processor's cache
-)
+_BATCH = 256  # jobs told at a time: each is as many rows as there are bins; more do not fit the cache
 _PARAMS: Mapping[str, Any] = {
     "objective": "binary:logistic",
     "eval_metric": "logloss",
