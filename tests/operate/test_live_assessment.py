@@ -25,7 +25,7 @@ from forewarn.operate.collecting import LateAssessment
 from forewarn.operate.engine import Engine
 from forewarn.operate.live_assessment import LiveAssessment
 from forewarn.operate.online_state import FollowedState
-from forewarn.operate.predict import Wanted, predict
+from forewarn.operate.predict import Wanted, assess_live
 from forewarn.operate.sightings import keep
 from forewarn.store.base import Store
 from forewarn.store.opening import open_store
@@ -339,7 +339,7 @@ def test_readers_leave_the_state_to_a_collector_at_work(
     serving = Serving(tmp_path / "models")
     for later, same in ((30, True), (3600, False)):
         slurm.time.now += later
-        (said,) = predict(store, slurm, serving, Wanted(job_ids=["501"]), at=int(slurm.time.now))
+        (said,) = assess_live(store, slurm, serving, Wanted(job_ids=["501"]), at=int(slurm.time.now))
         assert said.failure
         assert (read_mark(store, "c") == kept) == same
 

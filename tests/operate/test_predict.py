@@ -22,7 +22,7 @@ from forewarn.learn.registry import Registry
 from forewarn.learn.serving import Serving
 from forewarn.learn.table import read_table
 from forewarn.operate.collect import Collector
-from forewarn.operate.predict import Wanted, predict
+from forewarn.operate.predict import Wanted, assess_live
 from forewarn.store.base import ClusterFacts, Store
 from forewarn.store.opening import open_store
 from tests.learn.bundles import FACTS, tiny_bundle
@@ -78,7 +78,7 @@ def train(registry_home: Path, tmp_path: Path) -> Train:
 
 def ask(store: Store, slurm: FakeScheduler, home: Path, *ids: str, **which: Any) -> list[Assessment]:
     now = int(slurm.time.now)
-    return predict(store, slurm, Serving(home / "models"), Wanted(job_ids=ids, **which), at=now)
+    return assess_live(store, slurm, Serving(home / "models"), Wanted(job_ids=ids, **which), at=now)
 
 
 def test_at_the_phase_of_each_job(

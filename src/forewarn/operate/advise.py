@@ -9,7 +9,7 @@ from dataclasses import replace
 from forewarn.assess.advice.written import for_job
 from forewarn.assess.assessment import Assessment
 from forewarn.learn.serving import Serving
-from forewarn.operate.predict import WAITING, Wanted, assess_live
+from forewarn.operate.predict import WAITING, Asking, Wanted, assess_live
 from forewarn.progress import Working
 from forewarn.sources.live import Scheduler
 from forewarn.store.base import Store
@@ -25,6 +25,7 @@ def advise(
     timezone: str | None = None,
     unknown: list[str] | None = None,
     working: Working = nullcontext,
+    asking: Asking | None = None,
 ) -> list[Assessment]:
     """The whole assessment of each job. What runs can no longer be changed: only its risk is told."""
     wanted = Wanted(job_ids=job_ids)
@@ -38,6 +39,7 @@ def advise(
         whole=True,
         unknown=unknown,
         working=working,
+        asking=asking,
     )
     return [_typed(made) for made in said]
 

@@ -109,23 +109,6 @@ def unknown_job(*job_ids: str) -> RefusedError:
     return RefusedError(f"{which}: neither slurmctld nor accounting knows it", UNKNOWN_JOB)
 
 
-def predict(
-    store: Store,
-    scheduler: Scheduler,
-    serving: Serving,
-    wanted: Wanted,
-    *,
-    at: int,
-    timezone: str | None = None,
-    unknown: list[str] | None = None,
-    working: Working = nullcontext,
-) -> list[Assessment]:
-    """What is said of the jobs in brief, in the order in which they were asked for; it is kept."""
-    return assess_live(
-        store, scheduler, serving, wanted, at=at, timezone=timezone, unknown=unknown, working=working
-    )
-
-
 def assess_live(
     store: Store,
     scheduler: Scheduler,

@@ -6,9 +6,10 @@ methods that need them, so that opening a site is quick.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from forewarn.config import Config, resolve, settings
 from forewarn.errors import UsageError
@@ -18,16 +19,20 @@ from forewarn.progress import Watch, unwatched
 if TYPE_CHECKING:
     import polars as pl
 
+    from forewarn.assess.assessment import Assessment
+    from forewarn.assess.post_mortem.report import PostMortem
     from forewarn.job.moments import Moment
     from forewarn.job.record import Job
     from forewarn.learn.registry import Synced
     from forewarn.learn.versions import Version
     from forewarn.operate.benchmarking import BenchmarkResult
     from forewarn.operate.breakdown import Breakdown
+    from forewarn.operate.collect import Collector
     from forewarn.operate.comparison import ComparisonResult
     from forewarn.operate.evaluation import EvaluationResult
     from forewarn.operate.ingestion import IngestResult
     from forewarn.operate.job_history import JobChange
+    from forewarn.operate.live_jobs import LiveResult
     from forewarn.operate.model import Model
     from forewarn.operate.models import ModelDetails, ModelList, Promotion
     from forewarn.operate.nodes import HealthResult
@@ -59,7 +64,7 @@ class Site:
     """
 
     def __init__(self, config: Config) -> None:
-        self._workspace = Workspace(config)
+        self._workspace = Workspace(config, lives=True)
 
     @property
     def config(self) -> Config:
@@ -208,6 +213,103 @@ class Site:
         from forewarn.operate.nodes import judge_nodes
 
         return judge_nodes(self._workspace, *nodes, cluster=cluster, partition=partition, at=at)
+
+    # --- answers --------------------------------------------------------------------------------------
+
+    def check(
+        self,
+        script: str | Path,
+        *,
+        user: str | None = None,
+        cluster: str | None = None,
+        at: Moment | None = None,
+        options: Sequence[str] = (),
+        ask_slurm: bool = True,
+    ) -> Assessment:
+        """Check a script before it is submitted: see `checking.check_scripts`."""
+        from forewarn.operate.checking import check_scripts
+
+        result = check_scripts(
+            self._workspace, script, user=user, cluster=cluster, at=at, options=options, ask_slurm=ask_slurm
+        )
+        return result.checked[0].assessment
+
+    @overload
+    def assess(self, jobs: Job, *, full: bool = True, at: Moment | None = None) -> Assessment: ...
+
+    @overload
+    def assess(
+        self, jobs: Iterable[Job], *, full: bool = False, at: Moment | None = None
+    ) -> list[Assessment]: ...
+
+    def assess(
+        self, jobs: Job | Iterable[Job], *, full: bool | None = None, at: Moment | None = None
+    ) -> Assessment | list[Assessment]:
+        """Assess a job, or many in their order; one that has ended as a new request of now.
+
+        One job is assessed as a whole, with reasons, similar jobs and advice; many in brief, unless `full`.
+        """
+        from forewarn.job.moments import unix_seconds
+        from forewarn.job.record import Job
+        from forewarn.operate.answering import assess_jobs
+
+        moment = None if at is None else unix_seconds(at)
+        if isinstance(jobs, Job):
+            (made,) = assess_jobs(self._workspace, [jobs], full=full is not False, at=moment)
+            return made
+        return assess_jobs(self._workspace, jobs, full=bool(full), at=moment)
+
+    def predict(
+        self, *job_ids: str, pending: bool = False, running: bool = False, user: str | None = None
+    ) -> LiveResult:
+        """Assess jobs that wait or run in the configured Slurm, in brief: these, or all that fit."""
+        from forewarn.operate.live_jobs import assess_live_jobs
+
+        return assess_live_jobs(self._workspace, job_ids, pending=pending, running=running, user=user)
+
+    def advise(self, *job_ids: str) -> LiveResult:
+        """Assess jobs of the configured Slurm as a whole, with commands that follow the advice."""
+        from forewarn.operate.live_jobs import assess_live_jobs
+
+        return assess_live_jobs(self._workspace, job_ids, full=True)
+
+    def explain(
+        self, job_id: str, *, cluster: str | None = None, log: str | Path | None = None
+    ) -> PostMortem:
+        """Explain why a job failed, or waits: from its record, its nodes and its output."""
+        from forewarn.operate.explaining import explain_job
+
+        output = None if log is None else Path(log)
+        return explain_job(self._workspace, job_id, cluster=cluster, log=output).report
+
+    def collecting(
+        self, *, since: Moment | None = None, assess: bool | None = None
+    ) -> AbstractContextManager[Collector]:
+        """Collect from the configured Slurm: ``with site.collecting() as collector: …``.
+
+        `collector.once()` and `collector.forever(interval)` yield what each round brought; `collector.stop()`
+        ends them from another thread.
+        """
+        from forewarn.job.moments import unix_seconds
+        from forewarn.operate.collecting import collecting
+
+        begin = None if since is None else unix_seconds(since)
+        return collecting(self.config, since=begin, assess=assess)
+
+    def assessments(
+        self,
+        *,
+        cluster: str | None = None,
+        job_id: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+    ) -> list[Assessment]:
+        """List the assessments that were kept of live jobs, oldest first."""
+        from forewarn.operate.kept_assessments import kept_assessments
+
+        return kept_assessments(
+            self._workspace.reading(), cluster=cluster, job_id=job_id, since=since, until=until
+        )
 
     # --- learning -----------------------------------------------------------------------------------
 

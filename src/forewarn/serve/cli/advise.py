@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.serve.cli.common import home_option, json_option
-from forewarn.serve.cli.live_jobs import said_of
+from forewarn.serve.cli.common import home_option, json_option, opened
 from forewarn.serve.cli.output import print_json
+
+if TYPE_CHECKING:
+    from forewarn.assess.assessment import Assessment
 
 
 @click.command("advise")
@@ -28,13 +32,23 @@ def command(job_ids: tuple[str, ...], home: Path | None, as_json: bool) -> None:
       forewarn advise 123456
       forewarn advise 123456 --json | jq -r '.[].advice[0].command'
     """
+    from forewarn.operate.live_jobs import assess_live_jobs
+    from forewarn.serve.cli.progress import working
+
+    with opened(home=home) as workspace:
+        found = assess_live_jobs(workspace, job_ids, full=True, working=working)
+    if found.assessments or not found.unknown:
+        _print(found.assessments, as_json)
+    found.check()
+
+
+def _print(assessments: Sequence[Assessment], as_json: bool) -> None:
     from forewarn.assess.wording import Reader
     from forewarn.serve.cli.assessing import show
 
     viewer = getpass.getuser()
-    with said_of(home, job_ids, whole=True) as said:
-        if as_json:
-            print_json([made.to_json(Reader.of(made.user, viewer)) for made in said])
-            return
-        for made in said:
-            show(made, f"job {made.job_id}", Reader.of(made.user, viewer))
+    if as_json:
+        print_json([made.to_json(Reader.of(made.user, viewer)) for made in assessments])
+        return
+    for made in assessments:
+        show(made, f"job {made.job_id}", Reader.of(made.user, viewer))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
 from rich.text import Text
 
 from forewarn.assess import wording
 from forewarn.assess.assessment import Advice, Assessment, Finding, Reason, Saving, Verdict
 from forewarn.assess.wording import YOU, Reader, capital
+from forewarn.operate.checking import FixedScript
 from forewarn.serve.cli.console import Terminal
 from forewarn.serve.cli.terminal import one_line
 
@@ -24,25 +23,8 @@ _SEVERITY = {"error": "red", "warning": "yellow", "note": "bright_black"}
 SIMILAR_SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
-    """A script that was written with advice followed, and what a check of it says."""
-
-    path: str
-    again: Assessment
-
-    def to_json(self) -> dict[str, Any]:
-        """For programs."""
-        return {
-            "path": self.path,
-            "verdict": str(self.again.verdict),
-            "summary": wording.summary(self.again),
-            "risk": self.again.failure.probability if self.again.failure else None,
-        }
-
-
 def show(
-    made: Assessment, title: str, reader: Reader = YOU, *, diff: bool = False, fixed: Fixed | None = None
+    made: Assessment, title: str, reader: Reader = YOU, *, diff: bool = False, fixed: FixedScript | None = None
 ) -> None:
     """Print it on stdout."""
     console = Terminal()
@@ -163,9 +145,9 @@ def _savings(made: Assessment, reader: Reader) -> Iterator[Text | str]:
         yield from _to_type(saving, diff=False)
 
 
-def _fixed(fixed: Fixed | None) -> Iterator[Text | str]:
+def _fixed(fixed: FixedScript | None) -> Iterator[Text | str]:
     if fixed is not None:
         yield Text("Fixed", style="bold")
-        verdict = wording.VERDICTS[fixed.again.verdict]
+        verdict = wording.VERDICTS[fixed.assessment.verdict]
         yield f"  {fixed.path}, checked as it was written: {verdict}"
-        yield f"  {capital(wording.summary(fixed.again))}."
+        yield f"  {capital(wording.summary(fixed.assessment))}."

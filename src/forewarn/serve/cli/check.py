@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-import getpass
-import os
 import sys
-import time
-from contextlib import ExitStack
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from forewarn.errors import ForewarnError, UsageError
-from forewarn.job.moments import parse_moment
+from forewarn.errors import UsageError
 from forewarn.serve.cli.checks import UNKNOWN, Check
-from forewarn.serve.cli.common import configured, home_option, json_option
+from forewarn.serve.cli.common import home_option, json_option, opened
 from forewarn.serve.cli.learning import cluster_option
 from forewarn.serve.cli.output import print_json, say
 from forewarn.serve.cli.terminal import echo
 
 if TYPE_CHECKING:
     from forewarn.assess.assessment import Assessment
-    from forewarn.assess.assessor import Assessor
-    from forewarn.config import Config
-    from forewarn.operate.check import Checked, Submission
-    from forewarn.serve.cli.assessing import Fixed
-    from forewarn.store.base import Store
-
+    from forewarn.operate.checking import CheckResult
 
 STDIN = "-"
-NAMELESS = "sbatch"  # as Slurm calls a job whose script came by standard input
-# The worst of several verdicts, by what it asks of a person.
-_WORST = ("fine", "cannot_say", "warning", "likely_to_fail")
 
 
 class ScriptCheck(Check):
@@ -86,17 +72,16 @@ _SBATCH = "forewarn.sbatch"
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     scripts: tuple[str, ...],
     home: Path | None,
-    cluster: str | None,
-    user: str | None,
     model: Path | None,
-    at: str | None,
     diff: bool,
     fix: bool,
     figure: Path | None,
     test_only: bool,
     as_json: bool,
+    **how: Any,
 ) -> None:
     """Check batch scripts before they are submitted: will they fail, why, and what to change.
 
@@ -123,86 +108,42 @@ def command(
         raise UsageError("--fix writes beside a script: give it a file, not standard input")
     if figure is not None and len(scripts) > 1:
         raise UsageError("--figure draws one script: check the others without it")
-    from forewarn.assess.script import Here
-    from forewarn.operate.check import Submission
+    from forewarn.operate.checking import check_scripts
+    from forewarn.serve.cli.progress import working
+
+    with opened(home=home, model=model) as workspace:
+        result = check_scripts(
+            workspace,
+            *scripts,
+            options=context.meta[_SBATCH],
+            ask_slurm=test_only,
+            fix=fix,
+            standard_input=sys.stdin.buffer.read() if STDIN in scripts else None,
+            working=working,
+            note=say,
+            **how,
+        )
+    _show(result, figure, diff=diff, as_json=as_json)
+    context.exit(UNKNOWN if result.worst is None else result.worst.exit_code)
+
+
+def _show(result: CheckResult, figure: Path | None, *, diff: bool, as_json: bool) -> None:
+    """Show each script, or all of them as JSON: one object for one script, else a list."""
     from forewarn.serve.cli.assessing import show
 
-    config = configured(home=home, model=model)
-    moment = int(time.time())
-    if at is not None:
-        moment = parse_moment(at, config.of_cluster(cluster).timezone or "UTC", datetime.now(UTC))
-    who = user or getpass.getuser()
-    made: list[tuple[str, Assessment, Fixed | None]] = []
-    failed = False
-    with ExitStack() as stack:
-        found = _assessor(stack, config, cluster, who, moment)
-        store, assessor = found if found else (None, None)
-        submission = Submission(
-            surroundings=Here(),
-            cluster=assessor.cluster if assessor else cluster or config.cluster or "",
-            user=who,
-            at=moment,
-            work_dir=Path.cwd(),
-            command_line=context.meta[_SBATCH],
-            environment=os.environ,
-            store=store,
-            assessor=assessor,
-            ask_slurm=test_only,
-        )
-        for script in scripts:
-            try:
-                made.append((script, *_checked(script, submission, fix=fix)))
-            except UsageError as error:
-                if len(scripts) == 1:
-                    raise
-                failed = True
-                say(f"error: {error}")
-    for place, (script, assessment, fixed) in enumerate(made):
+    for error in result.errors.values():
+        say(f"error: {error}")
+    for place, one in enumerate(result.checked):
         if figure is not None:
-            _draw(figure, assessment)
+            _draw(figure, one.assessment)
         if not as_json:
             if place:
                 echo()
-            show(assessment, "standard input" if script == STDIN else script, diff=diff, fixed=fixed)
+            title = "standard input" if one.script == STDIN else one.script
+            show(one.assessment, title, diff=diff, fixed=one.fixed)
     if as_json:
-        told = [
-            {"script": script, **assessment.to_json(), "fixed": fixed.to_json() if fixed else None}
-            for script, assessment, fixed in made
-        ]
-        print_json(told[0] if len(scripts) == 1 else told)
-    worst = max((a.verdict for _, a, _ in made), key=lambda verdict: _WORST.index(verdict), default=None)
-    if worst is None or (failed and _WORST.index(worst) < _WORST.index("warning")):
-        context.exit(UNKNOWN)
-    context.exit(worst.exit_code)
-
-
-def _checked(script: str, submission: Submission, *, fix: bool) -> tuple[Assessment, Fixed | None]:
-    """One script; with `fix` the better one is written beside it, and checked as it was written."""
-    from forewarn.operate.check import check, read_bytes
-
-    if script == STDIN:
-        checked = check(sys.stdin.buffer.read(), Path(STDIN), submission, name=NAMELESS)
-    else:
-        checked = check(read_bytes(Path(script)), Path(script), submission)
-    return checked.assessment, _fixed(Path(script), checked, submission) if fix else None
-
-
-def _fixed(script: Path, checked: Checked, submission: Submission) -> Fixed | None:
-    """Beside the script, in the place of one that was written there before."""
-    from forewarn.files import whole_file
-    from forewarn.operate.check import check
-    from forewarn.serve.cli.assessing import Fixed
-
-    raw = checked.fixed()
-    if raw is None:
-        say("there is nothing that could be fixed for you: no script written")
-        return None
-    beside = script.with_suffix(f".fixed{script.suffix}")
-    with whole_file(beside) as partial:
-        partial.write_bytes(raw)
-        partial.chmod(script.stat().st_mode & 0o777)
-    say(f"wrote {beside}")
-    return Fixed(str(beside), check(raw, beside, submission).assessment)
+        shown = [one.to_json() for one in result.checked]
+        print_json(shown[0] if len(shown) == 1 and not result.errors else shown)
 
 
 def _draw(figure: Path, made: Assessment) -> None:
@@ -214,19 +155,3 @@ def _draw(figure: Path, made: Assessment) -> None:
 
     write_file(figure, waterfall_svg(made.reasons))
     say(f"wrote {figure}")
-
-
-def _assessor(
-    stack: ExitStack, config: Config, cluster: str | None, user: str, at: int
-) -> tuple[Store, Assessor] | None:
-    """Who can say what became of jobs like it; nobody where nothing is known."""
-    from forewarn.operate.once import knowledge
-    from forewarn.serve.cli.progress import working
-
-    try:
-        return stack.enter_context(knowledge(config, cluster=cluster, user=user, at=at, working=working))
-    except UsageError:
-        raise
-    except ForewarnError as error:
-        say(f"only the script is checked: {error}")
-        return None

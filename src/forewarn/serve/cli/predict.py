@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from forewarn.serve.cli.common import home_option, json_option
-from forewarn.serve.cli.live_jobs import pending_option, running_option, said_of, user_option
+from forewarn.serve.cli.common import home_option, json_option, opened
+from forewarn.serve.cli.live_jobs import pending_option, running_option, user_option
 from forewarn.serve.cli.output import note, print_json, print_table, say
 
 if TYPE_CHECKING:
     from forewarn.assess.assessment import Assessment
+    from forewarn.operate.live_jobs import Order
 
 _HEADINGS = (
     *("jobid", "user", "partition", "state", "phase", "probability", "threshold", "warns", "by"),
@@ -41,11 +42,9 @@ _MEANINGS = {
 def command(
     job_ids: tuple[str, ...],
     home: Path | None,
-    pending: bool,
-    running: bool,
-    user: str | None,
-    sort: str | None,
+    sort: Order | None,
     as_json: bool,
+    **which: Any,
 ) -> None:
     """Predict failure of pending and running jobs: how likely, of what, and the node hours at risk.
 
@@ -61,17 +60,14 @@ def command(
       forewarn predict --pending --sort probability
       forewarn predict --running --json | jq '.[] | select(.failure.warns) | .job_id'
     """
-    with said_of(home, job_ids, pending=pending, running=running, user=user, needs_model=True) as said:
-        _print(_sorted(said, sort or ("asked" if job_ids else "hours")), as_json)
+    from forewarn.operate.live_jobs import assess_live_jobs
+    from forewarn.serve.cli.progress import working
 
-
-def _sorted(said: list[Assessment], by: str) -> list[Assessment]:
-    """What matters most first; of what nothing is known comes last, in its order."""
-    if by == "asked":
-        return said
-    if by == "probability":
-        return sorted(said, key=lambda a: -a.failure.probability if a.failure else 1.0)
-    return sorted(said, key=lambda a: 1.0 if a.hours_at_risk is None else -a.hours_at_risk)
+    with opened(home=home) as workspace:
+        found = assess_live_jobs(workspace, job_ids, working=working, **which)
+    if found.assessments or not found.unknown:
+        _print(found.sorted(sort or ("asked" if job_ids else "hours")), as_json)
+    found.check(needs_model=True)
 
 
 def _print(said: list[Assessment], as_json: bool) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from forewarn.serve.cli.common import home_option, json_option
-from forewarn.serve.cli.live_jobs import pending_option, running_option, said_of, user_option
+from forewarn.serve.cli.common import home_option, json_option, opened
+from forewarn.serve.cli.live_jobs import pending_option, running_option, user_option
 from forewarn.serve.cli.output import note, print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -32,10 +32,8 @@ _KEPT = ("cluster", "job_id", "submit", "user", "name", "partition", "state", "p
 def command(
     job_ids: tuple[str, ...],
     home: Path | None,
-    pending: bool,
-    running: bool,
-    user: str | None,
     as_json: bool,
+    **which: Any,
 ) -> None:
     """Say how long jobs that wait or run will take and what they will use, beside what they asked for.
 
@@ -48,8 +46,14 @@ def command(
       forewarn runtime --pending -u alice
       forewarn runtime --running --json | jq '.[] | select(.run_time.over_limit > 0.5) | .job_id'
     """
-    with said_of(home, job_ids, pending=pending, running=running, user=user) as said:
-        _print(said, as_json)
+    from forewarn.operate.live_jobs import assess_live_jobs
+    from forewarn.serve.cli.progress import working
+
+    with opened(home=home) as workspace:
+        found = assess_live_jobs(workspace, job_ids, working=working, **which)
+    if found.assessments or not found.unknown:
+        _print(list(found.assessments), as_json)
+    found.check()
 
 
 def _print(said: list[Assessment], as_json: bool) -> None:
