@@ -425,14 +425,14 @@ def test_a_bad_job_does_not_silence_the_others(
     one_round(collector, slurm)
     for number in (500, 501, 502):
         waits(number, slurm)
-    features = LiveSnapshot.features
+    features = LiveSnapshot.features_as_read
 
     def but_one(self: LiveSnapshot, asked: Sequence[Job], *args: Any) -> Any:
         if any(job.job_id == "501" for job in asked):
             raise ValueError("no such day")
         return features(self, asked, *args)
 
-    monkeypatch.setattr(LiveSnapshot, "features", but_one)
+    monkeypatch.setattr(LiveSnapshot, "features_as_read", but_one)
     done = one_round(collector, slurm)
     assert sorted(said_of(store)) == ["500", "502"]
     assert done.assessed == 2

@@ -25,6 +25,7 @@ from forewarn.store.base import KNOWN_AT, ClusterFacts, Store
 from forewarn.store.filters import OneOf
 
 PAST_DAYS = 180  # within which a user's jobs tell of the next one
+OLDER_JOBS = 2000  # of a user who submitted nothing in that time
 NEVER = 2**62  # when an ending becomes known of which nothing is known yet
 # All that is asked of earlier jobs: what they asked for, what became of them, and what Slurm filled in.
 COLUMNS = (
@@ -180,15 +181,26 @@ class StoredPasts:
 def read_past(
     store: Store, cluster: str, at: int, facts: ClusterFacts, users: Sequence[str] | None = None
 ) -> Past:
-    """Read the jobs of some users, or of all, that were submitted in the last half year before a moment."""
-    frames = store.scan(
-        cluster=cluster,
-        since=at - PAST_DAYS * 86400,
-        until=at + 1,
-        columns=COLUMNS,
-        where=None if users is None else OneOf("user", tuple(users)),
-    )
-    return Past(pl.concat([pl.DataFrame(schema=past_schema()), *frames]), facts)
+    """Read the jobs of some users, or of all, that were submitted in the last half year before a moment.
+
+    Of who submitted none in that time, the newest before it.
+    """
+    since = at - PAST_DAYS * 86400
+    wanted = None if users is None else OneOf("user", tuple(users))
+    frames = [pl.DataFrame(schema=past_schema())]
+    frames += store.scan(cluster=cluster, since=since, until=at + 1, columns=COLUMNS, where=wanted)
+    recent = {user for frame in frames for user in frame["user"].unique()}
+    earlier = set(users) if users is not None else _users_before(store, cluster, since)
+    if missing := earlier - recent:
+        where = OneOf("user", tuple(sorted(missing)))
+        older = pl.concat([frames[0], *store.scan(cluster=cluster, until=since, columns=COLUMNS, where=where)])
+        frames.append(older.group_by("user", maintain_order=True).tail(OLDER_JOBS).select(older.columns))
+    return Past(pl.concat(frames), facts)
+
+
+def _users_before(store: Store, cluster: str, moment: int) -> set[str]:
+    frames = store.scan(cluster=cluster, until=moment, columns=["user"])
+    return {user for frame in frames for user in frame["user"].unique() if user is not None}
 
 
 def past_schema() -> dict[str, pl.DataType]:
