@@ -116,7 +116,7 @@ _LOGIC = [
     ),
     *(SOURCE / "learn" / name for name in ("oddness.py", "oddness_columns.py", "bundle.py")),
     *(SOURCE / "job/sbatch" / name for name in ("directives.py", "getopt.py", "options.py", "request.py")),
-    *(SOURCE / "operate" / name for name in ("advise.py", "watch.py")),
+    *(SOURCE / "operate" / name for name in ("advise.py", "check.py", "watch.py")),
 ]
 # Text that is no evidence: the description of the JSON form, names of kinds of evidence, a line of `diff`.
 _ALLOWED = {"json_schema.py", "groups.py", "diff.py"}

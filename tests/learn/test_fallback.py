@@ -79,7 +79,8 @@ def beaten(table: Table, tmp_path_factory: pytest.TempPathFactory) -> tuple[Tabl
 
 def test_a_model_beaten_on_later_jobs_is_replaced_by_the_rule(beaten: tuple[Table, Trained]) -> None:
     table, trained = beaten
-    assert trained.bundle.rule == trained.report["model"]["rule"] == LABEL
+    assert trained.bundle.rule == "last_user_request"
+    assert trained.report["model"]["rule"] == LABEL
     assert trained.report["model"]["instead_of"]["over_baseline"] < 0
     assert trained.report["evaluation"]["over_baseline"]["f1"] == 0
     assert trained.bundle.facts.may_serve
@@ -97,7 +98,7 @@ def test_the_rule_is_saved_and_served_as_any_model(
     table, trained = beaten
     manifest = trained.save(tmp_path / "bundle")
     back = Bundle.load(tmp_path / "bundle")
-    assert back.rule == LABEL
+    assert back.rule == "last_user_request"
     matrix = back.assembly.matrix(table, split(table).test)
     assert np.array_equal(back.probability(matrix), trained.bundle.probability(matrix))
     np.testing.assert_allclose(back.contributions(matrix).sum(axis=1), back.margins(matrix))

@@ -16,8 +16,12 @@ from typing import Any
 
 import pytest
 
-from forewarn.assess.assessment import Failure, Route
+from forewarn.assess.assessment import Failure, Reason, Route
+from forewarn.assess.codes import ReasonCode
+from forewarn.assess.verdict import judged
+from forewarn.assess.wording import Reader
 from forewarn.errors import LearningError, SchedulerError, UsageError
+from forewarn.serve.cli.assessing import show
 from forewarn.serve.cli.predict import _stated_by
 from tests.assess.test_verdict import PLAIN
 from tests.serve.conftest import Forewarn
@@ -172,9 +176,20 @@ def test_a_rule_that_serves_in_place_of_a_model_is_labelled() -> None:
     failure = Failure(probability=0.4, threshold=0.3, warns=True, base_rate=0.2, rests_on=900)
     route = Route(model="c.submit.generic", version=1, phase="submit", feature_set="generic")
     by_model = replace(PLAIN, failure=failure, route=route)
-    by_rule = replace(by_model, route=replace(route, rule="rule: the user's last outcome"))
+    by_rule = replace(by_model, route=replace(route, rule="last_user"))
     nobody = replace(by_model, failure=None)
     assert [*map(_stated_by, (by_model, by_rule, nobody))] == ["model", "rule", None]
+
+
+def test_a_page_speaks_to_who_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
+    values = {"streak": 4, "ended": 9}
+    reason = Reason(code=ReasonCode.REQUEST, values=values, group="same request", weight=1.0)
+    made = judged(replace(PLAIN, reasons=(reason,)))
+    for viewer, said in ((made.user, "+ your last 4 jobs"), ("bob", "+ ann's last 4 jobs")):
+        show(made, "job 1", Reader.of(made.user, viewer))
+        out = capsys.readouterr().out
+        assert out.startswith("job 1: cannot say\n")
+        assert said in out
 
 
 @pytest.mark.usefixtures("slurm")

@@ -1,4 +1,4 @@
-"""The JSON Schema of an assessment, made from its dataclasses: `python -m forewarn.assess.json_schema`."""
+"""The JSON Schema of an assessment, made from its dataclasses; `tools/assessment_schema.py` writes it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,3 @@ def _of(hint: Any, parts: dict[str, Schema]) -> Schema:
 def written() -> str:
     """The file's text."""
     return json.dumps(schema(), indent=2) + "\n"
-
-
-if __name__ == "__main__":
-    print(written(), end="")

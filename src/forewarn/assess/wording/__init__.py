@@ -1,8 +1,8 @@
 """English for all that is said of a job: the one place where evidence becomes words.
 
 Logic states codes and values (`forewarn.evidence`); a table here has the words for each code. A translation
-is another such package. The names of features and of simple rules are those of the training report
-(`learn/report/feature_words.py`, `learn/baselines.py`), taken through `names.py`.
+is another such package. Names that training reports use too are theirs: of features and of simple rules
+(`names.py`), of the rungs of evidence and of how fields were read (`routes.py`).
 """
 
 from __future__ import annotations

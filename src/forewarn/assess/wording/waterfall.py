@@ -29,6 +29,7 @@ _STYLE = """
 def waterfall_svg(reasons: Sequence[Reason], reader: Reader = YOU) -> str:
     """The figure, from the risk before the first reason down to the risk after the last.
 
+    >>> from forewarn.assess.codes import ReasonCode
     >>> code, values = ReasonCode.PROFILE, {"profile": "<small>"}
     >>> one = Reason(code=code, values=values, group="g", weight=1.0, risk_before=0.1, risk_after=0.4)
     >>> figure = waterfall_svg([one])
