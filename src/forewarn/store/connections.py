@@ -79,8 +79,8 @@ class Connections:
 
     def _give_back(self, connection: sqlite3.Connection) -> None:
         with self._lock:
-            is_kept = not self._closed and len(self._idle) < MOST_IDLE
-            if is_kept:
+            is_sound = not connection.in_transaction  # else it could not be rolled back
+            if is_sound and not self._closed and len(self._idle) < MOST_IDLE:
                 self._idle.append(connection)
                 self._lent -= 1
                 return
