@@ -45,9 +45,8 @@ class Connections:
                 yield connection
             finally:
                 try:
-                    if (
-                        connection.in_transaction
-                    ):  # after some errors (a full disk) SQLite has ended it itself
+                    # After some errors (a full disk) SQLite has ended it itself.
+                    if connection.in_transaction:
                         connection.execute("ROLLBACK")
                 finally:
                     self._give_back(connection)
