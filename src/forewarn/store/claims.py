@@ -30,6 +30,7 @@ class FileClaim:
 def claim(home: Path, name: str) -> FileClaim | None:
     """Claim a name in a home; None where it is held already, be it by this process.
 
+    A child that is forked meanwhile holds it too, until both have ended; one that is started anew does not.
     The file stays when it is free again: who removed it could remove one that another has just locked.
     """
     try:

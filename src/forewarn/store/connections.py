@@ -45,9 +45,8 @@ class Connections:
                 yield connection
             finally:
                 try:
-                    if (
-                        connection.in_transaction
-                    ):  # after some errors (a full disk) SQLite has ended it itself
+                    # After some errors (a full disk) SQLite has ended it itself.
+                    if connection.in_transaction:
                         connection.execute("ROLLBACK")
                 finally:
                     self._give_back(connection)
@@ -79,8 +78,8 @@ class Connections:
 
     def _give_back(self, connection: sqlite3.Connection) -> None:
         with self._lock:
-            is_kept = not self._closed and len(self._idle) < MOST_IDLE
-            if is_kept:
+            is_sound = not connection.in_transaction  # else it could not be rolled back
+            if is_sound and not self._closed and len(self._idle) < MOST_IDLE:
                 self._idle.append(connection)
                 self._lent -= 1
                 return
