@@ -3,7 +3,8 @@
     python bench/model_calls.py HOME [--cluster small] [--calls 200]
 
 HOME holds a history and a champion of submit, as `bench/assess.py` makes them. Medians, in turns; whatever
-else the machine does, a ratio within one run stays comparable.
+else the machine does, a ratio within one run stays comparable. Contributions of many rows are measured on
+some of them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from forewarn.learn.table import Table, read_table
 from forewarn.store.embedded import open_store
 
 MANY = 2000
+EXPLAINED = 100  # rows of a batch whose contributions are asked for: a forest takes milliseconds for each
 LEVELS = (0.1, 0.5, 0.9)
 
 
@@ -52,6 +54,7 @@ def main(home: Path, cluster: str, calls: int) -> None:
 def measure(bundle: Bundle, tables: list[Table], calls: int) -> dict[str, float]:
     """Seconds of each part, medians."""
     matrices = [bundle.assembly.matrix(table) for table in tables]
+    explained = [matrix.rows(slice(0, EXPLAINED)) for matrix in matrices]
     steps: dict[str, Callable[[int], object]] = {
         "margins": lambda i: bundle.margins(matrices[i]),
         "calibrated": lambda i: bundle.probability(matrices[i]),
@@ -59,10 +62,11 @@ def measure(bundle: Bundle, tables: list[Table], calls: int) -> dict[str, float]
     }
     for member in bundle.ensemble.members:
         own = [matrix.columns(member.model.names) for matrix in matrices]
+        few = [matrix.columns(member.model.names) for matrix in explained]
         name, model = member.recipe.family, member.model
         steps[f"margins, {name}"] = lambda i, own=own, model=model: model.margins(own[i])  # type: ignore[misc]
-        steps[f"contributions, {name}"] = lambda i, own=own, model=model: model.contributions(own[i])  # type: ignore[misc]
-    steps["contributions"] = lambda i: bundle.contributions(matrices[i])
+        steps[f"contributions, {name}"] = lambda i, few=few, model=model: model.contributions(few[i])  # type: ignore[misc]
+    steps["contributions"] = lambda i: bundle.contributions(explained[i])
     if (causes := bundle.causes) is not None:
         steps["causes, given failure"] = lambda i: causes.given_failure(matrices[i])
     if (usage := bundle.usage) is not None:
@@ -80,7 +84,8 @@ def measure(bundle: Bundle, tables: list[Table], calls: int) -> dict[str, float]
             step(call % len(tables))
             if call >= 0:
                 taken[name].append(time.perf_counter() - begun)
-    return {name: median(times) for name, times in taken.items()}
+    scale = {name: len(tables[0].values) / len(explained[0].values) for name in steps if "contrib" in name}
+    return {name: median(times) * scale.get(name, 1.0) for name, times in taken.items()}
 
 
 if __name__ == "__main__":

@@ -281,6 +281,18 @@ class ModelContract:
             with ThreadPoolExecutor(8) as pool:
                 assert all(pool.map(answers, range(8)))
 
+    def test_a_fit_meanwhile_changes_no_answer(self, saved: Path) -> None:
+        """Also one that takes more threads: LightGBM's number of threads is the whole process's."""
+        model, matrix = self.family.load(saved), self.sample(1200, seed=2).matrix
+        few = matrix.rows(slice(0, 5))
+        margins, contributions = model.margins(matrix), model.contributions(few)
+        with ThreadPoolExecutor(1) as pool:
+            fits = [pool.submit(self.fit, self.sample(600), threads=2) for _ in range(4)]
+            while not all(fit.done() for fit in fits):
+                assert np.array_equal(model.margins(matrix), margins)
+                assert np.array_equal(model.contributions(few), contributions)
+            assert all(fit.exception() is None for fit in fits)
+
     def test_eight_threads_may_load_at_once(self, saved: Path, model: Model, held: Sample) -> None:
         start = threading.Barrier(8)
 

@@ -141,6 +141,10 @@ def test_chances_to_go_beyond_a_limit_come_true_and_fall_with_it(
     assert (np.diff(chances, axis=0) <= 0).all()
     assert foreseen.run_time is not None
     median = foreseen.run_time.quantile(0.5)
+    together = foreseen.run_time.quantiles((0.1, 0.5, 0.9))
+    assert together.shape == (len(rows), 3)
+    assert np.array_equal(together[:, 1], median)
+    assert np.array_equal(together[:, 2], foreseen.run_time.quantile(0.9))
     assert np.median(foreseen.run_time.over(median)) == pytest.approx(0.5, abs=0.02)
     assert np.isnan(foreseen.run_time.over(np.nan)).all()
 
