@@ -47,6 +47,8 @@ def test_the_public_face() -> None:
 
 
 LONGEST = 30  # lines of a command: it parses, calls and renders
+
+
 def test_a_command_parses_calls_and_renders() -> None:
     """What it does is a function of another room: then Python, a service and a dashboard can do it too."""
     long = set()

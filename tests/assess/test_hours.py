@@ -7,12 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.assess.advice import Needs
 from forewarn.assess.assessment import CauseOfFailure, Failure
 from forewarn.assess.codes import HoursCode
 from forewarn.assess.hours import Cause, hours_at_risk
 from forewarn.assess.wording import words
-from tests.assess.test_advice import Lognormal
 
 TWO = Failure(
     probability=0.5,
@@ -25,11 +23,13 @@ TWO = Failure(
         CauseOfFailure(outcome="failed", kind="user", probability=0.2),
     ),
 )
-SHORT = Lognormal(time=3600, spread=0.01)
+SHORT = 3600.0  # seconds that it is foreseen to run
 
 
-def hours(failure: Failure, needs: Needs, limit: int, nodes: int, spent: Mapping[Cause, float] = {}) -> float:
-    found = hours_at_risk(failure, needs, limit, nodes, spent)
+def hours(
+    failure: Failure, foreseen: float | None, limit: int, nodes: int, spent: Mapping[Cause, float] = {}
+) -> float:
+    found = hours_at_risk(failure, foreseen, limit, nodes, spent)
     assert found is not None
     return found.hours
 
@@ -44,24 +44,24 @@ def test_what_such_failures_used_before_counts() -> None:
 
 
 def test_without_a_run_time_what_was_asked_stands_in() -> None:
-    assert hours(TWO, Lognormal(), 7200, 1) == pytest.approx(1.0)
-    assert hours_at_risk(TWO, Lognormal(), None, 1) is None
+    assert hours(TWO, None, 7200, 1) == pytest.approx(1.0)
+    assert hours_at_risk(TWO, None, None, 1) is None
     assert hours_at_risk(None, SHORT, 7200, 1) is None
     assert hours(replace(TWO, causes=()), SHORT, 7200, 1) == pytest.approx(0.5, rel=0.01)
 
 
 @pytest.mark.parametrize(
-    ("needs", "spent", "code", "shares"),
+    ("foreseen", "spent", "code", "shares"),
     [
         (SHORT, {("failed", "user"): 0.01}, HoursCode.BY_CAUSE, (1.0, 0.01)),
         (SHORT, {}, HoursCode.BY_RUN_TIME, (1.0,)),
-        (Lognormal(), {}, HoursCode.BY_TIME_LIMIT, (1.0,)),
+        (None, {}, HoursCode.BY_TIME_LIMIT, (1.0,)),
     ],
 )
 def test_how_they_were_estimated_is_stated(
-    needs: Needs, spent: Mapping[Cause, float], code: HoursCode, shares: tuple[float, ...]
+    foreseen: float | None, spent: Mapping[Cause, float], code: HoursCode, shares: tuple[float, ...]
 ) -> None:
-    found = hours_at_risk(TWO, needs, 36_000, 4, spent)
+    found = hours_at_risk(TWO, foreseen, 36_000, 4, spent)
     assert found is not None
     assert found.by.code is code
     values = found.by.values

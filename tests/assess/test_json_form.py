@@ -18,6 +18,7 @@ from forewarn.assess.similar import tally
 from forewarn.assess.verdict import judged
 from forewarn.assess.wording import Reader
 from forewarn.evidence import Statement
+from forewarn.job.outcomes import POLICIES
 from tests.assess.examples import assessments, statement
 from tests.assess.test_verdict import PLAIN
 
@@ -105,7 +106,10 @@ def test_every_name_that_was_there_has_its_words() -> None:
         outcomes={"failed": 1},
     )
     made = replace(
-        PLAIN, similar=(job,), similar_in_short=tally((job,)), notes=(statement(NoteCode.EACH_TASK),)
+        PLAIN,
+        similar=(job,),
+        similar_in_short=tally((job,), POLICIES["wasted"]),
+        notes=(statement(NoteCode.EACH_TASK),),
     )
     told = made.to_json(Reader("ann"))
     assert told["similar"][0]["differs"] == ["1 CPU instead of 4"]

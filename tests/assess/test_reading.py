@@ -87,8 +87,8 @@ def test_the_next_model_serves_where_the_champion_passes_on(
     registry_home: Path, tmp_path: Path, learnt: ClusterFacts | None
 ) -> None:
     registry = Registry(registry_home)
-    champions = Champions("alps", registry.serving)
     registry.record(saved(tmp_path / "old", learnt, created=1))
+    champions = Champions("alps", registry.serving)
     assert answer(champions, SLURM).route.model == ONLINE
     registry.record(saved(tmp_path / "new", SLURM, created=2))
-    assert answer(champions, SLURM).route.model == "alps.submit.generic"
+    assert answer(champions.refreshed(), SLURM).route.model == "alps.submit.generic"

@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.assess.similar import similar_jobs, similarity
+from forewarn.assess.past import read_past
+from forewarn.assess.similar import Similar, similar_jobs, similarity
 from forewarn.assess.wording import each, words
 from forewarn.config import Config
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.online import OnlineFeatures
 from forewarn.job.columns import to_frame
-from forewarn.job.outcomes import POLICIES
+from forewarn.job.outcomes import POLICIES, Policy
 from forewarn.job.record import Job, Observation
-from forewarn.store.base import Store
+from forewarn.store.base import ClusterFacts, Store
 from forewarn.store.opening import open_store
 
 GIB = 1 << 30
@@ -50,6 +51,12 @@ def keep(store: Store, *jobs: Job) -> None:
         writer.observe("job", to_frame(seen))
 
 
+def similar(store: Store, asked: Job, policy: Policy, *, as_of: int | None = None) -> Similar:
+    at = asked.submit if as_of is None else as_of
+    past = read_past(store, "c", at, ClusterFacts(), [asked.user] if asked.user else [])
+    return similar_jobs(past, asked, policy, as_of=as_of)
+
+
 def test_the_user_s_own_jobs_and_no_others(store: Store) -> None:
     keep(
         store,
@@ -59,7 +66,7 @@ def test_the_user_s_own_jobs_and_no_others(store: Store) -> None:
         job(4, name="other", work_dir="/scratch", outcome="failed"),
         job(5, outcome=None, end=None),
     )
-    found = similar_jobs(store, job(9, submit=NOW + 86_400), WASTED)
+    found = similar(store, job(9, submit=NOW + 86_400), WASTED)
     assert [one.job_id for one in found.jobs] == ["1", "2"]
     assert found.jobs[0].similarity == 1.0
     assert each(found.jobs[1].differs) == ["16 GiB instead of 8 GiB"]
@@ -71,22 +78,22 @@ def test_the_user_s_own_jobs_and_no_others(store: Store) -> None:
 def test_what_was_not_known_then_does_not_count(store: Store) -> None:
     keep(store, job(1, end=NOW + 50_000), job(2, end=NOW + 2_000))
     asked = job(9, submit=NOW + 10_000)
-    assert [one.job_id for one in similar_jobs(store, asked, WASTED).jobs] == ["2"]
-    assert [one.jobs for one in similar_jobs(store, asked, WASTED, as_of=NOW + 99_999).jobs] == [2], (
+    assert [one.job_id for one in similar(store, asked, WASTED).jobs] == ["2"]
+    assert [one.jobs for one in similar(store, asked, WASTED, as_of=NOW + 99_999).jobs] == [2], (
         "sent together"
     )
 
 
 def test_jobs_of_years_ago_are_found(store: Store) -> None:
     keep(store, job(1))
-    later = similar_jobs(store, job(9, submit=NOW + 9 * 365 * 86_400), WASTED)
+    later = similar(store, job(9, submit=NOW + 9 * 365 * 86_400), WASTED)
     assert [one.job_id for one in later.jobs] == ["1"]
 
 
 def test_tasks_of_the_same_array_are_no_experience(store: Store) -> None:
     keep(store, job(1, array_job_id=7), job(2, array_job_id=6))
     asked = job(9, submit=NOW + 10_000, array_job_id=7)
-    assert [one.job_id for one in similar_jobs(store, asked, WASTED).jobs] == ["2"]
+    assert [one.job_id for one in similar(store, asked, WASTED).jobs] == ["2"]
 
 
 def test_an_array_and_a_bulk_are_told_by_one(store: Store) -> None:
@@ -100,7 +107,7 @@ def test_an_array_and_a_bulk_are_told_by_one(store: Store) -> None:
     bulk = [job(300 + n, submit=NOW + 2000 + 30 * n, outcome="timeout", end=NOW + 9000) for n in range(40)]
     alone = [job(1, submit=NOW - 5000), job(2, submit=NOW - 4000, memory_asked=16 * GIB)]
     keep(store, *alone, *tasks, *bulk)
-    found = similar_jobs(store, job(999, submit=NOW + 86_400), WASTED)
+    found = similar(store, job(999, submit=NOW + 86_400), WASTED)
     assert [(one.job_id, one.jobs, dict(one.outcomes)) for one in found.jobs] == [
         ("339", 40, {"timeout": 40}),
         ("50_99", 100, {"completed": 97, "failed": 3}),
@@ -117,12 +124,12 @@ def test_an_array_and_a_bulk_are_told_by_one(store: Store) -> None:
 
 def test_a_large_array_does_not_hide_what_was_before(store: Store) -> None:
     keep(store, job(1, submit=NOW - 9000), *(job(n, submit=NOW, array_job_id=5) for n in range(100, 1100)))
-    assert [one.jobs for one in similar_jobs(store, job(9, submit=NOW + 86_400), WASTED).jobs] == [1000, 1]
+    assert [one.jobs for one in similar(store, job(9, submit=NOW + 86_400), WASTED).jobs] == [1000, 1]
 
 
 def test_nobody_s_job(store: Store) -> None:
     keep(store, job(1, user=None))
-    assert similar_jobs(store, job(9, user=None, submit=NOW + 10_000), WASTED).tally is None
+    assert similar(store, job(9, user=None, submit=NOW + 10_000), WASTED).tally is None
 
 
 def test_similarity() -> None:
@@ -142,16 +149,17 @@ def test_what_failed_is_what_the_policy_says(store: Store) -> None:
         job(3, submit=NOW - 3000),
     )
     asked = job(9, submit=NOW + 86_400)
-    found = similar_jobs(store, asked, WASTED)
-    assert found.tally == "of your 3 most similar jobs 1 failed, at their time limit"
+    found = similar(store, asked, WASTED)
+    assert found.tally
+    assert words(found.tally) == "of your 3 most similar jobs 1 failed, at their time limit"
     assert {one.job_id: one.outcome for one in found.jobs} == {
         "1": "timeout",
         "2": "cancelled",
         "3": "completed",
     }
-    assert similar_jobs(store, asked, POLICIES["papers"]).tally == (
-        "of your 3 most similar jobs 2 failed, 1 of them at their time limit"
-    )
+    strict = similar(store, asked, POLICIES["papers"]).tally
+    assert strict
+    assert words(strict) == "of your 3 most similar jobs 2 failed, 1 of them at their time limit"
 
 
 REQUESTS = st.fixed_dictionaries(

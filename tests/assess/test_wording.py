@@ -116,7 +116,7 @@ _LOGIC = [
     ),
     *(SOURCE / "learn" / name for name in ("oddness.py", "oddness_columns.py", "bundle.py")),
     *(SOURCE / "job/sbatch" / name for name in ("directives.py", "getopt.py", "options.py", "request.py")),
-    *(SOURCE / "operate" / name for name in ("advise.py", "check.py", "watch.py")),
+    *(SOURCE / "operate" / name for name in ("advise.py", "check.py", "live_assessment.py")),
 ]
 # Text that is no evidence: the description of the JSON form, names of kinds of evidence, a line of `diff`.
 _ALLOWED = {"json_schema.py", "groups.py", "diff.py"}
@@ -124,14 +124,14 @@ _SENTENCE = re.compile(r"[A-Za-z]{2,},? [a-z]{2,},? [a-z]{2,}")
 
 
 def _sentences(file: Path) -> Iterator[str]:
-    """Strings that read as English; docstrings, raised errors, patterns and lists of words are none."""
+    """Strings that read as English; docstrings, raised errors, lines of a log, patterns and lists of words are none."""
     tree = ast.parse(file.read_text())
     skipped: set[ast.AST] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             skipped.add(node.value)
         if isinstance(node, ast.Raise) or (
-            isinstance(node, ast.Call) and ast.unparse(node.func) == "re.compile"
+            isinstance(node, ast.Call) and ast.unparse(node.func) in ("re.compile", "log.warning", "log.info")
         ):
             skipped |= set(ast.walk(node))
         if isinstance(node, ast.Assign) and any(

@@ -6,19 +6,20 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from forewarn.features.present import Present
 
+from forewarn.config import Config
 from forewarn.features.labels import fails
 from forewarn.features.online import OnlineFeatures
+from forewarn.features.snapshot import SavedSnapshot
 from forewarn.job.outcomes import POLICIES
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 from tests.features.histories import history
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_jobs_that_ended(tmp_path: Path, name: str) -> None:
     frame, policy = history(400), POLICIES[name]
-    with open_store(tmp_path / "home") as store:
+    with open_store(Config(home=tmp_path / "home")) as store:
         with store.writing() as writer:
             writer.observe("job", frame)
         with store.writing() as writer:
@@ -26,4 +27,5 @@ def test_jobs_that_ended(tmp_path: Path, name: str) -> None:
         ended = frame.select(fails(policy).is_not_null().sum()).item()
         assert 0 < ended < frame.filter(pl.col("outcome") != "unknown").height + (name == "papers")
         assert ended < store.count(cluster="c")
-        assert Present(store, "c", frame["submit"].max() + 10**6, policy).ended == ended  # type: ignore[operator]
+        at = frame["submit"].max() + 10**6  # type: ignore[operator]
+        assert SavedSnapshot(store, "c", at, policy).ended == ended

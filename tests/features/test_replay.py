@@ -147,7 +147,9 @@ def test_a_reader_fetches_only_its_own_rows_and_gets_the_writers_features(made_u
         online.save(writer)
     jobs = list(to_records(pl.concat(made_up.scan(cluster="c")).tail(20), Job))
     moment = max(j.submit for j in jobs) + 10**5
-    present = SavedSnapshot(made_up, "c", moment, policy)  # one for all: no job may see what another one needed
+    present = SavedSnapshot(
+        made_up, "c", moment, policy
+    )  # one for all: no job may see what another one needed
     for job in jobs:
         asked = Job(
             **{f: getattr(job, f) for f in job.__slots__} | {"submit": moment, "job_id": job.job_id + "9"}
@@ -189,7 +191,9 @@ def test_a_reader_asks_about_a_job_in_flight_as_if_it_started_now(made_up: Store
     last = online_without(made_up, waiting[:-1], policy).submit(waiting[-1])
     np.testing.assert_allclose(newest, last, rtol=1e-9)
     # One that ended between two looks is asked about as at its submit.
-    np.testing.assert_array_equal(present.features([jobs[0]], "start")[0], present.features([jobs[0]], "submit")[0])
+    np.testing.assert_array_equal(
+        present.features([jobs[0]], "start")[0], present.features([jobs[0]], "submit")[0]
+    )
 
 
 def test_a_job_that_waits_is_learnt_from_as_it_is_served(made_up: Store) -> None:

@@ -201,7 +201,8 @@ def test_what_a_job_used_is_learnt_when_accounting_tells_it_after_the_end(
         ends(waits(600 + n, slurm), slurm, "completed")
     assert not one_round(anew(store, slurm, tmp_path) if restarted else collector, slurm).troubles
     measured = SavedSnapshot(store, "c", int(slurm.time.now), POLICY).features(
-        [Job(cluster="c", job_id="9", submit=0, user="ann", memory_asked=1 << 30, memory_per="node")], "submit"
+        [Job(cluster="c", job_id="9", submit=0, user="ann", memory_asked=1 << 30, memory_per="node")],
+        "submit",
     )[0]
     assert np.isfinite(measured[[f.name for f in L.FEATURES].index("user_memory_ratio")])
     assert_as_walked(store, slurm)

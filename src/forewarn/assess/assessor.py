@@ -190,7 +190,8 @@ class Assessor:
             if not is_by_rule:
                 return other.failures
             return [
-                with_other_excess(failure, stated.excess(0), other.excess(row)) for row in range(len(variants))
+                with_other_excess(failure, stated.excess(0), other.excess(row))
+                for row in range(len(variants))
             ]
 
         return after

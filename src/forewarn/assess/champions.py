@@ -79,7 +79,9 @@ class Champions:
 
     def serve_at(self, phase: str) -> bool:
         """Whether a model serves at a phase that knows users' histories."""
-        return any((phase, feature_set) in {*self._served, *self._loaded} for feature_set in FEATURE_SETS[:-1])
+        return any(
+            (phase, feature_set) in {*self._served, *self._loaded} for feature_set in FEATURE_SETS[:-1]
+        )
 
     @property
     def policy(self) -> Policy:
@@ -101,7 +103,9 @@ class Champions:
         try:
             served = _served(self._serving, self.cluster)
         except BundleError as error:
-            log.warning("which models serve %s cannot be read, those before serve on: %s", self.cluster, error)
+            log.warning(
+                "which models serve %s cannot be read, those before serve on: %s", self.cluster, error
+            )
             return self
         if served == self._pointers:
             return self

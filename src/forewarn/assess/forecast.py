@@ -87,7 +87,9 @@ class Forecast:
             over_memory=self.excess(row).get(Outcome.OUT_OF_MEMORY),
             cpu_efficiency=cpu,
             io_rate=io,
-            rests_on=max(self.foreseen.rests_on.get(name, 0) for name in ("memory", "cpu_efficiency", "io_rate")),
+            rests_on=max(
+                self.foreseen.rests_on.get(name, 0) for name in ("memory", "cpu_efficiency", "io_rate")
+            ),
         )
 
     def expected_run_time(self, row: int) -> float | None:

@@ -142,7 +142,9 @@ class Past:
     def partitions(self, user: str | None) -> frozenset[str]:
         """Where the user has run jobs before: what else is open to them nobody here knows."""
         jobs = self.of(user)
-        return frozenset(name for name in jobs.filter(pl.col("start").is_not_null())["partition"].unique() if name)
+        return frozenset(
+            name for name in jobs.filter(pl.col("start").is_not_null())["partition"].unique() if name
+        )
 
 
 class Pasts(Protocol):
@@ -193,7 +195,9 @@ def read_past(
     earlier = set(users) if users is not None else _users_before(store, cluster, since)
     if missing := earlier - recent:
         where = OneOf("user", tuple(sorted(missing)))
-        older = pl.concat([frames[0], *store.scan(cluster=cluster, until=since, columns=COLUMNS, where=where)])
+        older = pl.concat(
+            [frames[0], *store.scan(cluster=cluster, until=since, columns=COLUMNS, where=where)]
+        )
         frames.append(older.group_by("user", maintain_order=True).tail(OLDER_JOBS).select(older.columns))
     return Past(pl.concat(frames), facts)
 
@@ -229,6 +233,8 @@ def earlier_used(
         for user, label in zip(about["user"].to_list(), about["label"].to_list(), strict=True)
     ]
     return {
-        name: dict(zip(HISTORY, np.array([used[name] for used in found]).reshape(-1, len(HISTORY)).T, strict=True))
+        name: dict(
+            zip(HISTORY, np.array([used[name] for used in found]).reshape(-1, len(HISTORY)).T, strict=True)
+        )
         for name in quantities
     }

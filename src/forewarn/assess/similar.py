@@ -70,7 +70,9 @@ class Decisions:
         """How much each is like a job: 1 is equal in all that is compared."""
         sizes, labels = _sizes(job), _labels(job)
         missing = np.isnan(self.sizes), np.isnan(sizes)
-        apart = np.where(missing[0] | missing[1], weighs.FAR * (missing[0] != missing[1]), np.abs(self.sizes - sizes))
+        apart = np.where(
+            missing[0] | missing[1], weighs.FAR * (missing[0] != missing[1]), np.abs(self.sizes - sizes)
+        )
         differ = self.labels != labels
         # Of a script nothing is said unless both are known.
         differ[:, -1] &= (self.labels[:, -1] != 0) & (labels[-1] != 0)
@@ -105,7 +107,9 @@ def similar_jobs(
     if job.array_job_id is not None:
         alike = np.where(made.arrays == job.array_job_id, 0.0, alike)
     # Of equally similar ones the newest first.
-    ranked = [place for place in np.lexsort((-made.last_submits, -alike))[: most + 1] if alike[place] >= ENOUGH]
+    ranked = [
+        place for place in np.lexsort((-made.last_submits, -alike))[: most + 1] if alike[place] >= ENOUGH
+    ]
     found = [
         _told(job, members, round(float(alike[place]), 3), policy)
         for place in ranked
@@ -148,7 +152,9 @@ def decisions(ended: pl.DataFrame) -> Decisions:
         .tail(LOOKED_AT_JOBS)
     )
     array, submit = pl.col("array_job_id"), pl.col("submit")
-    request = pl.struct(*_SIZES, label.alias("label"), folder.alias("folder"), "partition", "qos", "script_hash")
+    request = pl.struct(
+        *_SIZES, label.alias("label"), folder.alias("folder"), "partition", "qos", "script_hash"
+    )
     same = pl.when(array.is_not_null()).then(pl.struct("array_job_id").hash(1)).otherwise(request.hash())
     rows = jobs.select("array_job_id", "submit", same=same).with_row_index("row")
     gap = (submit - submit.shift().over("same")).fill_null(GAP) >= GAP

@@ -56,7 +56,13 @@ class Snapshot(ABC):
     """The features of a cluster's jobs as of one moment, which lies after all that the state knows."""
 
     def __init__(
-        self, cluster: str, at: int, facts: ClusterFacts, programs: EarlierPrograms, known_until: int, own: bool
+        self,
+        cluster: str,
+        at: int,
+        facts: ClusterFacts,
+        programs: EarlierPrograms,
+        known_until: int,
+        own: bool,
     ) -> None:
         self.cluster, self.facts = cluster, facts
         self.asked_at = at  # which may lie before: clocks disagree
@@ -217,7 +223,17 @@ def _seen_from(
     look(
         state,
         room_to_look(state.weight, most_nodes),
-        *(int(asked.at), kinds, places, asked.numbers, asked.atoms, asked.node_first, asked.nodes, slots, out),
+        *(
+            int(asked.at),
+            kinds,
+            places,
+            asked.numbers,
+            asked.atoms,
+            asked.node_first,
+            asked.nodes,
+            slots,
+            out,
+        ),
     )
     return out, slots
 

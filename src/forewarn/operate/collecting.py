@@ -57,6 +57,4 @@ def collecting(
             watch = LateAssessment(store, serving, scheduler.cluster, at_once=bool(assess))
         zone = config.of_cluster(config.cluster).timezone
         kept = config.assessments_kept * 86400
-        yield Collector(
-            store, scheduler, since=since, timezone=zone, watch=watch, assessments_kept=kept
-        )
+        yield Collector(store, scheduler, since=since, timezone=zone, watch=watch, assessments_kept=kept)

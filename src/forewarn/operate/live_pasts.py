@@ -63,7 +63,9 @@ class LivePasts:
         if jobs.is_empty():
             return self
         users = jobs["user"].unique().to_list()
-        before = pl.concat([pl.DataFrame(schema=past_schema()), *(self.past_of(user).of(user) for user in users)])
+        before = pl.concat(
+            [pl.DataFrame(schema=past_schema()), *(self.past_of(user).of(user) for user in users)]
+        )
         whole = pl.concat([before.join(jobs, on=_KEY, how="anti"), jobs])
         past = Past(whole, self.base.facts)
         made = LivePasts(self.base, self.read_at, self._newer | dict.fromkeys(users, past))

@@ -38,9 +38,7 @@ OWN_DAYS = 180  # of a person's own history
 STALE = 600  # seconds after which it is read again
 
 
-def stored_assessor(
-    store: Store, champions: Champions, at: int, *, own: bool = False
-) -> Assessor:
+def stored_assessor(store: Store, champions: Champions, at: int, *, own: bool = False) -> Assessor:
     """An assessor that reads what it needs from the store when it is asked.
 
     `own`: the store holds one person's jobs only.

@@ -130,7 +130,9 @@ class FollowedState:
             self._take(step)
         if step.jobs is None:
             return Happened(submitted=list(self._live.values()), anew=True)
-        happened = self._walk_all(list(zip(to_records(step.jobs, Job), step.jobs[KNOWN_AT], strict=True)), step.at)
+        happened = self._walk_all(
+            list(zip(to_records(step.jobs, Job), step.jobs[KNOWN_AT], strict=True)), step.at
+        )
         if step.mark is not None and step.mark.kept is None:
             # Somebody made it for once: nobody has looked at what is live.
             happened.submitted, happened.anew = list(self._live.values()), True

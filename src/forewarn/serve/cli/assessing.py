@@ -24,7 +24,12 @@ SIMILAR_SHOWN = 3
 
 
 def show(
-    made: Assessment, title: str, reader: Reader = YOU, *, diff: bool = False, fixed: FixedScript | None = None
+    made: Assessment,
+    title: str,
+    reader: Reader = YOU,
+    *,
+    diff: bool = False,
+    fixed: FixedScript | None = None,
 ) -> None:
     """Print it on stdout."""
     console = Terminal()
