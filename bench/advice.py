@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 
 from forewarn.assess.assessment import Advice, Assessment, Saving
+from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
 from forewarn.assess.oddness.machine import limit, places
 from forewarn.config import Config

@@ -26,6 +26,7 @@ Watch = Callable[[str], AbstractContextManager[Far]]  # shows a stage of the wor
 Working = Callable[[str], AbstractContextManager[object]]  # the same of work that cannot say how far it is
 Note = Callable[[str], None]  # hears what a person should know, before the work is over
 _log = logging.getLogger(__name__)
+logging.getLogger("forewarn").addHandler(logging.NullHandler())  # a library is quiet unless asked
 
 
 def unwatched(_: str) -> AbstractContextManager[Far]:

@@ -24,7 +24,7 @@ from forewarn.assess.assessment import (
     Resources,
     Saving,
 )
-from forewarn.assess.champions import FEATURE_SETS, Champions
+from forewarn.assess.champions import FEATURE_SETS, Champion, Champions
 from forewarn.assess.codes import NoteCode
 from forewarn.assess.explanation import reasons, with_needs, with_record
 from forewarn.assess.forecast import Forecast
@@ -169,7 +169,11 @@ class Assessor:
             made |= zip(places, map(judged, self._brief(stated, some)), strict=True)
         return [made[place] for place in range(len(jobs))]
 
-    def table(self, phase: Phase, jobs: Sequence[Job]) -> Table:
+    def champion(self, phase: str, feature_set: str) -> Champion | None:
+        """The model that serves here at a phase with a feature set."""
+        return self._champions.get(phase, feature_set)
+
+    def table(self, phase: str, jobs: Sequence[Job]) -> Table:
         """What is knowable of jobs now, as a model sees it."""
         facts = self._snapshot.facts
         read = [policed_job(job, facts) for job in jobs]

@@ -35,7 +35,7 @@ class Engine:
     """One cluster as a long-lived process knows it.
 
     `follow` takes up what is new: new observations, a model that was promoted, nodes that were judged anew.
-    `saves` makes this process the one that saves the online state; there must be no other.
+    `saves` makes this process the one that saves the online state: it has claimed that (`Store.claim`).
     """
 
     def __init__(
@@ -48,7 +48,8 @@ class Engine:
         clock: Callable[[], float] = time,
     ) -> None:
         self.cluster = cluster
-        self._store, self._saves, self._clock = store, saves, clock
+        self._store, self._clock = store, clock
+        self.saves = saves
         self._lock = ReadingLock()
         self._following = Lock()
         self._followed_at = 0.0
@@ -78,7 +79,8 @@ class Engine:
             policy = champions.policy
             followed = self._state
             if followed is None or followed.policy != policy:
-                followed = FollowedState(self._store, self.cluster, policy, saves=self._saves)
+                followed = FollowedState(self._store, self.cluster, policy, saves=self.saves)
+            followed.saves = self.saves
             step = followed.prepare(moment)
             pasts, machine = self._followed_pasts(step, moment), self._followed_machine(moment)
             with self._lock.writing():
@@ -90,9 +92,9 @@ class Engine:
 
     def follow_soon(self) -> None:
         """Follow, unless that was done a moment ago, or another thread is at it."""
-        if self._state is None:
-            self.follow()
-        elif self._clock() - self._followed_at >= FOLLOW_EVERY and not self._following.locked():
+        if self._state is None or (
+            self._clock() - self._followed_at >= FOLLOW_EVERY and not self._following.locked()
+        ):
             self.follow()
 
     @contextmanager

@@ -68,7 +68,7 @@ class FollowedState:
     """
 
     def __init__(self, store: Store, cluster: str, policy: Policy, *, saves: bool) -> None:
-        self._store, self._cluster, self.policy, self._saves = store, cluster, policy, saves
+        self._store, self._cluster, self.policy, self.saves = store, cluster, policy, saves
         self.state: OnlineFeatures | None = None  # None before the first step
         self._mark: Mark | None = None  # how far the state has come: where it is saved, what was saved last
         self._live: dict[int, Key] = {}  # those in flight, by their number in the state
@@ -142,7 +142,7 @@ class FollowedState:
         """Save what changed, where that is this one's task."""
         assert self.state is not None
         mark = Mark(step.revision, self.state.at, kept=step.at)
-        if not self._saves:
+        if not self.saves:
             self.state.settle()
             self._mark, self._is_whole = mark, True
             return
@@ -159,7 +159,7 @@ class FollowedState:
         """Whether the state in memory is none, or no longer what it should be."""
         if self.state is None or self._mark is None or not self._is_whole:
             return True
-        if self._saves:
+        if self.saves:
             return fitting_mark(self._store, self._cluster, self.policy) != self._mark
         # Fields may be read otherwise by now, and programs have become known of jobs long past.
         facts = self._store.clusters().get(self._cluster, ClusterFacts())

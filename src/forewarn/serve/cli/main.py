@@ -91,7 +91,8 @@ class Commands(click.Group):
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, message="%(prog)s %(version)s")
-def cli() -> None:
+@click.option("-v", "--verbose", "verbosity", count=True, help="Show what is done; -vv: in detail.")
+def cli(verbosity: int) -> None:
     """Tells, before an HPC job wastes its nodes, whether it will fail, why, and what to change.
 
     Forewarn learns from a cluster's own history. The road so far:
@@ -109,6 +110,9 @@ def cli() -> None:
 
     All state lies in one folder: --home, or FOREWARN_HOME, or ~/.local/share/forewarn.
     """
+    from forewarn.serve.cli.logs import show_logs
+
+    show_logs(verbosity)
 
 
 def main() -> NoReturn:

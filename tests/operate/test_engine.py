@@ -1,0 +1,249 @@
+"""The engine: many threads ask while history arrives and models are promoted; every answer is of one state."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from forewarn.assess.assessment import Assessment
+from forewarn.assess.champions import Champions
+from forewarn.config import Config
+from forewarn.errors import StoreError
+from forewarn.features.snapshot import bring_up_to_date
+from forewarn.job.columns import to_frame
+from forewarn.job.record import Job, Observation
+from forewarn.learn.manifest import Manifest
+from forewarn.learn.serving import ModelName, Serving
+from forewarn.operate.engine import Engine
+from forewarn.operate.once import stored_assessor
+from forewarn.store.base import ClusterFacts, Store
+from forewarn.store.opening import open_store
+from tests.learn.bundles import FACTS, tiny_bundle
+
+NOW = 1_800_000_000
+USERS = ("ann", "bob", "cy", "dan")
+THREADS = 8
+
+
+def job(number: int, *, user: str | None = None, outcome: str | None = "completed", **fields: object) -> Job:
+    submit = NOW + 60 * number
+    ended = {} if outcome is None else {"start": submit + 5, "end": submit + 50}
+    usual = {
+        **{"user": user or USERS[number % 4], "name": f"fit_{number % 7}", "work_dir": "/home/x/fit"},
+        **{"cpus_asked": 1 + number % 3, "nodes_asked": 1, "memory_asked": 1 << 30, "memory_per": "node"},
+        **{"time_limit": 3600, "partition": "main", "outcome": outcome, **ended},
+    }
+    return Job(**({"cluster": "alps", "job_id": str(number), "submit": submit} | usual | fields))  # type: ignore[arg-type]
+
+
+def outcome_of(number: int) -> str:
+    return "failed" if number % 4 == 0 or number % 11 == 0 else "completed"
+
+
+def keep(store: Store, *jobs: Job) -> None:
+    seen = [
+        Observation(seen_at=one.end or one.submit, source="test", reconstructed=False, record=one)
+        for one in jobs
+    ]
+    with store.writing() as writer:
+        writer.observe("job", to_frame(seen))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def store(home: Path) -> Iterator[Store]:
+    with open_store(Config(home=home)) as opened:
+        with opened.writing() as writer:
+            writer.describe_cluster("alps", ClusterFacts())
+        keep(opened, *(job(n, outcome=outcome_of(n)) for n in range(600)))
+        yield opened
+
+
+def promote(home: Path, version: int) -> None:
+    """Let another model serve: each says another probability of the same job."""
+    serving = Serving(home / "models")
+    folder = home / "models" / "made" / str(version)
+    manifest = tiny_bundle(created=1_700_000_000 + version).save(folder)
+    copy = serving.copy_of(manifest.id)
+    if not copy.exists():
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        folder.rename(copy)
+    serving.point(
+        ModelName(*(FACTS[name] for name in ("cluster", "phase", "feature_set"))), version, manifest.id
+    )
+    assert Manifest.read(copy).id == manifest.id
+
+
+def engine_of(store: Store, home: Path, **how: bool) -> Engine:
+    return Engine(store, "alps", Serving(home / "models"), **how)
+
+
+def asked(at: int, place: int = 0) -> Job:
+    return replace(job(place, outcome=None), job_id=f"9{place}", submit=at)
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+AT = NOW + 60 * 10_000  # after all that happens in a test
+
+
+def answers(engine: Engine, place: int) -> tuple[Assessment, Assessment]:
+    """One in brief, one whole, of one state."""
+    new = asked(AT, place)
+    with engine.asking(AT) as assessor:
+        return assessor.assess_all([new])[0], assessor.assess(new)
+
+
+def test_an_answer_is_that_of_a_short_lived_process(store: Store, home: Path) -> None:
+    promote(home, 1)
+    engine = engine_of(store, home)
+    engine.follow(AT)
+    champions = Champions("alps", Serving(home / "models"))
+    bring_up_to_date(store, "alps", champions.policy)
+    once = stored_assessor(store, champions, AT)
+    for place in range(12):
+        new = asked(AT, place)
+        brief, whole = answers(engine, place)
+        assert brief == once.assess_all([new])[0]
+        other = once.assess(new)
+        assert [one.job_id for one in whole.similar] == [one.job_id for one in other.similar]
+        assert whole.failure is not None
+        assert other.failure is not None
+        assert whole.failure.probability == pytest.approx(other.failure.probability, rel=1e-9)
+        assert whole.similar
+
+
+def test_what_is_new_is_followed(store: Store, home: Path) -> None:
+    promote(home, 1)
+    engine = engine_of(store, home)
+    engine.follow(AT)
+    before, _ = answers(engine, 1)
+    keep(store, *(job(700 + n, user="bob", name="fit_1", cpus_asked=2, outcome="failed") for n in range(10)))
+    happened = engine.follow(AT)
+    assert not happened.anew
+    assert len(happened.ended) == 10
+    after, whole = answers(engine, 1)
+    assert before.failure is not None
+    assert after.failure is not None
+    assert after.failure.probability > before.failure.probability
+    assert {"709"} == {one.job_id for one in whole.similar if one.jobs == 10}
+    fresh = engine_of(store, home)
+    fresh.follow(AT)
+    assert answers(fresh, 1) == (after, whole), "followed, it knows what one knows that starts now"
+
+
+def test_a_promoted_model_is_taken_up_and_a_bad_one_refused(store: Store, home: Path) -> None:
+    promote(home, 1)
+    engine = engine_of(store, home)
+    engine.follow(AT)
+    assert answers(engine, 1)[0].route.version == 1
+    promote(home, 2)
+    engine.follow(AT)
+    assert answers(engine, 1)[0].route.version == 2
+    promote(home, 3)
+    served = Serving(home / "models").served(ModelName("alps", "submit", "generic"))
+    assert served
+    (Serving(home / "models").copy_of(served.id) / "model.json").write_text("{}")
+    engine.follow(AT)
+    assert answers(engine, 1)[0].route.version == 2
+
+
+def test_eight_threads_get_what_one_gets(store: Store, home: Path) -> None:
+    """While jobs end and models are promoted, each answer is one that a single thread gets at some step."""
+    steps, places = 6, (1, 2, 3)
+    promote(home, 1)
+    engine = engine_of(store, home)
+    engine.follow(AT)
+    expected: dict[int, list[tuple[Assessment, Assessment]]] = {place: [] for place in places}
+    got: dict[int, list[tuple[Assessment, Assessment]]] = {place: [] for place in places}
+    stop = threading.Event()
+
+    def ask(number: int) -> int:
+        place, asks = places[number % len(places)], 0
+        while not stop.is_set() or not asks:
+            got[place].append(answers(engine, place))
+            asks += 1
+        return asks
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        threads = [pool.submit(ask, number) for number in range(THREADS)]
+        try:
+            for step in range(steps):
+                for place in places:
+                    expected[place].append(answers(engine, place))
+                keep(
+                    store,
+                    *(job(1000 + 10 * step + n, user=USERS[n % 4], outcome="failed") for n in range(6)),
+                )
+                promote(home, 2 + step)
+                engine.follow(AT)
+        finally:
+            for place in places:
+                expected[place].append(answers(engine, place))
+            stop.set()
+        asks = sum(thread.result() for thread in threads)
+    assert asks >= THREADS
+    for place in places:
+        assert len({answer[0].failure.probability for answer in expected[place] if answer[0].failure}) > 1
+        known = expected[place]
+        assert all(answer in known for answer in got[place]), "no answer is of two states"
+
+
+def test_nothing_leaks_over_many_requests(store: Store, home: Path) -> None:
+    promote(home, 1)
+    engine = engine_of(store, home)
+    engine.follow(AT)
+
+    def ask(count: int, first: int) -> None:
+        with engine.asking(AT) as assessor:
+            for number in range(first, first + count):
+                new = replace(asked(AT, number % 50), name=f"name {number}", user=f"user{number % 500}")
+                assessor.assess_all([new])
+                if number % 10 == 0:
+                    assessor.assess(new)
+
+    ask(2000, 0)
+    gc.collect()
+    before = resident()
+    ask(10_000, 10_000)
+    gc.collect()
+    assert resident() - before < 24 << 20
+
+
+def test_one_process_saves_and_others_follow(store: Store, home: Path) -> None:
+    promote(home, 1)
+    saver, follower = engine_of(store, home, saves=True), engine_of(store, home)
+    saver.follow(AT)
+    follower.follow(AT)
+    keep(store, *(job(700 + n, outcome="failed") for n in range(5)))
+    assert len(follower.follow(AT).ended) == 5
+    assert len(saver.follow(AT).ended) == 5
+    assert answers(saver, 2) == answers(follower, 2)
+    follower.saves = True  # the other one has ended: it goes on from what that one saved
+    keep(store, *(job(800 + n, outcome="failed") for n in range(5)))
+    assert len(follower.follow(AT).ended) == 5
+
+
+def test_nothing_known_is_an_error(home: Path) -> None:
+    with open_store(Config(home=home)) as empty:
+        engine = Engine(empty, "alps", Serving(home / "models"))
+        engine.follow(NOW)
+        with engine.asking(NOW) as assessor:
+            assert assessor.assess_all([asked(NOW)])[0].failure is None
+        other = Engine(empty, "other", Serving(home / "models"))
+        other._state = None
+    with pytest.raises(StoreError):
+        other.follow(NOW)
