@@ -3,8 +3,8 @@
     python bench/engine.py [--jobs 1000000 2000000]
 
 A simulated cluster (`default`) is read into a store; the online state is made and saved once. Then a process
-of its own starts an engine from that: how long until it can be asked, what it holds in memory, and how long it
-takes to follow a thousand jobs that have just ended.
+of its own starts an engine from that: how long until it can be asked, what it holds in memory, and how long
+it takes to follow a thousand jobs that have just ended.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ if __name__ == "__main__":
         start(args.start, args.cluster)
     else:
         print(
-            "| jobs | store | state made from history | engine starts | first 100 jobs | memory | 1,000 ends |"
+            "| jobs | store | state made | engine starts | first 100 jobs | memory | 1,000 ends |"
         )
         print("|---|---|---|---|---|---|---|")
         for count in args.jobs:

@@ -28,7 +28,7 @@ def test_a_room_imports_from_the_rooms_before_it_only() -> None:
 
 PUBLIC = """
     Advice Assessment Config Failure Finding ForewarnError Job LearningError MissingExtraError Model Node
-    NodeHealth Partition Reason SchedulerError Site SourceError StoreError TrainingResult UsageError
+    NodeHealth Partition PostMortem Reason SchedulerError Site SourceError StoreError TrainingResult UsageError
     UsageSample
     Verdict __version__ open
 """

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from forewarn.assess.assessment import Advice, Assessment, Failure, Finding, Reason, Verdict
     from forewarn.assess.node_health import NodeHealth
+    from forewarn.assess.post_mortem.report import PostMortem
     from forewarn.config import Config
     from forewarn.errors import (
         ForewarnError,
@@ -47,6 +48,7 @@ _HOMES = {
     "Node": "job.record",
     "NodeHealth": "assess.node_health",
     "Partition": "job.record",
+    "PostMortem": "assess.post_mortem.report",
     "Reason": "assess.assessment",
     "SchedulerError": "errors",
     "Site": "operate.site",
@@ -73,6 +75,7 @@ __all__ = [
     "Node",
     "NodeHealth",
     "Partition",
+    "PostMortem",
     "Reason",
     "SchedulerError",
     "Site",

@@ -77,7 +77,7 @@ class Entry(Generic[P, R]):
         return self._compiled(*args, **kwargs)
 
     def plain(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run it as Python: Numba's arithmetic says nothing of overflows, on which hashes live, and of NaN."""
+        """Run it as Python, as silent as Numba of overflows, on which hashes live, and of NaN."""
         with numpy.errstate(all="ignore"):
             return self.function(*args, **kwargs)
 

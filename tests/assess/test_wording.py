@@ -124,7 +124,7 @@ _SENTENCE = re.compile(r"[A-Za-z]{2,},? [a-z]{2,},? [a-z]{2,}")
 
 
 def _sentences(file: Path) -> Iterator[str]:
-    """Strings that read as English; docstrings, raised errors, lines of a log, patterns and lists of words are none."""
+    """Strings that read as English; docstrings, errors, log lines, patterns and lists of words are none."""
     tree = ast.parse(file.read_text())
     skipped: set[ast.AST] = set()
     for node in ast.walk(tree):

@@ -1,4 +1,4 @@
-"""The engine: many threads ask while history arrives and models are promoted; every answer is of one state."""
+"""The engine: many threads ask while history arrives and models change; each answer is of one state."""
 
 from __future__ import annotations
 

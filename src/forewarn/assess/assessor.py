@@ -314,8 +314,8 @@ class Assessor:
 def _is_by_rule(stated: _Stated) -> bool:
     """Whether a simple rule in a model's place states the risk of a job.
 
-    It knows nothing of requests: unless it is probable that the request is too small, the forecast needs alone
-    say what a change is good for, and no risk is promised.
+    It knows nothing of requests: unless it is probable that the request is too small, the forecast needs
+    alone say what a change is good for, and no risk is promised.
     """
     champion = stated.spoken[0].champion
     is_rule = champion is not None and champion.bundle.rule is not None

@@ -33,9 +33,9 @@ def hours_at_risk(
     """By each cause its probability times what has run by then: at a time-out all of the limit.
 
     `foreseen` is its mean run time within its limit, `spent` the share of their limits that failures of each
-    cause used before. Where that or the limit is not known, a failure is taken to come when the run would have
-    ended: seldom later, often sooner. Where no run time is foreseen, what was asked for stands in; None where
-    neither is known.
+    cause used before. Where that or the limit is not known, a failure is taken to come when the run would
+    have ended: seldom later, often sooner. Where no run time is foreseen, what was asked for stands in; None
+    where neither is known.
     """
     ran = foreseen if foreseen is not None or limit is None else float(limit)
     if failure is None or ran is None:

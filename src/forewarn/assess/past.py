@@ -158,7 +158,7 @@ class Pasts(Protocol):
 
 
 class StoredPasts:
-    """Users' earlier jobs read from a store when they are asked for, for a process that does not live long."""
+    """Users' earlier jobs read from a store when they are asked for: for a short-lived process."""
 
     def __init__(self, store: Store, cluster: str, at: int, facts: ClusterFacts) -> None:
         self._store, self._cluster, self._at, self._facts = store, cluster, at, facts
@@ -227,7 +227,7 @@ def earlier_used(
     at: int,
     limits_kept: bool,
 ) -> dict[str, dict[str, Floats]]:
-    """What earlier jobs of the users of some jobs (rows of `Table.about`) used, as `Usage.foresee` takes it."""
+    """What the same users' earlier jobs used, for rows of `Table.about`, as `Usage.foresee` takes it."""
     found = [
         pasts.past_of(user).used(user, label, at, limits_kept)
         for user, label in zip(about["user"].to_list(), about["label"].to_list(), strict=True)

@@ -53,7 +53,7 @@ class Similar:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """A user's newest decisions, in order of their first job: the tasks of an array, a bulk, or a single job."""
+    """A user's newest decisions, in order of their first job: an array, a bulk, or a single job."""
 
     jobs: pl.DataFrame  # in order of submit
     members: tuple[tuple[int, ...], ...]  # the rows of each

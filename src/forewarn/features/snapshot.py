@@ -1,9 +1,9 @@
 """Features of jobs as of one moment, for everybody but the one writer of the online state.
 
-A job can be asked about as if it were submitted this moment, and, where the state knows it as in flight, as if
-it started this moment: one that runs already with the wait that it had. Either way all that has become known
-since its real submit counts. A short-lived process reads the few rows that its jobs need from the store
-(`SavedSnapshot`), a long-lived one has the whole state in memory (`LiveSnapshot`).
+A job can be asked about as if it were submitted this moment, and, where the state knows it as in flight, as
+if it started this moment: one that runs already with the wait that it had. Either way all that has become
+known since its real submit counts. A short-lived process reads the few rows that its jobs need from the
+store (`SavedSnapshot`), a long-lived one has the whole state in memory (`LiveSnapshot`).
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Profiles:
         return made
 
     def _roots(self, known: tuple[int, ...]) -> list[tuple[NDArray[np.float64], float]]:
-        """Of each profile, for some of the numbers: the inverse root of its covariance, and its log volume."""
+        """Of each profile, for some numbers: the inverse root of its covariance, and its log volume."""
         if known not in self._roots_of:
             roots = [np.linalg.cholesky(of[np.ix_(known, known)]) for of in self.covariances]
             whole = len(known) * np.log(2 * np.pi) / 2

@@ -1,4 +1,4 @@
-"""Scripts checked before they are submitted, as a person asks for it: one or many, perhaps with a better one written."""
+"""Scripts checked before they are submitted: one or many, perhaps with a better one written beside each."""
 
 from __future__ import annotations
 

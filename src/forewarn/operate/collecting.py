@@ -48,7 +48,7 @@ class LateAssessment:
         self._claims.close()
 
     def _claim_state(self, engine: Engine) -> None:
-        """Save the online state, unless another process does; as soon as that one has ended, this one does."""
+        """Save the online state, unless another process does; once that one has ended, this one does."""
         claim = self._store.claim(f"state {self._cluster}")
         if claim is not None:
             self._claims.enter_context(claim)
@@ -75,7 +75,8 @@ def collecting(
         claim = store.claim(f"collect {scheduler.cluster}")
         if claim is None:
             raise StoreBusyError(
-                f"{config.home}: another process collects {scheduler.cluster} into this store; end that one first"
+                f"{config.home}: another process collects {scheduler.cluster} into this store: "
+                "end that one first"
             )
         stack.enter_context(claim)
         if assess is not False:
