@@ -28,9 +28,8 @@ def test_a_room_imports_from_the_rooms_before_it_only() -> None:
 
 PUBLIC = """
     Advice Assessment Config Failure Finding ForewarnError Job LearningError MissingExtraError Model Node
-    NodeHealth Partition PostMortem Reason SchedulerError Site SourceError StoreError TrainingResult UsageError
-    UsageSample
-    Verdict __version__ open
+    NodeHealth Partition PostMortem Reason SchedulerError Site SourceError StoreError TrainingResult
+    UsageError UsageSample Verdict __version__ open
 """
 
 
