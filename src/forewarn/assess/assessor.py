@@ -46,9 +46,10 @@ from forewarn.job.phase import Phase
 from forewarn.job.record import Job
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.own_record import by_own_record
-from forewarn.learn.pooling import PROBABLE, Excess
+from forewarn.learn.pooling import FORECASTS, PROBABLE, Excess
 from forewarn.learn.table import Table, table_of_now
 from forewarn.learn.usage.foreseen import Foreseen
+from forewarn.learn.usage.quantities import QUANTITIES
 
 _ALL = 0.99  # of earlier runs, in a memory that fades
 
@@ -190,7 +191,7 @@ class Assessor:
             if not variants:
                 return ()
             risks = [self._node_risk(one.job, self._nodes(one.job, one.exclude)) for one in variants]
-            other = self._state(phase, variants, risks)
+            other = self._state(phase, variants, risks, forecast=FORECASTS)
             if not is_by_rule:
                 return other.failures
             return [
@@ -200,11 +201,21 @@ class Assessor:
 
         return after
 
-    def _state(self, phase: Phase, variants: Sequence[Changed], node_risks: Sequence[float]) -> _Stated:
-        """The one path on which a risk is stated, of jobs as they are and as they could be."""
+    def _state(
+        self,
+        phase: Phase,
+        variants: Sequence[Changed],
+        node_risks: Sequence[float],
+        *,
+        forecast: Collection[str] = tuple(QUANTITIES),
+    ) -> _Stated:
+        """The one path on which a risk is stated, of jobs as they are and as they could be.
+
+        `forecast` are the quantities that are wanted; the risk rests on run time and memory alone.
+        """
         table = self.table(phase, [variant.job for variant in variants])
         bundle = self._bundle(table)
-        foreseen = self._foreseen(bundle, table)
+        foreseen = self._foreseen(bundle, table, forecast)
         spoken = self._speak(bundle, table, foreseen)
         failures = [
             one.failure and with_node_risk(one.failure, risk)
@@ -245,21 +256,22 @@ class Assessor:
             excess=excess,
             ended=self._snapshot.ended,
             recent_rate=self._snapshot.recent_failure_rate,
-            untrained=by_own_record(self._snapshot.record),
+            untrained=lambda: by_own_record(self._snapshot.record),
         )
 
     def _bundle(self, table: Table) -> Bundle | None:
         found = (self._champions.get(table.phase, feature_set) for feature_set in FEATURE_SETS)
         return next((one.bundle for one in found if one and one.unfit(table) is None), None)
 
-    def _foreseen(self, bundle: Bundle | None, table: Table) -> Foreseen | None:
+    def _foreseen(self, bundle: Bundle | None, table: Table, only: Collection[str]) -> Foreseen | None:
         usage = bundle.usage if bundle else None
         if usage is None:
             return None
         # As it was judged: CPU efficiency and I/O lean on what the user's earlier jobs used.
         kept = usage.is_enforced(Outcome.TIMEOUT)
-        earlier = earlier_used(self.pasts, table.about, usage.remembered, self.at, kept)
-        return usage.foresee(table, earlier=earlier)
+        remembered = [name for name in usage.remembered if name in only]
+        earlier = earlier_used(self.pasts, table.about, remembered, self.at, kept) if remembered else {}
+        return usage.foresee(table, only=only, earlier=earlier)
 
     def _nodes(self, job: Job, exclude: Collection[str] = ()) -> NodeFitness | None:
         machine = self.machine

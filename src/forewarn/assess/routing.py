@@ -53,7 +53,7 @@ def speak(
     excess: Callable[[Bundle], Excess] = lambda _: {},
     ended: int,
     recent_rate: float | None = None,
-    untrained: Calibration | None = None,
+    untrained: Callable[[], Calibration] = Calibration,
 ) -> list[Spoken]:
     """State the risk of each job of a table; the cluster has so many `ended` jobs and a recent failure rate.
 
@@ -79,7 +79,7 @@ def speak(
     for row in range(count):
         if said[row] is None:
             before = passed[row] if modelled else [Statement(PassCode.NO_MODEL)]
-            said[row] = _online(table, row, before, ended, recent_rate, untrained or Calibration())
+            said[row] = _online(table, row, before, ended, recent_rate, untrained)
     return [found for found in said if found is not None]
 
 
@@ -155,7 +155,7 @@ def _online(
     passed: list[Statement],
     ended: int,
     recent_rate: float | None,
-    calibration: Calibration,
+    calibration: Callable[[], Calibration],
 ) -> Spoken:
     own = float(np.nan_to_num(table.column("user_ended")[row]))
     is_new = _is_new(table, row)
@@ -169,7 +169,7 @@ def _online(
         missing = _by(ONLINE, Statement(PassCode.TOO_FEW_JOBS, {**known, **needs}))
         return Spoken(_route(table, [*passed, missing], None))
     here = slice(row, row + 1)
-    estimate = calibration(table.column(ONLINE)[here])
+    estimate = calibration()(table.column(ONLINE)[here])
     p = float(pool_with_record(estimate, alike(lambda name: table.column(name)[here]), recent_rate)[0])
     threshold = untrained_threshold(recent_rate)
     failure = Failure(
