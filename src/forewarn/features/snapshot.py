@@ -22,7 +22,7 @@ from forewarn.features.inputs import job_atoms, job_numbers, node_keys, policed_
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.entities import keys_of_job
 from forewarn.features.kernel.look import look, room_to_look
-from forewarn.features.kernel.state import SUBMIT, Floats, Hashes, Ints, State, new_weights
+from forewarn.features.kernel.state import SUBMIT, Floats, Hashes, Ints, State, sparse_weights
 from forewarn.features.online import OnlineFeatures
 from forewarn.features.programs import EarlierPrograms
 from forewarn.job.outcomes import Policy
@@ -183,7 +183,7 @@ class SavedSnapshot(Snapshot):
         programs = programs or EarlierPrograms.read(store, cluster)
         super().__init__(cluster, at, facts, programs, mark.at if mark else 0, own)
         self._store = store
-        self._weights = new_weights()  # one table for all jobs
+        self._weights = sparse_weights()  # one table for all jobs
 
     @cached_property
     def cluster_state(self) -> Floats:
