@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
 from forewarn.config import Config
-from forewarn.errors import ControllerDownError, DatabaseDownError, TokenError
+from forewarn.errors import ControllerDownError, DatabaseDownError, StoreBusyError, TokenError
 from forewarn.operate.collect import LATE, LONGEST_WAIT, MOST_JOBS, Collector, Round
+from forewarn.operate.collecting import collecting
 from forewarn.operate.ingest import review
 from forewarn.store.base import Store
 from forewarn.store.opening import open_store
@@ -499,3 +501,33 @@ def test_what_steps_tell_stands_and_the_controllers_word_is_no_news(
     assert len(observed(store)) == before
     (found,) = store.scan(columns=["state", "outcome", "known_at"], job_ids=["50"])
     assert found.rows() == [("FAILED", "out_of_memory", NOW)]
+
+
+def test_another_thread_stops_it(store: Store) -> None:
+    """It rests a minute between two rounds: whoever stops it does not wait for that."""
+    collector = Collector(store, FakeScheduler(FakeTime()), since=NOW - 86400)
+    rounds, begun = [], Event()
+
+    def run() -> None:
+        for done in collector.forever(60):
+            rounds.append(done)
+            begun.set()
+
+    thread = Thread(target=run)
+    thread.start()
+    assert begun.wait(30)
+    collector.stop()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert len(rounds) == 1
+
+
+def test_one_process_collects_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slurm = FakeScheduler(FakeTime())
+    monkeypatch.setattr("forewarn.operate.collecting.connect", lambda _: slurm)
+    config = Config(home=tmp_path / "home")
+    second = collecting(config)
+    with collecting(config), pytest.raises(StoreBusyError, match="another process collects c"):
+        second.__enter__()
+    with collecting(config) as again:
+        assert next(iter(again.once())).at
