@@ -8,6 +8,7 @@
     │   └── NoGoodRowError     all its rows are wrong: with `--skip-bad` nothing was left; exit code 4
     ├── StoreError             the store cannot be opened, read or written; exit code 5
     │   ├── StoreBusyError     another process is writing and did not finish in time; exit code 5
+    │   ├── OldStoreError      an older version wrote it, and it may only be read here; exit code 5
     │   └── UnfitFileSystemError    the folder's file system cannot hold the store; exit code 5
     ├── MissingExtraError      an optional part is not installed; the message is the line to type; exit code 6
     ├── LearningError          a model cannot be made, kept or used; exit code 7
@@ -99,6 +100,10 @@ class StoreError(ForewarnError):
     """The store cannot be opened, read or written."""
 
     exit_code = 5
+
+
+class OldStoreError(StoreError):
+    """The store was written by an older version, and who asks may only read it."""
 
 
 class StoreBusyError(StoreError):

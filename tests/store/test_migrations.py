@@ -11,9 +11,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from forewarn.config import Config
 from forewarn.errors import StoreError
 from forewarn.store.base import ASSESSMENT_SCHEMA
 from forewarn.store.embedded import FILE, open_embedded
+from forewarn.store.opening import open_store
 from forewarn.store.schema import APPLICATION_ID, MIGRATIONS, migrate
 from tests.store.contract import whole
 from tests.store.samples import many
@@ -170,3 +172,10 @@ def test_a_step_that_fails_leaves_the_store_as_it_was(tmp_path: Path) -> None:
         migrate(connection, "here", read_only=False, migrations=[*MIGRATIONS, good])
         assert version(tmp_path) == 5
         assert connection.execute("SELECT more FROM segment").fetchall() == [(None,)]
+
+
+def test_who_reads_and_may_write_brings_it_up_to_date(old: Path) -> None:
+    """After an upgrade `forewarn check` need not wait for somebody to ingest."""
+    with open_store(Config(home=old), read_only=True) as store:
+        assert store.count() > 0
+    assert version(old) == len(MIGRATIONS)

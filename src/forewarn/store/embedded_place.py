@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from forewarn.config import Config
+from forewarn.errors import OldStoreError
 from forewarn.store.base import Store
 from forewarn.store.database import leave_readable
 from forewarn.store.embedded import FILE, EmbeddedStore, open_embedded
@@ -43,8 +44,14 @@ class EmbeddedPlace(StorePlace):
             self.open().close()
 
     def open(self, *, read_only: bool = False) -> Store:
-        """Open the store in the home."""
-        return open_embedded(self.config.home, read_only=read_only, known_delay=self.config.known_delay)
+        """Open the store in the home; one of an older version is brought up to date by who may write it."""
+        try:
+            return open_embedded(self.config.home, read_only=read_only, known_delay=self.config.known_delay)
+        except OldStoreError:
+            if not self.may_write:
+                raise
+        self.open().close()
+        return self.open(read_only=True)
 
     def open_people(self) -> PeopleStore:
         """Open the file of people's things, beside it."""

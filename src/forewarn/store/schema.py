@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 
-from forewarn.errors import StoreError
+from forewarn.errors import OldStoreError, StoreError
 from forewarn.store.packing import packed_text
 
 APPLICATION_ID = 0x46_57_72_6E  # "FWrn"
@@ -157,7 +157,7 @@ def migrate(
     if read_only:
         if version == 0:
             raise StoreError(f"{where}: the store is empty: ingest something first")
-        raise StoreError(
+        raise OldStoreError(
             f"{where}: the store is of version {version}, this Forewarn needs {len(migrations)} and may only "
             "read it; any command that writes (forewarn ingest) brings it up to date"
         )
