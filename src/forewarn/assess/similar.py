@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import polars as pl
@@ -62,9 +63,11 @@ class Decisions:
     arrays: Floats  # the array that it is of; NaN: none
     last_submits: NDArray[np.int64]  # of the last job of each
 
-    def jobs_of(self, place: int) -> list[Job]:
-        """The jobs of one decision. Of their records only what is compared is there."""
-        return [Job(**row) for row in self.jobs[list(self.members[place])].iter_rows(named=True)]
+    def jobs_of(self, places: Sequence[int]) -> list[list[Job]]:
+        """The jobs of some decisions. Of their records only what is compared is there."""
+        rows = [row for place in places for row in self.members[place]]
+        jobs = (Job(**row) for row in self.jobs[rows].iter_rows(named=True)) if rows else iter(())
+        return [list(islice(jobs, len(self.members[place]))) for place in places]
 
     def similarity(self, job: Job) -> Floats:
         """How much each is like a job: 1 is equal in all that is compared."""
@@ -96,9 +99,9 @@ def similar_jobs(
     as_of
         The moment; without it, the job's submit.
     """
-    if job.user is None:
-        return Similar()
     known = past.known(job.user, (job.submit if as_of is None else as_of) + 1)
+    if job.user is None or known.start == known.stop:
+        return Similar()
     key = job.user, known.stop
     made = past.decisions.get(key)
     if made is None:
@@ -110,12 +113,12 @@ def similar_jobs(
     ranked = [
         place for place in np.lexsort((-made.last_submits, -alike))[: most + 1] if alike[place] >= ENOUGH
     ]
-    found = [
-        _told(job, members, round(float(alike[place]), 3), policy)
-        for place in ranked
-        if (members := [one for one in made.jobs_of(place) if one.key != job.key])
-    ][:most]
-    return Similar(tuple(found), tally(tuple(found), policy))
+    told = []
+    for place, together in zip(ranked, made.jobs_of(ranked), strict=True):
+        if others := [one for one in together if one.key != job.key]:
+            told.append(_told(job, others, round(float(alike[place]), 3), policy))
+    found = tuple(told[:most])
+    return Similar(found, tally(found, policy))
 
 
 def _told(job: Job, together: Sequence[Job], alike: float, policy: Policy) -> SimilarJob:
