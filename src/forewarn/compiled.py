@@ -114,7 +114,10 @@ def _cached(function: Callable[..., Any], compile_it: Callable[[], Any]) -> Any:
     import numba
 
     settings: Any = numba.config
-    before, settings.CACHE_DIR = settings.CACHE_DIR, _cache_folder(Path(function.__code__.co_filename).parent)
+    folder = _cache_folder(Path(function.__code__.co_filename).parent)
+    if not _is_filled(Path(folder)):
+        _cold.append(Path(folder))
+    before, settings.CACHE_DIR = settings.CACHE_DIR, folder
     try:
         return compile_it()
     finally:
@@ -138,13 +141,14 @@ def _cache_folder(package: Path) -> str:
         folder = Path(tempfile.mkdtemp(prefix="forewarn-"))
     if not any(folder.iterdir()):
         _take_shared(folder)
-    if not _is_filled(folder):
-        _cold.append(folder)
     return str(folder)
 
 
 def _is_filled(folder: Path) -> bool:
-    return any(folder.rglob("*.nbc"))
+    try:
+        return any(folder.rglob("*.nbc"))
+    except OSError:  # another user's
+        return False
 
 
 def _take_shared(folder: Path) -> None:

@@ -16,13 +16,14 @@ import xgboost
 
 from forewarn import compiled
 from forewarn.assess.champions import Champions
+from forewarn.config import Config
 from forewarn.errors import BundleError, StoreError, UnfitFileSystemError
 from forewarn.files import is_ours
 from forewarn.learn.archive import pack, unpack
 from forewarn.learn.families.xgboost_native import XgboostTrees
 from forewarn.learn.manifest import MANIFEST, Manifest
 from forewarn.learn.usage.hazard import Hazard
-from forewarn.operate import knowing
+from forewarn.operate import once
 from tests.learn.bundles import make_bundle, tiny_bundle
 
 MIB = 1 << 20
@@ -166,19 +167,19 @@ def unfit(*_: object, **__: object) -> None:
 
 def test_the_folder_on_the_node_is_not_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
-    monkeypatch.setattr(knowing, "open_store", unfit)
+    monkeypatch.setattr(once, "open_store", unfit)
     (tmp_path / "run").mkdir()
     local = tmp_path / "run" / f"forewarn-{os.getuid()}"
-    assert knowing._own_home(tmp_path / "home") == local
+    assert once._own_home(Config(home=tmp_path / "home")) == local
     assert stat.S_IMODE(local.stat().st_mode) == 0o700
     local.chmod(0o777)
     with pytest.raises(StoreError, match="others can write to"):
-        knowing._own_home(tmp_path / "home")
+        once._own_home(Config(home=tmp_path / "home"))
     local.rmdir()
     (tmp_path / "victim").mkdir()
     local.symlink_to(tmp_path / "victim")
     with pytest.raises(StoreError, match="is a link"):
-        knowing._own_home(tmp_path / "home")
+        once._own_home(Config(home=tmp_path / "home"))
 
 
 def test_no_compiled_code_of_others_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from forewarn.features.kernel.state import new_state
 from forewarn.learn.families.base import probabilities
 from forewarn.learn.own_record import alike, by_own_record, pool_with_record
 
-recorded = getattr(regression.recorded, "py_func")  # noqa: B009 - as it is before Numba, which gives it no wrapper
+recorded = regression.recorded  # as it is before Numba
 
 
 def test_overconfident_log_odds_are_put_right() -> None:

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 import polars as pl
 import pytest
-from forewarn.assess.usage import limit_of, memory_of, resources, run_time
 
+from forewarn.assess.forecast import Forecast
+from forewarn.assess.past import StoredPasts, earlier_used
 from forewarn.errors import BundleError
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.learn.bundle import USAGE, Bundle
 from forewarn.learn.manifest import MANIFEST
 from forewarn.learn.report.html import render
 from forewarn.learn.split import split
-from forewarn.learn.table import Table, with_earlier
+from forewarn.learn.table import Table
 from forewarn.learn.usage import Usage
 from forewarn.learn.usage.baselines import codes, last_two, medians, most_similar
 from forewarn.learn.usage.judging import judge
 from forewarn.learn.usage.levels import Levels, below
 from forewarn.learn.usage.quantities import targets, unit_memory
 from forewarn.learn.usage.usage import FACTS, blocks
-from forewarn.store.base import KNOWN_AT, Store
-from forewarn.store.filters import Between, Filter
+from forewarn.store.base import Store
 from tests.learn.bundles import tiny_bundle
 
 NAMES = tuple(L.FEATURES[place].name for place in L.selected("submit", "generic"))
@@ -355,13 +354,13 @@ def test_a_job_is_said_in_bytes_a_node(simulated: Usage, table: Table) -> None:
     row = int(np.flatnonzero((tasks > nodes) & (table.column("memory") > 0))[-1])
     foreseen = simulated.foresee(table, np.array([row]))
     part = table.rows(np.array([row]))
-    asked, limit = memory_of(part, 0), limit_of(part, 0)
-    said, how_long = resources(foreseen, 0, asked), run_time(foreseen, 0, limit)
+    forecast = Forecast(part, foreseen)
+    said, how_long = forecast.resources(0), forecast.run_time(0)
     assert said is not None
     assert said.memory is not None
     assert said.memory_request is not None
     assert how_long is not None
-    assert asked == pytest.approx(table.column("memory")[row] / nodes[row], rel=1e-6)
+    assert said.memory_asked == pytest.approx(table.column("memory")[row] / nodes[row], rel=1e-6)
     each = foreseen.memory.quantile(0.5)[0]  # type: ignore[union-attr]
     assert said.memory.median == pytest.approx(each * tasks[row] / nodes[row], rel=1e-6)
     assert said.memory.low <= said.memory.median <= said.memory.high <= said.memory_request
@@ -369,7 +368,7 @@ def test_a_job_is_said_in_bytes_a_node(simulated: Usage, table: Table) -> None:
     assert over is not None
     assert over[0] == pytest.approx(0.05, abs=0.02)
     assert how_long.seconds.low <= how_long.seconds.median <= how_long.seconds.high
-    assert how_long.limit == limit
+    assert how_long.limit == int(table.column("time_limit")[row])
     assert 0 <= (how_long.over_limit or 0) <= 1
     assert said.cpu_efficiency is not None
     assert said.io_rate is not None
@@ -379,39 +378,30 @@ def test_a_job_is_said_in_bytes_a_node(simulated: Usage, table: Table) -> None:
 def test_what_is_not_told_is_not_said(usage: Usage, world: tuple[Table, np.ndarray]) -> None:
     table, _ = world
     foreseen = usage.foresee(table, np.array([5]))
-    assert resources(foreseen, 0, None) is None
-    said = run_time(foreseen, 0, None)
-    assert said is not None
-    assert said.over_limit is None
+    forecast = Forecast(table.rows(np.array([5])), foreseen)
+    assert forecast.resources(0) is None
     assert foreseen.over_memory(GIB) is None
-    assert memory_of(table.rows(np.array([5])), 0) is None
+    said = forecast.run_time(0)
+    assert said is not None
+    assert (said.over_limit is None) == (said.limit is None)
+    nobody = Forecast(table.rows(np.array([5])), None)
+    assert (nobody.run_time(0), nobody.resources(0), nobody.excess(0)) == (None, None, {})
 
 
 def test_jobs_of_now_are_foreseen_from_the_users_earlier_jobs_as_they_were_judged(
     simulated: Usage, cluster: tuple[Store, str], table: Table
 ) -> None:
     """CPU efficiency was judged with what earlier jobs used, and served without: R² .968 and .861."""
-    assert simulated.remembers
+    assert simulated.remembered
+    store, name = cluster
+    kept = simulated.is_enforced("timeout")
     rows = np.flatnonzero(table.submit >= np.quantile(table.submit, 0.9))[:40]
     for row in rows[[0, 20, 39]]:
         cut = int(table.moment[row])
-        known = store_until(cluster[0], cut)
+        pasts = StoredPasts(store, name, cut, store.clusters()[name])
         alone = replace(table.rows(np.array([row])), known=np.array([-1]))
-        whole = with_earlier(alone, known, since=0)
-        assert len(whole.values) > 1
-        now, then = simulated.foresee(whole, np.array([0])), simulated.foresee(table, np.array([row]))
-        for name in ("cpu_efficiency", "io_rate"):
-            np.testing.assert_allclose(getattr(now, name).below, getattr(then, name).below, atol=1e-6)
-
-
-def store_until(store: Store, cut: int) -> Store:
-    """The store as one who asks at a moment sees it: outcomes that are known by then."""
-
-    class Then:
-        clusters = staticmethod(store.clusters)
-
-        @staticmethod
-        def scan(*, where: Filter, **asked: Any) -> Iterator[pl.DataFrame]:
-            return store.scan(where=where & Between(KNOWN_AT, most=cut - 1), **asked)
-
-    return cast(Store, Then)
+        earlier = earlier_used(pasts, alone.about, simulated.remembered, cut, kept)
+        assert all(np.isfinite(earlier[name]["earlier_median"]).all() for name in simulated.remembered)
+        now, then = simulated.foresee(alone, earlier=earlier), simulated.foresee(table, np.array([row]))
+        for quantity in ("cpu_efficiency", "io_rate"):
+            np.testing.assert_allclose(getattr(now, quantity).below, getattr(then, quantity).below, atol=1e-6)

@@ -44,7 +44,7 @@ def test_a_short_history_is_read_without_a_compiler(tmp_path: Path) -> None:
     )
     assert '"verdict"' in done.stdout, done.stderr
     assert "only the script" not in done.stderr
-    assert not list(cache.glob("forewarn/*")), "what was compiled would lie there"
+    assert not list(cache.rglob("*.nbc")), "what was compiled would lie there"
 
 
 def test_what_takes_long_is_announced(
@@ -130,4 +130,4 @@ def test_explaining_one_live_job_needs_no_compiler(tmp_path: Path) -> None:
             [EXECUTABLE, "explain", "8"], env=environment, capture_output=True, text=True, check=False
         )
     assert "The job runs" in done.stdout, done.stderr
-    assert not list(cache.glob("forewarn/*")), "what was compiled would lie there"
+    assert not list(cache.rglob("*.nbc")), "what was compiled would lie there"

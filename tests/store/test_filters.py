@@ -6,10 +6,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from forewarn.serve.cli.filters import all_of, ids_of, in_partition, in_state, one_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forewarn.operate.job_filters import all_of, ids_of, in_partition, in_state, one_of
 from forewarn.store.filters import AllOf, AnyOf, Between, Equal, Filter, Lists, Missing, Not, OneOf
 
 SCHEMA = {

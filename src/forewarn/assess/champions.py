@@ -117,8 +117,10 @@ class Champions:
                 champion = self.get(*slot) if same else _load(self._serving, found)
             except BundleError as error:
                 champion = self.get(*slot)
-                what = "the one before serves on" if champion else "no model serves in its place"
-                log.warning("%s version %s is refused, %s: %s", found.name, found.version, what, error)
+                log.warning(
+                    "%s version %s is refused, version %s serves on: %s",
+                    *(found.name, found.version, champion.version if champion else None, error),
+                )
             if champion is not None:
                 made._loaded[slot] = champion
         return made

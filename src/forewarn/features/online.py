@@ -89,11 +89,12 @@ class OnlineFeatures:
         made._fresh = set(made.places)
         late = np.flatnonzero((events.kinds == KNOWN) & (events.times >= made.at - RECENT))
         ids = inputs.ids[events.jobs[late]].select("job_id", "submit")
+        make_keys = keys_of_job.for_rows(len(late))
         for number, (job, moment, key) in enumerate(
             zip(events.jobs[late], events.times[late], ids.iter_rows(), strict=True)
         ):
             keys = np.zeros(L.N_ENTITIES, np.uint64)
-            keys_of_job(inputs.numbers[job], inputs.atoms[job], keys)
+            make_keys(inputs.numbers[job], inputs.atoms[job], keys)
             made.landed[saved.job_key(*key)] = Landed(int(moment), number, keys, inputs.results[job])
         made._landed = set(made.landed)
         made._learned = set(np.flatnonzero(made.state.weight[:, L.W_COUNT]).tolist())
