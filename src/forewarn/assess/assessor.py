@@ -36,7 +36,7 @@ from forewarn.assess.oddness import Request, oddness
 from forewarn.assess.past import Pasts, earlier_used
 from forewarn.assess.routing import Spoken, speak
 from forewarn.assess.similar import similar_jobs
-from forewarn.assess.stated import OwnEndings, own_endings, with_node_risk, with_other_excess
+from forewarn.assess.stated import OwnEndings, with_node_risk, with_other_excess
 from forewarn.assess.verdict import judged
 from forewarn.evidence import Statement
 from forewarn.features.inputs import policed_job
@@ -288,7 +288,7 @@ class Assessor:
     def _brief(self, stated: _Stated, jobs: Sequence[Job]) -> list[Assessment]:
         """What is said in brief of each job of a table, without a verdict."""
         table, forecast = stated.table, stated.forecast
-        profiles, endings = _profiles(stated), own_endings(table)
+        profiles = _profiles(stated)
         made = []
         for row, (job, spoken, failure) in enumerate(zip(jobs, stated.spoken, stated.failures, strict=True)):
             champion = spoken.champion
@@ -312,7 +312,7 @@ class Assessor:
                     state=job.state,
                     route=spoken.route,
                     run_time=forecast.run_time(row) if champion else None,
-                    resources=_resources(forecast, row, endings[row]) if champion else None,
+                    resources=_resources(forecast, row, spoken.endings) if champion else None,
                     failure=failure,
                     hours_at_risk=at_risk.hours if at_risk else None,
                     hours_at_risk_by=at_risk.by if at_risk else None,
@@ -344,13 +344,13 @@ def _reasons(stated: _Stated, brief: Assessment) -> tuple[Reason, ...]:
     return with_needs(why, spoken.own, brief)
 
 
-def _resources(forecast: Forecast, row: int, killed: OwnEndings) -> Resources | None:
+def _resources(forecast: Forecast, row: int, killed: OwnEndings | None) -> Resources | None:
     """What it will use; no memory where the user's runs of this very job say that it needs more.
 
     A job that is killed before its use is sampled was seen to use next to nothing.
     """
     use = forecast.resources(row)
-    is_denied = killed.runs and killed.killed_for_memory > _ALL
+    is_denied = killed and killed.runs and killed.killed_for_memory > _ALL
     if not is_denied or use is None or use.memory is None or use.memory_asked is None:
         return use
     if use.memory.high >= use.memory_asked:

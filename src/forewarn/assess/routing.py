@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from forewarn.assess.assessment import CauseOfFailure, Failure, Route
 from forewarn.assess.champions import FEATURE_SETS, Champion, Champions
 from forewarn.assess.codes import PassCode
-from forewarn.assess.stated import own_endings, with_own_endings
+from forewarn.assess.stated import OwnEndings, own_endings, with_own_endings
 from forewarn.evidence import Statement, Values
 from forewarn.learn.abstention import AbstentionCode
 from forewarn.learn.bundle import Bundle
@@ -44,6 +44,7 @@ class Spoken:
     champion: Champion | None = None
     matrix: Matrix | None = None  # what the model saw, of this and other jobs
     row: int = 0  # of the job in it
+    endings: OwnEndings | None = None  # how the user's runs of this very job ended
 
 
 def speak(
@@ -124,6 +125,7 @@ def _of(
                 champion,
                 matrix,
                 place,
+                endings[place],
             )
         )
     return made

@@ -16,6 +16,7 @@ import numpy as np
 
 from forewarn.assess.assessment import CauseOfFailure, Failure
 from forewarn.job.outcomes import Kind, Outcome
+from forewarn.learn.matrix import or_zero
 from forewarn.learn.own_record import MOST_ALIKE, PRIOR, alike
 from forewarn.learn.pooling import CERTAIN
 from forewarn.learn.table import Table
@@ -31,8 +32,8 @@ class OwnEndings(NamedTuple):
 
 def own_endings(part: Table) -> list[OwnEndings]:
     """What the history tells of each job of a table."""
-    runs = np.clip(np.nan_to_num(alike(part.column)), 0, MOST_ALIKE)
-    memory, limit = (np.nan_to_num(part.column(f"user_name_{what}15")) for what in ("memory", "limit"))
+    runs = np.minimum(np.maximum(or_zero(alike(part.column)), 0), MOST_ALIKE)
+    memory, limit = (or_zero(part.column(f"user_name_{what}15")) for what in ("memory", "limit"))
     return [OwnEndings(*map(float, row)) for row in zip(runs, memory, limit, strict=True)]
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from forewarn.evidence import Code, Statement, Value
 from forewarn.learn import bootstrap
-from forewarn.learn.matrix import Rows
+from forewarn.learn.matrix import Rows, or_zero
 from forewarn.learn.metrics import Alarms, Floats, Judged, defined, surprise
 from forewarn.learn.table import Table
 
@@ -104,15 +104,17 @@ class Abstention:
 
     def abstains(self, columns: Columns) -> Alarms:
         """For which jobs there is too little evidence; columns are features, and one not given is missing."""
-        carries = np.array([rung.carries for rung in self.rungs])
-        return ~carries[self._on(columns)] | _unknown(columns)
+        return self._silent(self._on(columns), _unknown(columns))
+
+    def _silent(self, on: NDArray[np.intp], unknown: Alarms) -> Alarms:
+        return ~np.array([rung.carries for rung in self.rungs])[on] | unknown
 
     def why(self, columns: Columns) -> list[Statement | None]:
         """What is missing, for each job; `None` where there is evidence enough."""
-        on, unknown, abstains = self._on(columns), _unknown(columns), self.abstains(columns)
+        on, unknown = self._on(columns), _unknown(columns)
         return [
             self._why(int(rung), nothing) if silent else None
-            for rung, nothing, silent in zip(on, unknown, abstains, strict=True)
+            for rung, nothing, silent in zip(on, unknown, self._silent(on, unknown), strict=True)
         ]
 
     def _on(self, columns: Columns) -> NDArray[np.intp]:
@@ -146,7 +148,7 @@ class Abstention:
 def _rungs(columns: Columns, history: bool) -> NDArray[np.intp]:
     if not history:
         return (~_nothing_asked(columns)).astype(np.intp)
-    user = np.nan_to_num(_column(columns, "user_ended"))
+    user = or_zero(_column(columns, "user_ended"))
     alike = np.searchsorted([1, 5], _alike(columns), side="right")
     return np.where(user < 10, np.searchsorted([1, 3], user, side="right"), UNLIKE_ALL + alike)
 
@@ -154,7 +156,7 @@ def _rungs(columns: Columns, history: bool) -> NDArray[np.intp]:
 def _alike(columns: Columns) -> Floats:
     """How many jobs of the user with this request, or with this name, have ended."""
     ended = (_column(columns, f"user_{entity}_ended") for entity in ("request", "name"))
-    return np.asarray(np.maximum(*map(np.nan_to_num, ended)))
+    return np.asarray(np.maximum(*map(or_zero, ended)))
 
 
 def _unknown(columns: Columns) -> Alarms:

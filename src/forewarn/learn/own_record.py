@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from forewarn.learn.calibration import LEAST_SLOPE, Calibration
 from forewarn.learn.families.base import log_odds, probabilities
+from forewarn.learn.matrix import or_zero
 from forewarn.learn.metrics import Floats
 
 # How many jobs of the same name and request must have ended alike, how many count, and how many jobs that
@@ -73,7 +74,7 @@ def pool_with_record(p: Floats, ended_alike: Floats, usual: float, weight: float
     >>> pool_with_record(np.full(3, 0.3), np.array([3.0, -3.0, np.nan]), 0.3).round(2)
     array([0.51, 0.19, 0.3 ])
     """
-    count = np.clip(np.nan_to_num(np.abs(ended_alike)), 0, MOST_ALIKE)
+    count = np.minimum(or_zero(np.abs(ended_alike)), MOST_ALIKE)
     record = (PRIOR * usual + np.where(ended_alike > 0, count, 0.0)) / (PRIOR + count)
     pooled = probabilities((1 - weight) * log_odds(p) + weight * log_odds(record))
     pooled = np.where(ended_alike > 0, np.maximum(pooled, p), np.minimum(pooled, p))

@@ -25,7 +25,7 @@ from forewarn.learn.bootstrap import Groups, paired_lead
 from forewarn.learn.calibration import Calibration, straight
 from forewarn.learn.causes import Cause, Causes
 from forewarn.learn.families.base import log_odds
-from forewarn.learn.matrix import Matrix, Rows
+from forewarn.learn.matrix import Matrix, Rows, or_zero
 from forewarn.learn.metrics import Floats, surprise
 from forewarn.learn.own_record import HALF, alike, pool_with_record
 from forewarn.learn.table import Table
@@ -146,7 +146,7 @@ def _within_own_runs(over: Floats, part: Table, what: str) -> Floats:
         part.column(f"user_request_{name}").astype(np.float64)
         for name in ("ended", f"{what}15", f"{what}_ratio")
     )
-    is_far = (runs >= FEWEST_OWN) & (np.nan_to_num(hits) < CERTAIN) & (below >= FAR_BELOW[what])
+    is_far = (runs >= FEWEST_OWN) & (or_zero(hits) < CERTAIN) & (below >= FAR_BELOW[what])
     return np.where(is_far, np.minimum(over, 1 / (runs + 2)), over)
 
 

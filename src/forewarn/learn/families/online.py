@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from forewarn.errors import BundleError, LearningError
 from forewarn.learn.families.base import Family, Model, OnRound, Params, Range
-from forewarn.learn.matrix import Matrix, Sample
+from forewarn.learn.matrix import Matrix, Sample, or_zero
 
 COLUMN = "online"  # holds log odds
 FILE = "online.json"
@@ -33,8 +33,7 @@ class OnlineModel(Model):
 
     def margins(self, matrix: Matrix) -> NDArray[np.float64]:
         """As the contract says."""
-        said: NDArray[np.float32] = np.nan_to_num(self.values(matrix)[:, self._place])
-        return said.astype(np.float64)
+        return or_zero(self.values(matrix)[:, self._place]).astype(np.float64)
 
     def contributions(self, matrix: Matrix) -> NDArray[np.float64]:
         """All of it from the one column."""

@@ -34,7 +34,7 @@ class Distributions:
         after = after.clip(1, len(self.borders) - 1)
         rows = np.arange(len(self.below))[:, None]
         low, high = self.below[rows, after - 1], self.below[rows, after]
-        part = np.clip((said - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
+        part = np.minimum(np.maximum((said - low) / np.maximum(high - low, 1e-12), 0.0), 1.0)
         place = self.borders[after - 1] + part * (self.borders[after] - self.borders[after - 1])
         return self.quantity.unscaled(place)
 
@@ -44,7 +44,7 @@ class Distributions:
         after = np.clip(np.searchsorted(self.borders, place, side="left"), 1, len(self.borders) - 1)
         rows = np.arange(len(self.below))
         width = self.borders[after] - self.borders[after - 1]
-        part = np.clip((place - self.borders[after - 1]) / width, 0.0, 1.0)
+        part = np.minimum(np.maximum((place - self.borders[after - 1]) / width, 0.0), 1.0)
         low, high = self.below[rows, after - 1], self.below[rows, after]
         return np.where(np.isnan(place), np.nan, 1.0 - self.levels(low + part * (high - low)))
 
