@@ -13,6 +13,13 @@ from forewarn.learn.bundle import Bundle
 from forewarn.learn.serving import ModelName, Serving
 
 
+class Answering:
+    """Stands for a bundle that can be asked."""
+
+    def check_answers(self) -> None:
+        pass
+
+
 def test_a_promoted_model_takes_the_place_of_the_one_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -21,7 +28,7 @@ def test_a_promoted_model_takes_the_place_of_the_one_before(
 
     def load(folder: Path) -> Any:
         loaded.append(folder.name)
-        return object()
+        return Answering()
 
     monkeypatch.setattr(Bundle, "load", load)
     serving = Serving(tmp_path / "models")
@@ -44,7 +51,7 @@ def test_a_bad_bundle_is_refused_and_the_one_before_serves_on(
     def load(folder: Path) -> Any:
         if folder.name.startswith("b"):
             raise BundleError("a file was changed")
-        return object()
+        return Answering()
 
     monkeypatch.setattr(Bundle, "load", load)
     serving, name = Serving(tmp_path / "models"), ModelName("alps", "submit", "generic")

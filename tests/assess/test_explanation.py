@@ -200,7 +200,7 @@ def test_a_reason_that_went_well_and_raises_the_risk_says_why(bundle: Bundle, ta
     for place, row in enumerate(rows[:600]):
         values = {name: float(table.column(name)[row]) for name in table.names}
         for reason in reasons(bundle, matrix, values, row=place):
-            entity = {"same request": "user_request", "same name": "user_name", "recent jobs": "user"}.get(
+            entity = {"same_request": "user_request", "same_name": "user_name", "recent_jobs": "user"}.get(
                 reason.group
             )
             streak = values.get(f"{entity}_streak", np.nan) if entity else np.nan

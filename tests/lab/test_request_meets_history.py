@@ -263,7 +263,6 @@ def by_check(ran: Ran, store: Store, counting: Counting) -> dict[str, int]:
             user=USER,
             at=now,
             work_dir=script.parent,
-            store=store,
             assessor=assessor,
             ask_slurm=False,
         )

@@ -247,3 +247,52 @@ def test_nothing_known_is_an_error(home: Path) -> None:
         other._state = None
     with pytest.raises(StoreError):
         other.follow(NOW)
+
+
+def test_what_is_known_is_served_on_where_the_store_cannot_be_followed(
+    store: Store, home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    promote(home, 1)
+    engine = Engine(store, "alps", Serving(home / "models"), clock=lambda: clock[0])
+    clock = [float(AT)]
+    engine.follow_soon()
+    before = answers(engine, 1)
+
+    def broken(*_: object, **__: object) -> None:
+        raise StoreError("the disk is gone")
+
+    monkeypatch.setattr(type(store), "changes", broken)
+    clock[0] += 60
+    engine.follow_soon()
+    assert "the disk is gone" in caplog.text
+    assert answers(engine, 1) == before
+    monkeypatch.undo()
+    keep(store, *(job(700 + n, user="bob", name="fit_1", cpus_asked=2, outcome="failed") for n in range(10)))
+    engine.follow_soon()
+    assert answers(engine, 1) == before, "not at once again"
+    clock[0] += 60
+    engine.follow_soon()
+    assert answers(engine, 1) != before
+
+
+def test_a_model_that_cannot_answer_is_refused(store: Store, home: Path) -> None:
+    promote(home, 1)
+    engine = engine_of(store, home)
+    engine.follow(AT)
+    made = replace(tiny_bundle(created=5), thresholds={})
+    manifest = made.save(home / "models" / "made" / "silent")
+    serving = Serving(home / "models")
+    (home / "models" / "made" / "silent").rename(serving.copy_of(manifest.id))
+    serving.point(ModelName("alps", "submit", "generic"), 2, manifest.id)
+    engine.follow(AT)
+    assert answers(engine, 1)[0].route.version == 1
+
+
+def test_a_first_question_of_a_past_moment_does_not_cut_the_history(store: Store, home: Path) -> None:
+    promote(home, 1)
+    early = Engine(store, "alps", Serving(home / "models"), clock=lambda: AT)
+    fresh = engine_of(store, home)
+    early.assess_all([asked(NOW)], at=NOW)
+    fresh.follow(AT)
+    early.follow(AT)
+    assert answers(early, 1) == answers(fresh, 1)

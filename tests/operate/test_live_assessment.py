@@ -366,6 +366,12 @@ def test_a_model_that_is_trained_later_is_noticed(
     monkeypatch.setattr(Serving, "names", lambda _: [ModelName("c", "submit", "generic")])
     assert one_round(collector, slurm).assessed == 1
     assert said_of(store) == ["500"]
+    assert store.claim("state c") is None, "this process saves the state"
+    assessing.close()
+    claim = store.claim("state c")
+    assert claim is not None
+    with claim:
+        pass
 
 
 def test_old_assessments_are_removed(collector: Collector, slurm: FakeScheduler, store: Store) -> None:

@@ -183,7 +183,7 @@ def test_a_rule_that_serves_in_place_of_a_model_is_labelled() -> None:
 
 def test_a_page_speaks_to_who_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
     values = {"streak": 4, "ended": 9}
-    reason = Reason(code=ReasonCode.REQUEST, values=values, group="same request", weight=1.0)
+    reason = Reason(code=ReasonCode.REQUEST, values=values, group="same_request", weight=1.0)
     made = judged(replace(PLAIN, reasons=(reason,)))
     for viewer, said in ((made.user, "+ your last 4 jobs"), ("bob", "+ ann's last 4 jobs")):
         show(made, "job 1", Reader.of(made.user, viewer))

@@ -102,7 +102,7 @@ class Champions:
             return self
         try:
             served = _served(self._serving, self.cluster)
-        except BundleError as error:
+        except (BundleError, OSError) as error:
             log.warning(
                 "which models serve %s cannot be read, those before serve on: %s", self.cluster, error
             )
@@ -112,18 +112,33 @@ class Champions:
         made = Champions(self.cluster, None)
         made._serving, made._pointers = self._serving, served  # what is refused is not looked at again
         for slot, found in served.items():
-            try:
-                same = found == self._pointers.get(slot)
-                champion = self.get(*slot) if same else _load(self._serving, found)
-            except BundleError as error:
-                champion = self.get(*slot)
-                log.warning(
-                    "%s version %s is refused, version %s serves on: %s",
-                    *(found.name, found.version, champion.version if champion else None, error),
-                )
+            champion = (
+                self._before(slot) if found == self._pointers.get(slot) else self._taken_up(slot, found)
+            )
             if champion is not None:
                 made._loaded[slot] = champion
         return made
+
+    def _taken_up(self, slot: Slot, found: Served) -> Champion | None:
+        """A model that was promoted, if it can answer; else the one before it."""
+        assert self._serving is not None
+        try:
+            return _load(self._serving, found)
+        except (BundleError, OSError) as error:
+            before = self._before(slot)
+            log.warning(
+                "%s version %s is refused, version %s serves on: %s",
+                *(found.name, found.version, before.version if before else None, error),
+            )
+            return before
+
+    def _before(self, slot: Slot) -> Champion | None:
+        """What served until now; nothing where that cannot be loaded."""
+        try:
+            return self.get(*slot)
+        except (BundleError, OSError) as error:
+            log.warning("%s %s of %s cannot be loaded: %s", *slot, self.cluster, error)
+            return None
 
 
 def _served(serving: Serving | None, cluster: str) -> dict[Slot, Served]:
@@ -135,7 +150,9 @@ def _served(serving: Serving | None, cluster: str) -> dict[Slot, Served]:
 
 def _load(serving: Serving, served: Served) -> Champion:
     # By its id: another may be promoted between two looks at the pointer.
-    return Champion(served.name, served.version, Bundle.load(serving.copy_of(served.id)))
+    bundle = Bundle.load(serving.copy_of(served.id))
+    bundle.check_answers()
+    return Champion(served.name, served.version, bundle)
 
 
 def _given(

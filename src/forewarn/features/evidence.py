@@ -18,21 +18,21 @@ from forewarn.features.kernel import layout as L  # noqa: N812
 class Group(StrEnum):
     """A kind of evidence, in the order in which it is shown where weights are equal."""
 
-    REQUEST = "same request"  # the user's jobs with this request
-    NAME = "same name"  # the user's jobs of this name or from this folder
-    USER = "recent jobs"  # all of the user's jobs
-    IN_FLIGHT = "jobs in flight"  # those of the user that wait or run
-    TIME_LIMIT = "time limit"
+    REQUEST = "same_request"  # the user's jobs with this request
+    NAME = "same_name"  # the user's jobs of this name or from this folder
+    USER = "recent_jobs"  # all of the user's jobs
+    IN_FLIGHT = "jobs_in_flight"  # those of the user that wait or run
+    TIME_LIMIT = "time_limit"
     MEMORY = "memory"
-    SIZE = "size of the request"
+    SIZE = "size_of_the_request"
     PARTITION = "partition"
-    NODES = "nodes given"
-    CLUSTER = "cluster now"  # how often jobs fail everywhere just now
+    NODES = "nodes_given"
+    CLUSTER = "cluster_now"  # how often jobs fail everywhere just now
     QUEUE = "queue"  # how full it is
-    OTHERS = "others' jobs"  # in aggregate only
-    TIME_OF_DAY = "time of day"
-    PROFILE = "kind of job"
-    LEARNT = "online regression"  # rests on the user's histories: `groups.resolved` says on which
+    OTHERS = "others_jobs"  # in aggregate only
+    TIME_OF_DAY = "time_of_day"
+    PROFILE = "kind_of_job"
+    LEARNT = "online_regression"  # rests on the user's histories: `groups.resolved` says on which
     NEEDS = "needs"  # run time and memory foreseen, against what is asked for: no column of the model's
     USE = "use"  # known only at the end: never served
 

@@ -105,6 +105,19 @@ class Bundle:
         """What each column brought to the log odds, the bias last; a row adds up to its margin."""
         return self.ensemble.contributions(matrix)
 
+    def check_answers(self) -> None:
+        """Ask it about a job of which nothing is known; `BundleError` where it cannot answer."""
+        names = (*self.assembly.features, *self.assembly.encoders.categories)
+        names += self.profiles.feature_names if self.profiles and self.assembly.profiles else ()
+        nothing = np.full((1, len(names)), np.nan, np.float32)
+        try:
+            risk = self.risk(Matrix(nothing, names, frozenset(self.assembly.encoders.categories)), {})
+            is_sound = bool(np.isfinite(risk.probability).all()) and 0 <= self.chosen.value <= 1
+        except Exception as error:
+            raise BundleError(f"it cannot answer ({type(error).__name__}: {error}); train again") from error
+        if not is_sound:
+            raise BundleError("what it answers is no probability; train again")
+
     def save(self, folder: Path, write_report: WriteReport | None = None) -> Manifest:
         """Write it as a folder that is not there yet: whole or not at all."""
         with whole_folder(folder, private=True) as partial:

@@ -15,6 +15,9 @@ from forewarn.operate.once import cluster_asked, knowledge
 from forewarn.operate.workspace import Workspace
 from forewarn.progress import Working
 
+NOW = 3600  # seconds from now within which a moment counts as now
+FULL_AT_ONCE, BRIEF_AT_ONCE = 10, 1000  # jobs for which an engine is asked at a time
+
 
 @contextmanager
 def asking(
@@ -34,9 +37,10 @@ def asking(
     user
         Whose own history is read on a login node, where the site's store is out of reach.
     """
-    moment = int(time.time()) if at is None else at
-    config = workspace.config
-    if workspace.lives and config.model is None:
+    now, config = int(time.time()), workspace.config
+    moment = now if at is None else at
+    # Nodes and earlier jobs in memory are those of now: of another moment the store is asked.
+    if workspace.lives and config.model is None and abs(moment - now) <= NOW:
         engine = workspace.engine(cluster_asked(workspace.reading(), cluster or config.cluster))
         with engine.asking(moment) as assessor:
             yield assessor
@@ -61,8 +65,11 @@ def assess_jobs(
     made: dict[int, Assessment] = {}
     for cluster in dict.fromkeys(job.cluster for job in asked):
         places = [place for place, job in enumerate(asked) if job.cluster == cluster]
-        with asking(workspace, cluster=cluster, at=at, working=working) as assessor:
-            made |= zip(places, _assessed(assessor, [asked[place] for place in places], full), strict=True)
+        # Some at a time: while an engine is asked, nothing new is taken up, and others who ask wait for that.
+        size = (FULL_AT_ONCE if full else BRIEF_AT_ONCE) if workspace.lives else len(places)
+        for some in (places[begin : begin + size] for begin in range(0, len(places), size)):
+            with asking(workspace, cluster=cluster, at=at, working=working) as assessor:
+                made |= zip(some, _assessed(assessor, [asked[place] for place in some], full), strict=True)
     return [made[place] for place in range(len(asked))]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from forewarn.errors import UsageError
-from forewarn.job.phase import MEASURED
+from forewarn.job.phase import MEASURED, PHASES
 from forewarn.learn.benchmark import benchmark
 from forewarn.operate.history import opened_history, population_of
 from forewarn.operate.training import search_settings
@@ -32,7 +32,7 @@ def bench(
     source: str | None = None,
     *,
     cluster: str | None = None,
-    phases: Sequence[str] = ("submit", "start"),
+    phases: Sequence[str] = PHASES,
     retrain: str = "none",
     feature_set: str | None = None,
     policy: str | None = None,

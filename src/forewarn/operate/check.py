@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -79,7 +79,18 @@ class Submission:
     command_line: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     assessor: Assessor | None = None  # without one only what the script itself shows is said
+    # Gives an assessor in its place, only while it is needed: others wait for an engine that is asked.
+    asking: Callable[[], AbstractContextManager[Assessor]] | None = None
     ask_slurm: bool = True
+
+    @contextmanager
+    def with_assessor(self) -> Iterator[Submission]:
+        """The same with an assessor to ask within the block."""
+        if self.asking is None:
+            yield self
+            return
+        with self.asking() as assessor:
+            yield replace(self, assessor=assessor)
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
@@ -112,11 +123,12 @@ def check(raw: bytes, path: Path, submission: Submission, *, name: str | None = 
     found = agreed(found, answer)
     # What can be put right by itself is, before the job is assessed: the risk is that of the script repaired.
     script = submission.read(repaired(text))
-    job = submission.job(script, name)
-    if submission.assessor is None:
+    with submission.with_assessor() as asked:
+        job = asked.job(script, name)
+        made = _assessed(asked, asked.assessor, script, job, name, found) if asked.assessor else None
+    if made is None:
         made = _of_the_script_alone(submission, found, job)
     else:
-        made = _assessed(submission, submission.assessor, script, job, name, found)
         made = judged(replace(made, oddness=agreed_oddness(made.oddness, answer)))
         is_script = script.text.startswith("#!")  # else it is none yet, and nothing can be changed in it
 

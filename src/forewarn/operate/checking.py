@@ -6,7 +6,7 @@ import getpass
 import os
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,12 @@ def check_scripts(
     moment = int(time.time()) if at is None else unix_seconds(at, zone)
     with ExitStack() as stack:
         assessor = _assessor(stack, workspace, cluster, who, moment, working, note)
+        if assessor is not None and workspace.lives:
+            stack.close()  # each script asks for itself
+
+        def ask() -> AbstractContextManager[Assessor]:
+            return asking(workspace, cluster=cluster, user=who, at=moment, working=working)
+
         submission = Submission(
             surroundings=Here(),
             cluster=assessor.cluster if assessor else cluster or config.cluster or "",
@@ -120,6 +126,7 @@ def check_scripts(
             command_line=options,
             environment=os.environ,
             assessor=assessor,
+            asking=ask if assessor is not None and workspace.lives else None,
             ask_slurm=ask_slurm,
         )
         made: list[CheckedScript] = []

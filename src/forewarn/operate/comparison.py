@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from forewarn.job.phase import Phase
 from forewarn.learn.compare import compare as compare_on
 from forewarn.learn.families import family as family_of
 from forewarn.learn.split import split
@@ -36,7 +37,7 @@ def compare(
     source: str | None = None,
     *,
     cluster: str | None = None,
-    phase: str = "submit",
+    phase: str = Phase.SUBMIT,
     feature_set: str = "generic",
     policy: str | None = None,
     family: str = "xgboost",

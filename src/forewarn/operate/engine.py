@@ -28,6 +28,7 @@ from forewarn.store.base import ClusterFacts, Store
 
 log = logging.getLogger(__name__)
 FOLLOW_EVERY = 1.0  # seconds for which what is known need not be held against the store again
+AFTER_TROUBLE = 10.0  # the same where the store could not be followed
 MACHINE_EVERY = 600  # seconds between looks at nodes, partitions and their health where nothing changed
 
 
@@ -52,7 +53,7 @@ class Engine:
         self.saves = saves
         self._lock = ReadingLock()
         self._following = Lock()
-        self._followed_at = 0.0
+        self._next_follow = 0.0
         self._serving = serving
         self._champions: Champions | None = None
         self._state: FollowedState | None = None
@@ -87,21 +88,30 @@ class Engine:
                 happened = followed.apply(step)
                 self._champions, self._state, self._pasts, self._machine = champions, followed, pasts, machine
             followed.save(step)
-            self._followed_at = self._clock()
+            self._next_follow = self._clock() + FOLLOW_EVERY
         return happened
 
     def follow_soon(self) -> None:
-        """Follow, unless that was done a moment ago, or another thread is at it."""
-        if self._state is None or (
-            self._clock() - self._followed_at >= FOLLOW_EVERY and not self._following.locked()
-        ):
+        """Follow, unless that was done a moment ago, or another thread is at it.
+
+        What is known already is served on where the store cannot be followed just now.
+        """
+        if self._state is None:
             self.follow()
+            return
+        if self._clock() < self._next_follow or self._following.locked():
+            return
+        try:
+            self.follow()
+        except Exception as error:
+            log.warning("%s cannot be followed, what is known is served on: %s", self.cluster, error)
+            self._next_follow = self._clock() + AFTER_TROUBLE
 
     @contextmanager
     def asking(self, at: int | None = None) -> Iterator[Assessor]:
         """An assessor as of a moment, by default now. Nothing that it knows changes within the block."""
         if self._state is None:
-            self.follow(at)
+            self.follow()
         with self._lock.reading():
             followed, champions, pasts, machine = self._state, self._champions, self._pasts, self._machine
             if not (followed and followed.state and champions and pasts and machine):

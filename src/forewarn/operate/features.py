@@ -11,6 +11,7 @@ from forewarn.features.batch import read_inputs
 from forewarn.features.inputs import policed
 from forewarn.features.table import Summary, feature_frames, schema_of, write_features
 from forewarn.job.outcomes import POLICIES
+from forewarn.job.phase import Phase
 from forewarn.learn.encoders import CATEGORIES
 from forewarn.operate.workspace import Workspace
 from forewarn.progress import Watch, unwatched
@@ -24,7 +25,7 @@ def write_feature_table(
     output: Path,
     cluster: str | None = None,
     *,
-    phase: str = "submit",
+    phase: str = Phase.SUBMIT,
     feature_set: str = "generic",
     watch: Watch = unwatched,
 ) -> Summary:
@@ -50,7 +51,7 @@ def feature_frame(
     workspace: Workspace,
     cluster: str | None = None,
     *,
-    phase: str = "submit",
+    phase: str = Phase.SUBMIT,
     feature_set: str = "generic",
     watch: Watch = unwatched,
 ) -> pl.DataFrame:

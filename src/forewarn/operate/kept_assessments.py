@@ -17,7 +17,7 @@ def kept_assessments(
     since: Moment | None = None,
     until: Moment | None = None,
 ) -> list[Assessment]:
-    """Read the assessments made in [since, until), oldest first; those of older versions are left out."""
+    """Read the assessments made in [since, until), oldest first; those of other versions are left out."""
     found = store.assessments(
         cluster=cluster,
         job_id=job_id,
@@ -26,4 +26,8 @@ def kept_assessments(
         columns=["body"],
     )
     bodies = (json.loads(body) for body in found["body"] if body)
-    return [Assessment.from_json(body) for body in bodies if "schema_version" in body]
+    return [
+        Assessment.from_json(body)
+        for body in bodies
+        if body.get("schema_version") == Assessment.schema_version
+    ]

@@ -24,6 +24,7 @@ from forewarn.operate.predict import keep_assessments
 from forewarn.store.base import Store
 
 MOST = 1000  # assessments a round: what started first, then what is new, then what is known better
+WHOLE = 50  # of those that are warned of, which are assessed as a whole
 BURST_JOBS, BURST_USERS, BURST_SECONDS = 5, 3, 60  # failures of so many users within so short a time
 REMEMBERED = 7 * 86400  # seconds for which an assessment is not made again only because nobody knows of it
 
@@ -97,9 +98,9 @@ class LiveAssessment:
 
 
 def _each(assessor: Assessor, jobs: list[Job]) -> Said:
-    """What is said of each; of all but one, where something is wrong with that one."""
+    """What is said of each, of those that are warned of as a whole; without one where that goes wrong."""
     try:
-        return Said(assessor.assess_all(jobs))
+        return Said(_with_reasons(assessor, jobs, assessor.assess_all(jobs)))
     except Exception:
         made: list[Assessment] = []
         troubles: list[str] = []
@@ -109,6 +110,14 @@ def _each(assessor: Assessor, jobs: list[Job]) -> Said:
             except Exception as error:
                 troubles.append(f"job {job.job_id}: {type(error).__name__}: {error}")
         return Said(made, troubles)
+
+
+def _with_reasons(assessor: Assessor, jobs: list[Job], brief: list[Assessment]) -> list[Assessment]:
+    """The assessments, the worst warnings with reasons, similar jobs and advice: somebody will ask why."""
+    warned = [place for place, one in enumerate(brief) if one.failure and one.failure.warns]
+    worst = sorted(warned, key=lambda place: -(brief[place].hours_at_risk or 0.0))[:WHOLE]
+    whole = {place: assessor.assess(jobs[place]) for place in worst}
+    return [whole.get(place, one) for place, one in enumerate(brief)]
 
 
 def _array(job_id: str) -> str:

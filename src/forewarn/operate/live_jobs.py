@@ -12,10 +12,12 @@ from forewarn.assess.assessment import Assessment
 from forewarn.errors import LearningError, UsageError
 from forewarn.learn.serving import Serving
 from forewarn.operate.advise import advise
-from forewarn.operate.predict import Wanted, assess_live, store_of_live, unknown_job
+from forewarn.operate.engine import Engine
+from forewarn.operate.predict import Wanted, assess_live, forget_old, store_of_live, unknown_job
 from forewarn.operate.workspace import Workspace
 from forewarn.progress import Working
 from forewarn.sources.connect import connect
+from forewarn.store.opening import place_of
 
 Order = Literal["hours", "probability", "asked"]
 
@@ -68,8 +70,8 @@ def assess_live_jobs(
     unknown: list[str] = []
     zone = config.of_cluster(config.cluster).timezone
     how: dict[str, Any] = {"at": now, "timezone": zone, "unknown": unknown, "working": working}
-    if workspace.lives:
-        how["asking"] = lambda cluster: workspace.engine(cluster).asking(now)
+    if workspace.lives and config.model is None and place_of(config).may_write:
+        how["asking"] = lambda cluster: _followed(workspace.engine(cluster)).asking(now)
     with (
         closing(connect(config)) as scheduler,
         store_of_live(config, scheduler.cluster, serving, at=now) as store,
@@ -79,7 +81,15 @@ def assess_live_jobs(
         else:
             wanted = Wanted(job_ids=job_ids, pending=pending, running=running, user=user)
             found = assess_live(store, scheduler, serving, wanted, **how)
+        if store.may_write:
+            forget_old(store, scheduler.cluster, now - config.assessments_kept * 86400)
     return LiveResult(tuple(found), tuple(unknown), _unserved(found, serving))
+
+
+def _followed(engine: Engine) -> Engine:
+    """The engine, which knows the jobs that were kept just now."""
+    engine.follow()
+    return engine
 
 
 def _unserved(found: Sequence[Assessment], serving: Serving) -> str | None:

@@ -242,3 +242,10 @@ def keep_assessments(store: Store, assessments: Sequence[Assessment]) -> None:
     if rows and store.may_write:
         with store.writing() as writer:
             writer.keep_assessments(pl.DataFrame(rows, schema=dict(ASSESSMENT_SCHEMA)))
+
+
+def forget_old(store: Store, cluster: str, before: int) -> None:
+    """Remove assessments that were made before a moment, where there are any."""
+    if store.assessments(cluster=cluster, until=before, columns=["made_at"]).height:
+        with store.writing() as writer:
+            writer.forget_assessments(cluster, before)

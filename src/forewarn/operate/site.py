@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from forewarn.config import Config, resolve, settings
 from forewarn.errors import UsageError
+from forewarn.job.phase import PHASES, Phase
 from forewarn.operate.workspace import Workspace
 from forewarn.progress import Watch, unwatched
 
@@ -193,7 +194,7 @@ class Site:
         self,
         cluster: str | None = None,
         *,
-        phase: str = "submit",
+        phase: str = Phase.SUBMIT,
         feature_set: str = "generic",
         watch: Watch = unwatched,
     ) -> pl.DataFrame:
@@ -317,7 +318,7 @@ class Site:
         self,
         cluster: str | None = None,
         *,
-        phase: str = "submit",
+        phase: str = Phase.SUBMIT,
         feature_set: str = "generic",
         families: Sequence[str] | None = None,
         trials: int = 20,
@@ -360,7 +361,7 @@ class Site:
         self,
         source: str | None = None,
         *,
-        phases: Sequence[str] = ("submit", "start"),
+        phases: Sequence[str] = PHASES,
         watch: Watch = unwatched,
         **more: Any,
     ) -> BenchmarkResult:

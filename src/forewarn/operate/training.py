@@ -12,6 +12,7 @@ from typing import Any
 
 from forewarn.errors import UsageError
 from forewarn.features.absence import absence_report
+from forewarn.job.phase import Phase
 from forewarn.learn.fitting import ALL_FAMILIES, Settings
 from forewarn.learn.ray_address import greet
 from forewarn.learn.report.words import verdict, warnings
@@ -77,7 +78,7 @@ def train(
     cluster: str | None = None,
     *,
     source: str | None = None,
-    phase: str = "submit",
+    phase: str = Phase.SUBMIT,
     policy: str | None = None,
     status: str | None = None,
     watch: Watch = unwatched,

@@ -17,7 +17,7 @@ def group_of(column: str) -> Group:
     """The kind of evidence that a column of a model is.
 
     >>> group_of("user_request_streak"), group_of("similar_limit_ratio"), group_of("script_rate15")
-    (<Group.REQUEST: 'same request'>, <Group.TIME_LIMIT: 'time limit'>, <Group.OTHERS: "others' jobs">)
+    (<Group.REQUEST: 'same_request'>, <Group.TIME_LIMIT: 'time_limit'>, <Group.OTHERS: 'others_jobs'>)
     """
     return evidence_of(column).group
 
@@ -29,7 +29,7 @@ def resolved(group: Group, values: Mapping[str, float]) -> Group:
     their latest outcomes.
 
     >>> resolved(Group.LEARNT, {"user_ended": 12.0, "user_request_ended": 0.0})
-    <Group.USER: 'recent jobs'>
+    <Group.USER: 'recent_jobs'>
     """
     if group is not Group.LEARNT:
         return group

@@ -17,7 +17,7 @@ from forewarn.learn.matrix import Matrix
 
 MOST = 5  # reasons, without everything else
 LEAST = 0.02  # log odds: less is no reason, only noise
-EVERYTHING_ELSE = "everything else"
+EVERYTHING_ELSE = "everything_else"
 
 
 def reasons(
