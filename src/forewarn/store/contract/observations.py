@@ -66,6 +66,20 @@ class ObservationReader(ABC):
         """
 
     @abstractmethod
+    def scan_views(
+        self,
+        columns: Mapping[View, Sequence[str]],
+        *,
+        cluster: str | None = None,
+        rows: int = 1_000_000,
+    ) -> Iterator[Mapping[View, pl.DataFrame]]:
+        """Scan jobs through several views in one reading; `columns` are those wanted of each view.
+
+        The frames are those of one `scan` for each view, as of one state of the store; row by row they are of
+        the same jobs.
+        """
+
+    @abstractmethod
     def observations(self, kind: str, key: Mapping[str, Any]) -> pl.DataFrame:
         """Every observation whose columns equal `key`, in the order they were seen.
 
