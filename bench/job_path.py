@@ -23,6 +23,23 @@ from typing import Any
 SCRIPT = "#!/bin/bash\n#SBATCH --partition={partition}\n#SBATCH --nodes=1\n#SBATCH --time=60\nsrun ./solve\n"
 
 
+def described(scan: Any) -> str:
+    """Say what a scan of jobs reads."""
+    views = scan.views if hasattr(scan, "views") else {scan.view: scan.columns}
+    columns = {name for names in views.values() for name in names or ["all"]}
+    where = "part of the history" if (scan.since, scan.until, scan.job_ids) != (None,) * 3 else "all history"
+    return f"{where}, as of {' and '.join(views)}, {'all' if 'all' in columns else len(columns)} columns"
+
+
+def is_import(frame: FrameType | None) -> bool:
+    """Whether a call is part of a module's import, as that of a decorator is."""
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and "/forewarn/" in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
+
+
 class Counted:
     """Counts calls by where they go."""
 
@@ -48,7 +65,8 @@ class Counted:
         _, ours, module = where.rpartition("/forewarn/")
         if not ours or name == "<module>":
             return
-        self.passed.add(module)
+        if module not in self.passed and not is_import(frame):
+            self.passed.add(module)
         match module, name:
             case "sources/base.py", "__init__" if "path" in seen:
                 self.counts["sources made"] += 1
@@ -56,29 +74,19 @@ class Counted:
                 self.counts["schema completed"] += 1
             case "operate/ingest.py", "_write":
                 self.counts["batches"] += 1
-            case "store/sqlite_segments.py", "loaded":
-                self.counts["segments loaded"] += 1
-            case "store/embedded.py", "scan" if seen["kind"] == "job":
-                chosen = (
-                    "whole history" if seen["job_ids"] is seen["since"] is seen["until"] is None else "part"
-                )
-                columns = "all" if seen["columns"] is None else len(seen["columns"])
-                self.scans.append(f"{chosen}, view {seen['view']}, {columns} columns")
-            case "store/embedded.py", "scan_views":
-                columns = len({name for names in seen["columns"].values() for name in names})
-                self.scans.append(f"whole history, views {' and '.join(seen['columns'])}, {columns} columns")
+            case "store/segments.py", "unpacked":
+                self.counts["segments read"] += 1
+            case "store/scanning.py", "_in_order" if seen["self"].kind == "job":
+                self.scans.append(described(seen["self"]))
 
     def told(self) -> dict[str, Any]:
         """What was counted."""
-        imported = sum(name.startswith("forewarn.") for name in sys.modules)
-        rooms = Counter(module.split("/")[0] for module in self.passed)
+        rooms = Counter(module.split("/")[0] for module in self.passed if "/" in module)
         return {
-            "modules": {
-                "imported": imported,
-                "passed": len(self.passed),
-                "rooms": dict(sorted(rooms.items())),
-            },
-            "counts": dict(self.counts),
+            "modules imported": sum(name.startswith("forewarn.") for name in sys.modules),
+            "modules passed": len(self.passed),
+            "of rooms": dict(sorted(rooms.items())),
+            **{name: count for name, count in self.counts.items() if count},
             "scans of jobs": self.scans,
         }
 
@@ -95,7 +103,8 @@ def watch(out: Path, source: str, command: list[str]) -> None:
     try:
         main()
     except SystemExit as ended:
-        assert ended.code in (None, 0, 1, 2) if command[0] == "check" else not ended.code, ended.code
+        if ended.code not in (range(3) if command[0] == "check" else (0, None)):
+            raise
     finally:
         sys.setprofile(None)
         out.write_text(json.dumps(counted.told()), encoding="utf-8")

@@ -26,7 +26,7 @@ from forewarn.features.kernel.state import START, SUBMIT, WAITING, new_state
 from forewarn.features.online import OnlineFeatures
 from forewarn.features.saved import job_key
 from forewarn.features.snapshot import LiveSnapshot, SavedSnapshot, bring_up_to_date, is_current
-from forewarn.job.columns import SCHEMAS, to_records
+from forewarn.job.columns import SCHEMAS, complete, to_records
 from forewarn.job.outcomes import POLICIES, Policy
 from forewarn.job.record import Job
 from forewarn.operate.ingest import ingest
@@ -116,7 +116,7 @@ def test_what_changed_while_pending_is_seen_at_start_only(made_up: Store) -> Non
     assert not (submit == 7200).any()
     instant = (start == 7200).sum()  # started when they were last seen: ended at once, or still running
     assert instant < 30
-    changed = made_up.observations("job", {"cluster": "c"}).with_columns(time_limit=9000)
+    changed = made_up.observations("job", {"cluster": "c"}).with_columns(time_limit=pl.lit(9000, pl.Int64))
     with made_up.writing() as writer:
         writer.observe("job", changed.filter("reconstructed").with_columns(seen_at=pl.col("submit") + 1))
     assert not (batch(made_up, "c", POLICIES["papers"], "submit")[:, name] == 9000).any()
@@ -301,7 +301,7 @@ def test_the_saved_state_is_brought_up_to_date_when_something_was_written(made_u
     frame = pl.concat(made_up.scan(cluster="c", columns=[*SCHEMAS["job"]])).tail(1)
     new = frame.with_columns(job_id=pl.lit("77777"), submit=pl.lit(before.at + 5), start=None, end=None)
     with made_up.writing() as writer:
-        writer.observe("job", new.with_columns(outcome=None, seen_at=pl.lit(before.at + 5)))
+        writer.observe("job", complete(new.with_columns(outcome=None, seen_at=pl.lit(before.at + 5))))
     assert not is_current(made_up, "c", policy)
     bring_up_to_date(made_up, "c", policy)
     after = OnlineFeatures.load(made_up, "c", policy)

@@ -221,6 +221,18 @@ class StoreContract:
         with pytest.raises(UsageError, match="no such kind"), store.writing() as writer:
             writer.observe("jbo", frame(row()))
 
+    @pytest.mark.parametrize(
+        "change",
+        [pl.col("user").cast(pl.Categorical), pl.lit(1).alias("shoe_size"), pl.lit(None).alias("end")],
+    )
+    def test_no_observation_of_another_schema(self, store: Store, change: pl.Expr) -> None:
+        jobs = many(10)
+        for wrong in (jobs.with_columns(change), jobs.drop("user")):
+            with pytest.raises(UsageError, match=r"user|shoe_size|end"), store.writing() as writer:
+                writer.observe("job", wrong)
+        with store.writing() as writer:
+            assert writer.observe("job", jobs.select(sorted(jobs.columns))).new == 10, "in any order"
+
     def test_observations_by_any_columns_in_the_order_seen(self, store: Store) -> None:
         write(store, row(seen_at=300, user="ann"), row(seen_at=200), row("12_3", submit=7, user="ann"))
         write(store, row(seen_at=250))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from forewarn.assess.advice import Changed
@@ -114,18 +114,21 @@ def check(raw: bytes, path: Path, submission: Submission, *, name: str | None = 
     script = submission.read(repaired(text))
     job = submission.job(script, name)
     if submission.assessor is None:
-        made = _of_the_script_alone(submission, found, job)
-    else:
-        made = _assessed(submission, submission.assessor, script, job, name, found)
-        made = judged(replace(made, oddness=agreed_oddness(made.oddness, answer)))
-        is_script = script.text.startswith("#!")  # else it is none yet, and nothing can be changed in it
+        return Checked(script, raw, name, _of_the_script_alone(submission, found, job))
+    made = _assessed(submission, submission.assessor, script, job, name, found)
+    is_script = script.text.startswith("#!")  # else it is none yet, and nothing can be changed in it
 
-        def typed(some: Sequence[Kind]) -> tuple[Kind, ...]:
-            return tuple(for_script(one, script, str(path), submission.command_line) for one in some)
+    def typed(some: Sequence[Kind]) -> tuple[Kind, ...]:
+        return tuple(for_script(one, script, str(path), submission.command_line) for one in some if is_script)
 
-        made = replace(made, advice=typed(made.advice if is_script else ()))
-        made = replace(made, savings=typed(made.savings if is_script else ()))
-    return Checked(script, raw, name, replace(made, advice=(*_fixes(made), *made.advice)))
+    made = judged(
+        made,
+        oddness=agreed_oddness(made.oddness, answer),
+        advice=(*_fixes(found), *typed(made.advice)),
+        savings=typed(made.savings),
+        notes=(*made.notes, *_notes(script, submission.assessor, submission.at)),
+    )
+    return Checked(script, raw, name, made)
 
 
 def _assessed(
@@ -143,14 +146,13 @@ def _assessed(
         return Changed(submission.job(other, name), _kept_off(other))
 
     floor = script.memory_floor
-    made = assessor.assess(
+    return assessor.assess(
         job,
         findings=found,
         memory_floor=int(floor.bytes * BESIDE) if floor else None,
         exclude=_kept_off(script),
         vary=vary,
     )
-    return replace(made, notes=(*made.notes, *_notes(script, assessor, submission.at)))
 
 
 def _kept_off(script: Script) -> frozenset[str]:
@@ -171,9 +173,9 @@ def _notes(script: Script, assessor: Assessor, at: int) -> Iterator[Statement]:
         yield Statement(NoteCode.HISTORY_IS_OLD, {"seconds": at - assessor.known_until})
 
 
-def _fixes(made: Assessment) -> Iterator[Advice]:
+def _fixes(found: Sequence[Finding]) -> Iterator[Advice]:
     """What keeps the job from running comes first; without a risk, as fixing one of two gains nothing."""
-    for finding in made.findings:
+    for finding in found:
         if finding.severity == "error" and finding.fix:
             line, more = finding.line, {"by_itself": True} if is_repaired(finding) else {}
             step = Statement(StepCode.FIX_LINE, {"line": line}) if line else Statement(StepCode.FIX_SCRIPT)
@@ -201,5 +203,6 @@ def _of_the_script_alone(submission: Submission, found: Sequence[Finding], job: 
             phase=Phase.SUBMIT,
             route=Route(model=None, version=None, phase=Phase.SUBMIT, feature_set=None, passed=passed),
             findings=tuple(found),
+            advice=tuple(_fixes(found)),
         )
     )
