@@ -103,9 +103,7 @@ if __name__ == "__main__":
     if args.start:
         start(args.start, args.cluster)
     else:
-        print(
-            "| jobs | store | state made | engine starts | first 100 jobs | memory | 1,000 ends |"
-        )
+        print("| jobs | store | state made | engine starts | first 100 jobs | memory | 1,000 ends |")
         print("|---|---|---|---|---|---|---|")
         for count in args.jobs:
             main(count)

@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 
 from forewarn.config import Config
-from forewarn.features.batch import events_of, ordered, read_inputs
+from forewarn.features.batch import ORDER, events_of, read_inputs
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import KNOWN, START, SUBMIT
 from forewarn.features.online import OnlineFeatures
@@ -76,7 +76,7 @@ def online(home: Path, most: int) -> dict[str, float]:
     """The first so many jobs one event at a time, state saved every thousand events; time per job."""
     store = open_store(Config(home=home))
     (cluster,) = store.clusters()
-    jobs = list(to_records(pl.concat(ordered(store.scan(cluster=cluster)))[:most], Job))
+    jobs = list(to_records(pl.concat(store.scan(cluster=cluster)).sort(*ORDER)[:most], Job))
     inputs = read_inputs(store, cluster, POLICY, phase="submit")
     events = events_of(inputs)
     ours = events.jobs < len(jobs)

@@ -51,7 +51,7 @@ def main(folder: Path) -> None:
         jobs = pl.concat(b.frame for b in source.batches())
         jobs = jobs.with_columns(known_at=pl.when(pl.col("outcome").is_not_null()).then("end"))
         facts = with_policies(ClusterFacts(source.timezone), find_absences([jobs], log))
-        inputs = inputs_of([jobs], None, [jobs], facts, POLICIES["papers"])
+        inputs = inputs_of([{"submit": jobs, "now": jobs}], facts, POLICIES["papers"])
         table = pl.concat(feature_frames(inputs, "submit", "generic"))
         truth, place = inputs.results[:, 0], np.arange(jobs.height) / jobs.height
         judged = np.isfinite(truth)

@@ -30,7 +30,7 @@ def test_a_field_missing_only_in_failures_is_found_and_hidden() -> None:
     assert found.base < 0.5
     assert "gives the outcome away" in found.message
     facts = with_policies(ClusterFacts(), [found])
-    inputs = inputs_of([jobs], None, [jobs], facts, POLICIES["papers"])
+    inputs = inputs_of([{"submit": jobs, "now": jobs}], facts, POLICIES["papers"])
     table = pl.concat(feature_frames(inputs, "submit", "generic"))
     assert table["cpus"].null_count() == 0
     hidden = table.join(jobs.filter(failed), on=["job_id", "submit"], how="semi")["cpus"]
@@ -60,7 +60,7 @@ def test_what_was_given_missing_only_in_failures_shows_as_what_was_asked() -> No
     assert "jobs that started" in found.message
     assert "see cpus_asked instead" in found.message
     facts = with_policies(ClusterFacts(), [found])
-    inputs = inputs_of([jobs], [jobs], [jobs], facts, POLICIES["papers"])
+    inputs = inputs_of([dict.fromkeys(("submit", "start", "now"), jobs)], facts, POLICIES["papers"])
     table = pl.concat(feature_frames(inputs, "start", "generic"))
     assert table["cpus_given"].null_count() == 0
     # Nothing tells these jobs from the others any more: they seem to have got what they asked for.
@@ -117,7 +117,7 @@ def test_thunders_missing_processors(shared_data: Path) -> None:
     judged = jobs.filter(pl.col("cpus_asked").is_null() & (pl.col("outcome") != "unknown"))
     assert judged.height == 1062
     facts = with_policies(ClusterFacts("US/Pacific"), findings)
-    inputs = inputs_of([jobs], None, [jobs], facts, POLICIES["papers"])
+    inputs = inputs_of([{"submit": jobs, "now": jobs}], facts, POLICIES["papers"])
     assert not np.isnan(inputs.numbers[:, 0]).any()
 
 

@@ -20,12 +20,14 @@ Table = Callable[[pl.DataFrame], pl.DataFrame]  # jobs to one row a job, with jo
 
 
 def at_submit(jobs: pl.DataFrame) -> pl.DataFrame:
-    inputs = inputs_of([jobs], None, [jobs], ClusterFacts("US/Eastern"), POLICIES["papers"])
+    inputs = inputs_of([{"submit": jobs, "now": jobs}], ClusterFacts("US/Eastern"), POLICIES["papers"])
     return pl.concat(feature_frames(inputs, "submit", "generic"))
 
 
 def at_start(jobs: pl.DataFrame) -> pl.DataFrame:
-    inputs = inputs_of([jobs], [jobs], [jobs], ClusterFacts("US/Eastern"), POLICIES["papers"])
+    inputs = inputs_of(
+        [dict.fromkeys(("submit", "start", "now"), jobs)], ClusterFacts("US/Eastern"), POLICIES["papers"]
+    )
     return pl.concat(feature_frames(inputs, "start", "generic"))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from forewarn.config import Config
 from forewarn.errors import StoreError
-from forewarn.features.batch import events_of, ordered, read_inputs, walk
+from forewarn.features.batch import ORDER, events_of, read_inputs, walk
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import START, SUBMIT, new_state
 from forewarn.features.online import OnlineFeatures
@@ -173,7 +173,7 @@ def test_a_frame_and_one_job_get_the_same(tmp_path: Path, jobs: pl.DataFrame) ->
 def test_batch_and_online_are_the_same(tmp_path: Path, jobs: pl.DataFrame) -> None:
     store = stored(tmp_path / "home", jobs, some_runs(jobs))
     views = {
-        view: list(to_records(pl.concat(ordered(store.scan(view=view, cluster="c"))), Job))
+        view: list(to_records(pl.concat(store.scan(view=view, cluster="c")).sort(*ORDER), Job))
         for view in ("submit", "start", "now")
     }
     events = events_of(read_inputs(store, "c", POLICY, phase="submit"))

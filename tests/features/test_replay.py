@@ -14,10 +14,10 @@ import pytest
 from forewarn.config import Config
 from forewarn.errors import StoreError
 from forewarn.features.batch import (
+    ORDER,
     events_of,
     inputs_of,
     looks_while_waiting,
-    ordered,
     read_inputs,
     walk,
 )
@@ -26,7 +26,7 @@ from forewarn.features.kernel.state import START, SUBMIT, WAITING, new_state
 from forewarn.features.online import OnlineFeatures
 from forewarn.features.saved import job_key
 from forewarn.features.snapshot import LiveSnapshot, SavedSnapshot, bring_up_to_date, is_current
-from forewarn.job.columns import SCHEMAS, to_records
+from forewarn.job.columns import SCHEMAS, complete, to_records
 from forewarn.job.outcomes import POLICIES, Policy
 from forewarn.job.record import Job
 from forewarn.operate.ingest import ingest
@@ -47,7 +47,7 @@ def replay(
 ) -> tuple[np.ndarray, np.ndarray, OnlineFeatures]:
     """The log through the online path, saved to the store and loaded anew now and then."""
     views = {
-        view: list(to_records(pl.concat(ordered(store.scan(view=view, cluster=cluster))), Job))
+        view: list(to_records(pl.concat(store.scan(view=view, cluster=cluster)).sort(*ORDER), Job))
         for view in ("submit", "start", "now")
     }
     events = events_of(read_inputs(store, cluster, policy, phase="submit"))
@@ -116,7 +116,7 @@ def test_what_changed_while_pending_is_seen_at_start_only(made_up: Store) -> Non
     assert not (submit == 7200).any()
     instant = (start == 7200).sum()  # started when they were last seen: ended at once, or still running
     assert instant < 30
-    changed = made_up.observations("job", {"cluster": "c"}).with_columns(time_limit=9000)
+    changed = made_up.observations("job", {"cluster": "c"}).with_columns(time_limit=pl.lit(9000, pl.Int64))
     with made_up.writing() as writer:
         writer.observe("job", changed.filter("reconstructed").with_columns(seen_at=pl.col("submit") + 1))
     assert not (batch(made_up, "c", POLICIES["papers"], "submit")[:, name] == 9000).any()
@@ -204,8 +204,8 @@ def test_a_job_that_waits_is_learnt_from_as_it_is_served(made_up: Store) -> None
     walked = walk(new_state(), inputs, events, emitted=WAITING)
     seen = [pair for _, jobs, out in walked for pair in zip(jobs, out, strict=True)]
     assert len(seen) == (looks >= 0).sum() > 250
-    asked = list(to_records(pl.concat(ordered(made_up.scan(view="submit", cluster="c"))), Job))
-    now = list(to_records(pl.concat(ordered(made_up.scan(cluster="c"))), Job))
+    asked = list(to_records(pl.concat(made_up.scan(view="submit", cluster="c")).sort(*ORDER), Job))
+    now = list(to_records(pl.concat(made_up.scan(cluster="c")).sort(*ORDER), Job))
     online, place = OnlineFeatures("c", policy, made_up.clusters()["c"]), 0
     for t, kind, j in zip(events.times, events.kinds, events.jobs, strict=True):
         if kind == SUBMIT:
@@ -301,7 +301,7 @@ def test_the_saved_state_is_brought_up_to_date_when_something_was_written(made_u
     frame = pl.concat(made_up.scan(cluster="c", columns=[*SCHEMAS["job"]])).tail(1)
     new = frame.with_columns(job_id=pl.lit("77777"), submit=pl.lit(before.at + 5), start=None, end=None)
     with made_up.writing() as writer:
-        writer.observe("job", new.with_columns(outcome=None, seen_at=pl.lit(before.at + 5)))
+        writer.observe("job", complete(new.with_columns(outcome=None, seen_at=pl.lit(before.at + 5))))
     assert not is_current(made_up, "c", policy)
     bring_up_to_date(made_up, "c", policy)
     after = OnlineFeatures.load(made_up, "c", policy)
@@ -315,7 +315,12 @@ def test_how_a_scan_is_cut_into_frames_does_not_matter() -> None:
     cuts = [0, 1, 2, 50, 51, 180, 399, 400]
     parts = [frame[a:b] for a, b in pairwise(cuts)]
     whole, cut = (
-        inputs_of(frames, frames, frames, ClusterFacts(), POLICIES["papers"]) for frames in ([frame], parts)
+        inputs_of(
+            [dict.fromkeys(("submit", "start", "now"), one) for one in frames],
+            ClusterFacts(),
+            POLICIES["papers"],
+        )
+        for frames in ([frame], parts)
     )
     assert whole.ids.equals(cut.ids)
     for name in (
@@ -401,10 +406,10 @@ def test_ctc_replays_to_the_same_table(shared_data: Path, tmp_path: Path) -> Non
 def test_a_result_that_comes_in_two_parts_ends_in_the_same_state(made_up: Store, soon: bool) -> None:
     """The end first, then what was used and what killed the job: at once or some events later."""
     policy, draw = POLICIES["wasted"], np.random.default_rng(0)
-    jobs = list(to_records(pl.concat(ordered(made_up.scan(cluster="c"))), Job))
+    jobs = list(to_records(pl.concat(made_up.scan(cluster="c")).sort(*ORDER), Job))
     events = events_of(read_inputs(made_up, "c", policy, phase="submit"))
     online = OnlineFeatures("c", policy, made_up.clusters()["c"])
-    asked = list(to_records(pl.concat(ordered(made_up.scan(view="submit", cluster="c"))), Job))
+    asked = list(to_records(pl.concat(made_up.scan(view="submit", cluster="c")).sort(*ORDER), Job))
     open_parts: list[Job] = []
     for i, (t, kind, j) in enumerate(zip(events.times, events.kinds, events.jobs, strict=True)):
         if i % 400 == 399:

@@ -67,7 +67,11 @@ def test_what_only_the_controller_tells_changes_no_feature() -> None:
     for phase in ("submit", "start"):
         one, other = (
             pl.concat(
-                feature_frames(inputs_of([f], [f], [jobs], FACTS, POLICIES["wasted"]), phase, "generic")
+                feature_frames(
+                    inputs_of([{"submit": f, "start": f, "now": jobs}], FACTS, POLICIES["wasted"]),
+                    phase,
+                    "generic",
+                )
             )
             for f in (jobs, live)
         )

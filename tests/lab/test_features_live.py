@@ -18,12 +18,12 @@ import polars as pl
 import pytest
 
 from forewarn.config import Config
-from forewarn.features.batch import inputs_of
-from forewarn.features.inputs import COLUMNS, RESULT_COLUMNS, Inputs
+from forewarn.features.batch import Jobs, columns_at, inputs_of
 from forewarn.features.table import feature_frames
 from forewarn.features.told import DIFFERENT, EXPLAINED
 from forewarn.job.columns import record_schema
 from forewarn.job.outcomes import POLICIES
+from forewarn.job.phase import Phase
 from forewarn.operate.collect import Collector, read_history
 from forewarn.sources.commands import CommandScheduler
 from forewarn.sources.commands.runner import Runner
@@ -177,7 +177,7 @@ def features(
 ) -> pl.DataFrame:
     """The table of the jobs since then, with what another store saw of the changed ones and of their ends."""
 
-    def frames(view: str, columns: tuple[str, ...]) -> list[pl.DataFrame]:
+    def seen_at(view: str, columns: tuple[str, ...]) -> pl.DataFrame:
         frame = pl.concat(store.scan("job", view=view, since=since, columns=columns))  # type: ignore[arg-type]
         if known is not None:
             other = pl.concat(known.scan("job", view=view, since=since, columns=columns))  # type: ignore[arg-type]
@@ -190,15 +190,10 @@ def features(
                 )
             if "known_at" in columns:
                 frame = frame.with_columns(known_at="known_at seen")
-        return [frame.select(columns)]
+        return frame.select(columns)
 
-    inputs: Inputs = inputs_of(
-        frames("submit", COLUMNS),
-        frames("start", COLUMNS) if phase == "start" else None,
-        frames("now", RESULT_COLUMNS),
-        store.clusters()["lab"],
-        POLICIES["wasted"],
-    )
+    jobs: Jobs = {view: seen_at(view, columns) for view, columns in columns_at(Phase(phase)).items()}
+    inputs = inputs_of([jobs], store.clusters()["lab"], POLICIES["wasted"])
     table = pl.concat(feature_frames(replace(inputs), phase, "generic"))
     return table.sort("submit", "job_id")
 

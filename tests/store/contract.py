@@ -26,7 +26,7 @@ from polars.testing import assert_frame_equal
 
 from forewarn.errors import StoreError, UsageError
 from forewarn.job.columns import SCHEMAS, record_schema
-from forewarn.store.base import ASSESSMENT_SCHEMA, ClusterFacts, Store, Written
+from forewarn.store.base import ASSESSMENT_SCHEMA, ClusterFacts, Store, View, Written
 from forewarn.store.filters import Between, Equal
 from tests.store.samples import Row, frame, many, row, seen
 
@@ -221,6 +221,18 @@ class StoreContract:
         with pytest.raises(UsageError, match="no such kind"), store.writing() as writer:
             writer.observe("jbo", frame(row()))
 
+    @pytest.mark.parametrize(
+        "change",
+        [pl.col("user").cast(pl.Categorical), pl.lit(1).alias("shoe_size"), pl.lit(None).alias("end")],
+    )
+    def test_no_observation_of_another_schema(self, store: Store, change: pl.Expr) -> None:
+        jobs = many(10)
+        for wrong in (jobs.with_columns(change), jobs.drop("user")):
+            with pytest.raises(UsageError, match=r"user|shoe_size|end"), store.writing() as writer:
+                writer.observe("job", wrong)
+        with store.writing() as writer:
+            assert writer.observe("job", jobs.select(sorted(jobs.columns))).new == 10, "in any order"
+
     def test_observations_by_any_columns_in_the_order_seen(self, store: Store) -> None:
         write(store, row(seen_at=300, user="ann"), row(seen_at=200), row("12_3", submit=7, user="ann"))
         write(store, row(seen_at=250))
@@ -309,6 +321,40 @@ class StoreContract:
             assert whole(store, columns=["known_at"])["known_at"].to_list() == [205, 230, None, 240, None]
             early = whole(store, where=Between("known_at", most=209), columns=["job_id"])
             assert early["job_id"].to_list() == ["1"]
+
+    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(observed=OBSERVED)
+    def test_views_in_one_reading_are_those_of_a_scan_each(self, observed: list[Row]) -> None:
+        columns: dict[View, list[str]] = {
+            "submit": ["job_id", "partition", "time_limit", "outcome"],
+            "start": ["job_id", "time_limit", "cpus_given", "nodes"],
+            "now": ["known_at", "partition", "job_id", "cpus_given"],
+        }
+        with self.fresh(known_delay=3) as store:
+            # What was given is told late and may change.
+            write(store, row("9"), *(r | {"cpus_given": r["seen_at"] % 3 or None} for r in observed))
+            for views in (columns, {"now": columns["now"], "submit": columns["submit"]}):
+                found = list(store.scan_views(views, cluster="c", rows=2))
+                for view, names in views.items():
+                    each = list(store.scan(view=view, columns=names, cluster="c", rows=2))
+                    assert len(each) == len(found)
+                    for frames, alone in zip(found, each, strict=True):
+                        assert_frame_equal(frames[view], alone)
+
+    def test_views_in_one_reading_see_one_state_and_one_cluster(self, store: Store) -> None:
+        with store.writing() as writer:
+            writer.observe("job", many(1000))
+            writer.observe("job", many(10, cluster="d"))
+        found = store.scan_views({"submit": ["submit"], "now": ["cluster", "outcome"]}, cluster="c", rows=250)
+        first = next(found)
+        with store.writing() as writer:
+            writer.observe("job", many(100, first=1000))
+        frames = [first, *found]
+        assert [frame["now"].height for frame in frames] == [250] * 4
+        assert pl.concat([frame["submit"] for frame in frames])["submit"].to_list() == list(range(1000))
+        assert {name for frame in frames for name in frame["now"]["cluster"]} == {"c"}
+        with pytest.raises(UsageError):
+            store.scan_views({"submit": ["colour"]})
 
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
     @given(observed=OBSERVED, data=st.data())

@@ -358,9 +358,26 @@ class DocumentStore(Store):
         rows: int = 1_000_000,
     ) -> Iterator[pl.DataFrame]:
         """One row per record."""
-        asked = {"kind": kind, "view": view, "cluster": cluster, "since": since, "until": until}
-        chosen = {"job_ids": job_ids, "columns": columns, "where": where, "rows": rows}
-        return Scan(**asked, **chosen, known_delay=self._known_delay).frames(self._segments())  # type: ignore[arg-type]
+        scan = Scan(
+            kind=kind,
+            views={view: columns},
+            cluster=cluster,
+            since=since,
+            until=until,
+            job_ids=job_ids,
+            where=where,
+            rows=rows,
+            known_delay=self._known_delay,
+        )
+        kept = self._segments()
+        return (frames[view] for frames in scan.frames(kept))
+
+    def scan_views(
+        self, columns: Mapping[View, Sequence[str]], *, cluster: str | None = None, rows: int = 1_000_000
+    ) -> Iterator[Mapping[View, pl.DataFrame]]:
+        """Jobs through several views."""
+        scan = Scan(kind="job", views=columns, cluster=cluster, rows=rows, known_delay=self._known_delay)
+        return scan.frames(self._segments())
 
     def observations(self, kind: str, key: Mapping[str, Any]) -> pl.DataFrame:
         """Every observation whose columns equal `key`."""

@@ -13,6 +13,7 @@ import pytest
 
 from forewarn.config import Config
 from forewarn.errors import StoreError
+from forewarn.job.columns import complete
 from forewarn.store.base import ASSESSMENT_SCHEMA
 from forewarn.store.embedded import FILE, open_embedded
 from forewarn.store.opening import open_store
@@ -127,7 +128,7 @@ def test_fields_that_a_record_got_later_are_null(old: Path) -> None:
         assert "shoe_size" not in found.columns
         # And such an observation is still the same one when it is read again.
         with store.writing() as writer:
-            again = writer.observe("job", OLD_JOBS.drop("shoe_size", "written"), file="log")
+            again = writer.observe("job", complete(OLD_JOBS), file="log")
             assert (again.new, again.same) == (0, 2)
             writer.observe("job", many(20, first=90))
         assert whole(store, columns=["submit", "user"], since=100, until=101).rows() == [

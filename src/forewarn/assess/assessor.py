@@ -145,17 +145,15 @@ class Assessor:
                 waits=lambda limit, smaller: self._waits(job, limit, smaller),
             )
         return judged(
-            replace(
-                brief,
-                findings=tuple(findings),
-                nodes=nodes,
-                oddness=odd,
-                similar=alike.jobs,
-                similar_in_short=alike.tally,
-                reasons=_reasons(stated, brief),
-                advice=advice,
-                savings=saved,
-            )
+            brief,
+            findings=tuple(findings),
+            nodes=nodes,
+            oddness=odd,
+            similar=alike.jobs,
+            similar_in_short=alike.tally,
+            reasons=_reasons(stated, brief),
+            advice=advice,
+            savings=saved,
         )
 
     def assess_all(self, jobs: Sequence[Job]) -> list[Assessment]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from forewarn.assess.assessment import Assessment, Failure, Verdict
+from forewarn.assess.assessment import Assessment, Failure, Finding, Oddness, Verdict
 from forewarn.assess.codes import SummaryCode
 from forewarn.evidence import Statement, Value
 
@@ -15,22 +17,26 @@ CLEARLY_MORE = 1.2
 ONLINE = "online"  # the estimate that needs no training (`routing.py`)
 
 
-def judged(made: Assessment) -> Assessment:
-    """The assessment with its verdict and summary."""
-    certain = _problems(made, certain=True)
-    problems = certain or _problems(made, certain=False)
+def judged(made: Assessment, **changes: Any) -> Assessment:
+    """The assessment with fields changed as `dataclasses.replace` does, and its verdict and summary then.
+
+    Of what these follow from, findings and oddness may change; the risk has been stated before.
+    """
+    findings: Sequence[Finding] = changes.get("findings", made.findings)
+    oddness: Oddness | None = changes.get("oddness", made.oddness)
+    certain = _problems(findings, oddness, certain=True)
+    problems = certain or _problems(findings, oddness, certain=False)
     verdict, code = _verdict(made.failure, certain, problems)
     values: dict[str, Value] = {"problems": problems}
     if made.failure is not None:
         values |= _risk(made, made.failure)
-    return replace(made, verdict=verdict, summary=Statement(code, values))
+    return replace(made, **changes, verdict=verdict, summary=Statement(code, values))
 
 
-def _problems(made: Assessment, *, certain: bool) -> int:
+def _problems(findings: Sequence[Finding], oddness: Oddness | None, *, certain: bool) -> int:
     """How many things are wrong with the request and the script: all, or what surely stops the job."""
-    oddities = made.oddness.oddities if made.oddness else ()
-    odd = sum(oddity.impossible or not certain for oddity in oddities)
-    return odd + sum(finding.severity == ("error" if certain else "warning") for finding in made.findings)
+    odd = sum(oddity.impossible or not certain for oddity in (oddness.oddities if oddness else ()))
+    return odd + sum(finding.severity == ("error" if certain else "warning") for finding in findings)
 
 
 def _verdict(failure: Failure | None, certain: int, problems: int) -> tuple[Verdict, SummaryCode]:

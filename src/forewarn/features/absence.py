@@ -35,6 +35,7 @@ GIVEN: Mapping[str, str] = MappingProxyType(
     {"cpus_given": "cpus_asked", "nodes_given": "nodes_asked", "memory_given": "memory_asked"}
 )
 _FIELDS = (*REQUEST_FIELDS, *GIVEN)
+COLUMNS = (*_FIELDS, "outcome", "start", "end", "suspended")  # of jobs as of their submit
 FEWEST = 30  # rows without the field; below, nothing is said
 # The absence nearly decides the outcome when the failure rate without the field lies, with its interval,
 # in the outer twentieth while the rate with it does not.
@@ -73,16 +74,15 @@ class Finding:
 
 def find_absences(frames: Iterable[pl.DataFrame], cluster: str) -> list[Finding]:
     """The fields of a cluster's jobs whose absence matters."""
-    counted = _Counts()
+    counted = Absences()
     for frame in frames:
         counted.add(frame)
-    return [f for field in _FIELDS if (f := counted.finding(cluster, field)) is not None]
+    return counted.findings(cluster)
 
 
 def absence_report(store: Store, cluster: str) -> list[Finding]:
     """`find_absences` over what the store has seen of a cluster."""
-    columns = [*_FIELDS, "outcome", "start", "end", "suspended"]
-    return find_absences(store.scan("job", view="submit", cluster=cluster, columns=columns), cluster)
+    return find_absences(store.scan("job", view="submit", cluster=cluster, columns=COLUMNS), cluster)
 
 
 def with_policies(facts: ClusterFacts, findings: Iterable[Finding]) -> ClusterFacts:
@@ -92,8 +92,8 @@ def with_policies(facts: ClusterFacts, findings: Iterable[Finding]) -> ClusterFa
     return replace(facts, fields=kept | {name: kept.get(name, {}) | how for name, how in found.items()})
 
 
-class _Counts:
-    """Rows and failures with and without each field, and the values it has."""
+class Absences:
+    """Counts of rows and failures with and without each field, and of the values it has."""
 
     def __init__(self) -> None:
         self.rows = dict.fromkeys(_FIELDS, 0)
@@ -106,6 +106,7 @@ class _Counts:
         self.values: dict[str, pl.DataFrame] = {}
 
     def add(self, frame: pl.DataFrame) -> None:
+        """Count some jobs, with `COLUMNS` as they were recorded."""
         frame = frame.with_columns(_fails=labels.fails(POLICIES["papers"]))
         started = frame.filter(pl.col("start").is_not_null())
         self.never_started += frame.height - started.height
@@ -135,7 +136,11 @@ class _Counts:
             found = pl.concat([self.values[field], found]).group_by(field).agg(pl.col("count").sum())
         self.values[field] = found
 
-    def finding(self, cluster: str, field: str) -> Finding | None:
+    def findings(self, cluster: str) -> list[Finding]:
+        """The fields whose absence matters."""
+        return [found for field in _FIELDS if (found := self._finding(cluster, field)) is not None]
+
+    def _finding(self, cluster: str, field: str) -> Finding | None:
         missing, rows = self.missing[field], self.rows[field]
         given = STAND_INS.get(field)
         if rows and missing == rows and given and self.missing[given] < self.rows[given]:

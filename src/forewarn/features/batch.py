@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ from forewarn.features.programs import EarlierPrograms
 from forewarn.job.columns import JOB_SCHEMA
 from forewarn.job.outcomes import Policy
 from forewarn.job.phase import Phase
-from forewarn.store.base import ClusterFacts, Store
+from forewarn.store.base import ClusterFacts, Store, View
 
 _CHUNK = 50_000  # events walked at a time
 # Of jobs that wait, those that a model of starts learns from as they waited, not as they started. Half of
@@ -35,7 +35,9 @@ _CHUNK = 50_000  # events walked at a time
 # (.876 instead of .880): docs/measurements.md#jobs-that-wait-run-or-are-asked-about-on-a-login-node.
 LOOKED_AT = 0.25
 _IDS = ("cluster", "job_id", "submit")
-_ORDER = (pl.col("submit"), pl.col("job_id").str.len_chars(), pl.col("job_id"))
+# Of jobs: by their submit, in one second as the ids count, 9 before 10.
+ORDER = (pl.col("submit"), pl.col("job_id").str.len_chars(), pl.col("job_id"))
+Jobs = Mapping[View, pl.DataFrame]  # row by row the same jobs, as they were known at each of some moments
 
 
 def event_of(phase: Phase) -> int:
@@ -61,84 +63,101 @@ def read_inputs(
     """Everything the features need of a cluster's history, as seen by each job's own moment."""
     facts = store.clusters().get(cluster, ClusterFacts())
     programs = programs or EarlierPrograms.read(store, cluster)
-    at_submit = store.scan("job", view="submit", cluster=cluster, columns=COLUMNS)
-    at_start = store.scan("job", view="start", cluster=cluster, columns=COLUMNS)
-    return inputs_of(
-        map(programs.with_column, at_submit),
-        map(programs.with_column, at_start) if Phase(phase).reaches(Phase.START) else None,
-        store.scan("job", view="now", cluster=cluster, columns=RESULT_COLUMNS),
-        facts,
-        policy,
-    )
+    return inputs_of(store.scan_views(columns_at(Phase(phase)), cluster=cluster), facts, policy, programs)
+
+
+def columns_at(phase: Phase) -> dict[View, tuple[str, ...]]:
+    """The moments at which jobs are seen for the features of a phase, and the fields read at each."""
+    columns: dict[View, tuple[str, ...]] = {"submit": COLUMNS, "now": RESULT_COLUMNS}
+    return columns | ({"start": COLUMNS} if phase.reaches(Phase.START) else {})
 
 
 def inputs_of(
-    at_submit: Iterable[pl.DataFrame],
-    at_start: Iterable[pl.DataFrame] | None,
-    at_end: Iterable[pl.DataFrame],
-    facts: ClusterFacts,
-    policy: Policy,
+    frames: Iterable[Jobs], facts: ClusterFacts, policy: Policy, programs: EarlierPrograms | None = None
 ) -> Inputs:
-    """Frames of the same jobs, as they were known at their submit, start and end, as arrays."""
-    ids: list[pl.DataFrame] = []
-    columns: list[tuple[NDArray[Any], ...]] = []
-    for frame in ordered(at_submit):
-        frame = policed(frame, facts)
-        ids.append(frame.select(_IDS))
-        columns.append((numbers_of(frame, facts.timezone), atoms_of(frame)))
-    if not ids:
-        names = {*COLUMNS, *RESULT_COLUMNS}
-        empty = pl.DataFrame(schema={name: JOB_SCHEMA.get(name, pl.Int64()) for name in names})
-        return inputs_of([empty], None, [empty], facts, policy)
-    all_numbers, all_atoms = zip(*columns, strict=True)
-    del columns
-    numbers, atoms = np.concatenate(all_numbers), np.concatenate(all_atoms)
-    numbers_at_start, atoms_at_start = numbers, atoms
-    if at_start is not None:
-        seen = [
-            (numbers_of(frame, facts.timezone, "start"), atoms_of(frame))
-            for frame in (policed(frame, facts) for frame in ordered(at_start))
-        ]
-        numbers_at_start, atoms_at_start = (np.concatenate(parts) for parts in zip(*seen, strict=True))
-    # Nodes too are of the end: at submit there are none, and no event before the start asks for them.
-    ends = [
-        (
-            *(frame["start"].fill_null(-1), frame["known_at"].fill_null(-1), results_of(frame, policy)),
-            *nodes_of(frame["nodes"]),
-        )
-        for frame in ordered(at_end)
-    ]
-    starts, knowns, all_results, firsts, all_nodes = zip(*ends, strict=True)
-    del ends
-    bases = np.cumsum([0, *(len(nodes) for nodes in all_nodes[:-1])])
-    return Inputs(
-        ids=pl.concat(ids),
-        start=np.concatenate(starts),
-        known=np.concatenate(knowns),
-        numbers=numbers,
-        atoms=atoms,
-        numbers_at_start=numbers_at_start,
-        atoms_at_start=atoms_at_start,
-        results=np.concatenate(all_results),
-        node_first=np.concatenate(
-            [[0], *(first[1:] + base for first, base in zip(firsts, bases, strict=True))]
-        ),
-        node_keys=np.concatenate(all_nodes),
-    )
+    """Frames of jobs that follow one another as arrays."""
+    made = InputArrays(facts, policy)
+    for jobs in ordered(frames):
+        made.add(as_read(jobs, facts, programs))
+    return made.joined()
 
 
-def ordered(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """Frames that follow one another, in order of submit; in one second as the ids count, 9 before 10."""
-    held: list[pl.DataFrame] = []  # the last second so far, which may go on in the next frame
-    for frame in frames:
-        held.append(frame)
-        if frame.height and frame["submit"][0] != frame["submit"][-1]:
-            joined = pl.concat(held)
-            goes_on = pl.col("submit") == frame["submit"][-1]
-            yield joined.filter(~goes_on).sort(*_ORDER)
-            held = [joined.filter(goes_on)]
+def as_read(jobs: Jobs, facts: ClusterFacts, programs: EarlierPrograms | None = None) -> Jobs:
+    """Jobs with their requests read as the cluster's fields are, and what their predecessors ran beside them.
+
+    How they ended stays as it is recorded.
+    """
+    programs = programs or EarlierPrograms()
+    return {
+        view: frame if view == "now" else policed(programs.with_column(frame), facts)
+        for view, frame in jobs.items()
+    }
+
+
+class InputArrays:
+    """The arrays of `Inputs`, from jobs that come some at a time, in order and `as_read`."""
+
+    def __init__(self, facts: ClusterFacts, policy: Policy) -> None:
+        self._facts, self._policy = facts, policy
+        self._ids: list[pl.DataFrame] = []
+        self._arrays: dict[str, list[NDArray[Any]]] = {"node_first": [np.zeros(1, np.int64)]}
+        self._nodes = 0
+
+    def add(self, jobs: Jobs) -> None:
+        """Add some; all of them at their start, too, or none."""
+        asked, ended = jobs["submit"], jobs["now"]
+        self._ids.append(asked.select(_IDS))
+        self._put("numbers", numbers_of(asked, self._facts.timezone))
+        self._put("atoms", atoms_of(asked))
+        if (started := jobs.get("start")) is not None:
+            self._put("numbers_at_start", numbers_of(started, self._facts.timezone, "start"))
+            self._put("atoms_at_start", atoms_of(started))
+        self._put("start", ended["start"].fill_null(-1).to_numpy())
+        self._put("known", ended["known_at"].fill_null(-1).to_numpy())
+        self._put("results", results_of(ended, self._policy))
+        # Nodes too are of the end: at submit there are none, and no event before the start asks for them.
+        first, keys = nodes_of(ended["nodes"])
+        self._put("node_first", first[1:] + self._nodes)
+        self._put("node_keys", keys)
+        self._nodes += len(keys)
+
+    def joined(self) -> Inputs:
+        """All that were added."""
+        if not self._ids:
+            names = {*COLUMNS, *RESULT_COLUMNS}
+            empty = pl.DataFrame(schema={name: JOB_SCHEMA.get(name, pl.Int64()) for name in names})
+            self.add({"submit": empty, "now": empty})
+        # Each list is let go of once it is one array: together they are as large as the history.
+        arrays = {name: np.concatenate(self._arrays.pop(name)) for name in [*self._arrays]}
+        arrays.setdefault("numbers_at_start", arrays["numbers"])
+        arrays.setdefault("atoms_at_start", arrays["atoms"])
+        return Inputs(ids=pl.concat(self._ids), **arrays)
+
+    def _put(self, name: str, array: NDArray[Any]) -> None:
+        self._arrays.setdefault(name, []).append(array)
+
+
+def ordered(frames: Iterable[Jobs]) -> Iterator[Jobs]:
+    """Frames of jobs that follow one another, in `ORDER`."""
+    held: list[Jobs] = []  # the last second so far, which may go on in the next frame
+    for jobs in frames:
+        held.append(jobs)
+        submit = jobs["submit"]["submit"]
+        if submit.len() and submit[0] != submit[-1]:
+            joined = _sorted(held)
+            cut = int(joined["submit"]["submit"].search_sorted(submit[-1], side="left"))
+            yield {view: frame.head(cut) for view, frame in joined.items()}
+            held = [{view: frame.slice(cut) for view, frame in joined.items()}]
     if held:
-        yield pl.concat(held).sort(*_ORDER)
+        yield _sorted(held)
+
+
+def _sorted(parts: Sequence[Jobs]) -> Jobs:
+    joined = {view: pl.concat([part[view] for part in parts]) for view in parts[0]}
+    places = joined["submit"].select(pl.arg_sort_by(*ORDER)).to_series()
+    if (np.diff(places.to_numpy()) == 1).all():  # nothing to copy
+        return joined
+    return {view: frame[places] for view, frame in joined.items()}
 
 
 def events_of(inputs: Inputs, until: int | None = None, looks: NDArray[np.int64] | None = None) -> Events:

@@ -13,17 +13,29 @@ import polars as pl
 from numpy.typing import NDArray
 
 from forewarn.errors import UsageError
-from forewarn.features.batch import event_of, events_of, looks_while_waiting, ordered, read_inputs, walk
+from forewarn.features import absence
+from forewarn.features.batch import (
+    InputArrays,
+    Jobs,
+    as_read,
+    columns_at,
+    event_of,
+    events_of,
+    looks_while_waiting,
+    ordered,
+    walk,
+)
 from forewarn.features.inputs import Inputs, policed
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import WAITING, new_state
 from forewarn.features.keys import normalised, normalised_column
 from forewarn.features.labels import ran_to_limit
+from forewarn.features.programs import EarlierPrograms
 from forewarn.features.told import reading_of
 from forewarn.job.columns import JOB_SCHEMA
 from forewarn.job.memory import total_memory, total_memory_column
-from forewarn.job.outcomes import Kind, Outcome, kind_of
-from forewarn.job.phase import POSTHOC, phase_of
+from forewarn.job.outcomes import Kind, Outcome, Policy, kind_of
+from forewarn.job.phase import POSTHOC, Phase, phase_of
 from forewarn.job.record import Job
 from forewarn.learn.matrix import Rows
 from forewarn.learn.population import Population
@@ -75,6 +87,8 @@ class Table:
     decision_weights: NDArray[np.float64] | None = None
     # How fields were read that are not read as records have them: `features.told.reading_of`.
     reading: Mapping[str, str] = field(default_factory=dict)
+    # Fields whose absence gives the outcome away.
+    absences: tuple[absence.Finding, ...] = ()
 
     # At `start`, of some jobs (by row) their features while they still waited: see `as_learnt`.
     waiting: tuple[NDArray[np.int64], NDArray[np.float32]] | None = None
@@ -136,6 +150,7 @@ class Table:
             _taken(self.about, which),
             decision_weights=None if self.decision_weights is None else self.decision_weights[which],
             reading=self.reading,
+            absences=self.absences,
         )
 
 
@@ -180,8 +195,8 @@ def read_table(
 ) -> Table:
     """The table of a cluster's history. At phase `start`, jobs that never started have no row."""
     at = phase_of(phase)
-    inputs = read_inputs(store, cluster, population.policy, phase=at)
-    about = _about(store, cluster)
+    facts = store.clusters().get(cluster, ClusterFacts())
+    inputs, about, absences = _read(store, cluster, at, facts, population.policy)
     places = L.selected(at, "generic")
     names = tuple(L.FEATURES[place].name for place in places)
     events = events_of(inputs)
@@ -212,11 +227,41 @@ def read_table(
         moment,
         about,
         decision_weights=weights,
-        reading=reading_of(store.clusters().get(cluster, ClusterFacts())),
+        reading=reading_of(facts),
+        absences=absences,
     )
     if not there.all():
         table = replace(table.rows(there), all_submits=table.submit)
     return table if at.elapsed is None else replace(table, waiting=_waiting(inputs, there, places))
+
+
+def _read(
+    store: Store, cluster: str, phase: Phase, facts: ClusterFacts, policy: Policy
+) -> tuple[Inputs, pl.DataFrame, tuple[absence.Finding, ...]]:
+    """Read all that a table needs in one pass over the history."""
+    columns = columns_at(phase)
+    columns["submit"] = _union(columns["submit"], ASKED, absence.COLUMNS)
+    columns["now"] = _union(columns["now"], BECAME)
+    programs = EarlierPrograms.read(store, cluster)
+    arrays, about, absences = InputArrays(facts, policy), list[pl.DataFrame](), absence.Absences()
+
+    def counted(frames: Iterator[Jobs]) -> Iterator[Jobs]:
+        for jobs in frames:
+            absences.add(jobs["submit"])
+            yield jobs
+
+    for jobs in ordered(counted(store.scan_views(columns, cluster=cluster))):
+        jobs = as_read(jobs, facts, programs)
+        arrays.add(jobs)
+        about.append(_described(jobs["submit"], jobs["now"]))
+    if not about:
+        known = ", ".join(store.clusters()) or "none"
+        raise UsageError(f"no cluster {cluster!r} in the store; there are {known}")
+    return arrays.joined(), pl.concat(about), tuple(absences.findings(cluster))
+
+
+def _union(*names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for some in names for name in some))
 
 
 def _waiting(
@@ -292,19 +337,6 @@ _LIVE_SCHEMA: Mapping[str, pl.DataType] = {
 def described(jobs: pl.DataFrame, facts: ClusterFacts) -> pl.DataFrame:
     """The columns of `Table.about`, but for `activity`, of jobs as they are known now."""
     return _described(policed(jobs, facts), jobs)
-
-
-def _about(store: Store, cluster: str) -> pl.DataFrame:
-    facts = store.clusters().get(cluster, ClusterFacts())
-    asked = [
-        policed(f, facts) for f in ordered(store.scan("job", view="submit", cluster=cluster, columns=ASKED))
-    ]
-    became = ordered(store.scan("job", view="now", cluster=cluster, columns=BECAME))
-    if not asked:
-        raise UsageError(
-            f"no cluster {cluster!r} in the store; there are {', '.join(store.clusters()) or 'none'}"
-        )
-    return _described(pl.concat(asked), pl.concat(became))
 
 
 def _described(asked: pl.DataFrame, became: pl.DataFrame) -> pl.DataFrame:

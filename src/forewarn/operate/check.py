@@ -125,19 +125,23 @@ def check(raw: bytes, path: Path, submission: Submission, *, name: str | None = 
     script = submission.read(repaired(text))
     with submission.with_assessor() as asked:
         job = asked.job(script, name)
-        made = _assessed(asked, asked.assessor, script, job, name, found) if asked.assessor else None
-    if made is None:
-        made = _of_the_script_alone(submission, found, job)
-    else:
-        made = judged(replace(made, oddness=agreed_oddness(made.oddness, answer)))
-        is_script = script.text.startswith("#!")  # else it is none yet, and nothing can be changed in it
+        if asked.assessor is None:
+            return Checked(script, raw, name, _of_the_script_alone(submission, found, job))
+        made = _assessed(asked, asked.assessor, script, job, name, found)
+        limits = tuple(_notes(script, asked.assessor, submission.at))
+    is_script = script.text.startswith("#!")  # else it is none yet, and nothing can be changed in it
 
-        def typed(some: Sequence[Kind]) -> tuple[Kind, ...]:
-            return tuple(for_script(one, script, str(path), submission.command_line) for one in some)
+    def typed(some: Sequence[Kind]) -> tuple[Kind, ...]:
+        return tuple(for_script(one, script, str(path), submission.command_line) for one in some if is_script)
 
-        made = replace(made, advice=typed(made.advice if is_script else ()))
-        made = replace(made, savings=typed(made.savings if is_script else ()))
-    return Checked(script, raw, name, replace(made, advice=(*_fixes(made), *made.advice)))
+    made = judged(
+        made,
+        oddness=agreed_oddness(made.oddness, answer),
+        advice=(*_fixes(found), *typed(made.advice)),
+        savings=typed(made.savings),
+        notes=(*made.notes, *limits),
+    )
+    return Checked(script, raw, name, made)
 
 
 def _assessed(
@@ -155,14 +159,13 @@ def _assessed(
         return Changed(submission.job(other, name), _kept_off(other))
 
     floor = script.memory_floor
-    made = assessor.assess(
+    return assessor.assess(
         job,
         findings=found,
         memory_floor=int(floor.bytes * BESIDE) if floor else None,
         exclude=_kept_off(script),
         vary=vary,
     )
-    return replace(made, notes=(*made.notes, *_notes(script, assessor, submission.at)))
 
 
 def _kept_off(script: Script) -> frozenset[str]:
@@ -183,9 +186,9 @@ def _notes(script: Script, assessor: Assessor, at: int) -> Iterator[Statement]:
         yield Statement(NoteCode.HISTORY_IS_OLD, {"seconds": at - assessor.known_until})
 
 
-def _fixes(made: Assessment) -> Iterator[Advice]:
+def _fixes(found: Sequence[Finding]) -> Iterator[Advice]:
     """What keeps the job from running comes first; without a risk, as fixing one of two gains nothing."""
-    for finding in made.findings:
+    for finding in found:
         if finding.severity == "error" and finding.fix:
             line, more = finding.line, {"by_itself": True} if is_repaired(finding) else {}
             step = Statement(StepCode.FIX_LINE, {"line": line}) if line else Statement(StepCode.FIX_SCRIPT)
@@ -213,5 +216,6 @@ def _of_the_script_alone(submission: Submission, found: Sequence[Finding], job: 
             phase=Phase.SUBMIT,
             route=Route(model=None, version=None, phase=Phase.SUBMIT, feature_set=None, passed=passed),
             findings=tuple(found),
+            advice=tuple(_fixes(found)),
         )
     )

@@ -25,7 +25,7 @@ from forewarn.files import Partial, writing
 from forewarn.job.arrays import split_arrays
 from forewarn.job.columns import KEYS
 from forewarn.job.outcomes import Outcome
-from forewarn.sources.base import OF_SLURM, Batch, Options, Source, open_source
+from forewarn.sources.base import OF_SLURM, Batch, Options, Source, named_by, open_source, parsed
 from forewarn.store.base import ClusterFacts, Store, Writer
 
 
@@ -57,12 +57,14 @@ class Report:
 
 def source_of(spec: str, config: Config, given: Options) -> Source:
     """The source that a text like ``swf:FILE`` names, read as flags and the cluster's table say."""
-    source = open_source(spec, dataclasses.replace(given, cluster=given.cluster or config.cluster))
-    own = config.of_cluster(source.cluster)
+    _, path = parsed(spec)
+    cluster = given.cluster or config.cluster
+    own = config.of_cluster(cluster or named_by(path))
     return open_source(
         spec,
         dataclasses.replace(
-            source.options,
+            given,
+            cluster=cluster,
             timezone=given.timezone or own.timezone,
             status=given.status or own.swf_status,
         ),

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.errors import UsageError
-from forewarn.features.absence import absence_report
 from forewarn.job.phase import Phase
 from forewarn.learn.fitting import ALL_FAMILIES, Settings
 from forewarn.learn.ray_address import greet
@@ -104,7 +103,7 @@ def train(
         read_alike(workspace, cluster, note)
     with opened_history(workspace, source, cluster, status=status, watch=watch, note=note) as history:
         table = history.table(phase, population, watch)
-        absence = [finding.message for finding in absence_report(history.store, history.cluster)]
+    absence = [finding.message for finding in table.absences]
     searches = workspace.config.home / "models" / "searches"
     search = searches / search_key(table, made)
     try:

@@ -90,7 +90,7 @@ class Source(ABC):
     @property
     def cluster(self) -> str:
         """The cluster of records that name none: the option, else the file's name without endings."""
-        return self.options.cluster or self.path.name.split(".")[0]
+        return self.options.cluster or named_by(self.path)
 
     def bad(self, line: int, field: str, reason: str, text: str = "") -> BadRow:
         """A bad row of this file."""
@@ -126,11 +126,12 @@ class Source(ABC):
         `frame` has any columns of a job and `line`; `text_of` gives a line as the file has it, if it can.
         Rows of accounting may be `INCOMPLETE`: their name, partition and CPUs tell, where it gives all three.
         """
-        if "seen_at" not in frame.columns:
-            frame = complete(frame).with_columns(
+        is_observation = "seen_at" in frame.columns
+        frame = complete(frame)
+        if not is_observation:
+            frame = frame.with_columns(
                 seen_at=proven_moment(), source=pl.lit(self.name), reconstructed=pl.lit(True)
             )
-        frame = complete(frame)
         nothing_asked = pl.col("partition").is_null() & pl.col("cpus_asked").is_null()
         incomplete = pl.lit(may_be_incomplete) & (pl.col("name") == "allocation") & nothing_asked
         checks = (
@@ -171,6 +172,11 @@ class Lines:
     def __call__(self, number: int) -> str:
         """The line of that number."""
         return self._lines[number - self._first].decode("utf-8", "replace")
+
+
+def named_by(path: Path) -> str:
+    """The cluster that a file is of where nothing else says it: its name without endings."""
+    return path.name.split(".")[0]
 
 
 @contextmanager
@@ -245,10 +251,16 @@ RUN_BY_RUN = frozenset({"jobcomp"})
 
 def open_source(spec: str, options: Options | None = None) -> Source:
     """The source that a text like ``swf:FILE`` names."""
+    scheme, path = parsed(spec)
+    module, name = SOURCES[scheme]
+    source: type[Source] = getattr(importlib.import_module(module), name)
+    return source(path, options)
+
+
+def parsed(spec: str) -> tuple[str, Path]:
+    """The scheme and the file that a text like ``swf:FILE`` names."""
     scheme, colon, path = spec.partition(":")
     if not colon or scheme not in SOURCES or not path:
         known = ", ".join(f"{s}:FILE" for s in SOURCES)
         raise UsageError(f"not a source: {spec!r}. A source is one of {known}")
-    module, name = SOURCES[scheme]
-    source: type[Source] = getattr(importlib.import_module(module), name)
-    return source(Path(path), options)
+    return scheme, Path(path)

@@ -169,19 +169,25 @@ class EmbeddedStore(Store):
         """One row per record: see the contract."""
         scan = Scan(
             kind=kind,
-            view=view,
+            views={view: columns},
             cluster=cluster,
             since=since,
             until=until,
             job_ids=job_ids,
-            columns=columns,
             where=where,
             rows=rows,
             known_delay=self._known_delay,
         )
+        return (frames[view] for frames in self._frames(scan))
+
+    def scan_views(
+        self, columns: Mapping[View, Sequence[str]], *, cluster: str | None = None, rows: int = 1_000_000
+    ) -> Iterator[Mapping[View, pl.DataFrame]]:
+        """Jobs through several views in one reading: see the contract."""
+        scan = Scan(kind="job", views=columns, cluster=cluster, rows=rows, known_delay=self._known_delay)
         return self._frames(scan)
 
-    def _frames(self, scan: Scan) -> Iterator[pl.DataFrame]:
+    def _frames(self, scan: Scan) -> Iterator[Mapping[View, pl.DataFrame]]:
         with self._snapshot() as connection:
             yield from scan.frames(SqliteSegments(connection))
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from forewarn.errors import UsageError
-from forewarn.job.columns import KEYS, SCHEMAS, SEEN, complete
+from forewarn.job.columns import KEYS, SCHEMAS, SEEN
 from forewarn.store import segments, tidy
 from forewarn.store.contract.observations import Written
 from forewarn.store.sameness import Claims, Mask, Pairs, Verdict, equal_rows, identity, judge
@@ -35,7 +35,7 @@ class Observing:
     def observe(self, kind: str, frame: pl.DataFrame, *, file: str | None = None) -> Written:
         """Add observations: see the contract."""
         check_kind(kind)
-        frame = complete(frame, kind)
+        _check_schema(frame, kind)
         for name in (*KEYS[kind], *SEEN):
             if frame[name].null_count():
                 raise UsageError(f"a {kind} without {name} cannot be kept")
@@ -108,6 +108,18 @@ class Observing:
         for found in self._segments.values():
             if crowded := tidy.crowded_ones(found):
                 self._rewrite(found, crowded)
+
+
+def _check_schema(frame: pl.DataFrame, kind: str) -> None:
+    """Refuse a frame that is not of the schema: whoever makes a batch completes it, once."""
+    wanted = SCHEMAS[kind]
+    wrong = [name for name, dtype in wanted.items() if frame.schema.get(name) != dtype]
+    wrong += [name for name in frame.columns if name not in wanted and name != "line"]
+    if wrong:
+        raise UsageError(
+            f"columns that are missing, unknown or of another type: {', '.join(wrong)}; "
+            f"job.columns.complete makes observations of a {kind} of a frame"
+        )
 
 
 def _overlapping(found: list[Segment], kind: str, batch: pl.DataFrame) -> Iterator[Segment]:

@@ -18,23 +18,23 @@ from forewarn.store.segments import TIME, WRITTEN, Segments, check_kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """What is asked of a scan: see `Store.scan`."""
+    """What is asked of a scan: see `Store.scan` and `Store.scan_views`."""
 
     kind: str
-    view: View
+    views: Mapping[View, Sequence[str] | None]  # the columns wanted of each, None for all of the record
     cluster: str | None
-    since: int | None
-    until: int | None
-    job_ids: Sequence[str] | None
-    columns: Sequence[str] | None
-    where: Filter | None
+    since: int | None = None
+    until: int | None = None
+    job_ids: Sequence[str] | None = None
+    where: Filter | None = None  # only through one view: the rows that are left would differ
     rows: int
     known_delay: int
 
     def __post_init__(self) -> None:
         check_kind(self.kind)
-        if self.kind != "job" and self.view != "now":
-            raise UsageError(f"only jobs can be seen as of their {self.view}, not a {self.kind}")
+        if self.kind != "job" and set(self.views) != {"now"}:
+            (view, *_) = {*self.views} - {"now"}
+            raise UsageError(f"only jobs can be seen as of their {view}, not a {self.kind}")
         if not self._by_time and (self.since, self.until, self.job_ids) != (None, None, None):
             raise UsageError(
                 f"a scan of {self.kind}s gives their latest state: it takes no since, until or job_ids"
@@ -42,15 +42,17 @@ class Scan:
         if unknown := self._used - {*SCHEMAS[self.kind], *self._made}:
             raise UsageError(f"a {self.kind} has no {', '.join(sorted(unknown))}")
 
-    def frames(self, kept: Segments) -> Iterator[pl.DataFrame]:
-        """The frames of the scan; `kept` must show one state of the store throughout."""
+    def frames(self, kept: Segments) -> Iterator[dict[View, pl.DataFrame]]:
+        """The frames of the scan, one for each view; `kept` must show one state of the store throughout."""
         chosen = None if self.where is None else self.where.polars()
-        for frame in self._seen(self._in_order(kept)):
-            frame = frame if chosen is None else frame.filter(chosen)
-            frame = frame.select(self._wanted)
-            parts = max(1, round(frame.height / self.rows))
-            if frame.height:
-                yield from frame.iter_slices(-(-frame.height // parts))
+        for seen in self._seen(self._in_order(kept)):
+            if chosen is not None:
+                seen = {view: frame.filter(chosen) for view, frame in seen.items()}
+            seen = {view: frame.select(self._wanted(view)) for view, frame in seen.items()}
+            height = next(iter(seen.values())).height
+            size = -(-height // max(1, round(height / self.rows)))
+            for begin in range(0, height, size or 1):
+                yield {view: frame.slice(begin, size) for view, frame in seen.items()}
 
     @property
     def _by_time(self) -> bool:
@@ -61,13 +63,16 @@ class Scan:
     def _made(self) -> list[str]:
         return [KNOWN_AT] if self.kind == "job" else []
 
-    @property
-    def _wanted(self) -> list[str]:
-        return [*record_schema(self.kind), *self._made] if self.columns is None else [*self.columns]
+    def _wanted(self, view: View) -> list[str]:
+        columns = self.views[view]
+        return [*record_schema(self.kind), *self._made] if columns is None else [*columns]
+
+    def _needed(self, view: View) -> set[str]:
+        return {*self._wanted(view), *([] if self.where is None else self.where.fields)}
 
     @property
     def _used(self) -> set[str]:
-        return {*self._wanted, *([] if self.where is None else self.where.fields)}
+        return {name for view in self.views for name in self._needed(view)}
 
     def _in_order(self, kept: Segments) -> Iterator[pl.DataFrame]:
         """Observations in frames that follow one another in time."""
@@ -80,7 +85,7 @@ class Scan:
         needed = {*segments.order(self.kind), *self._used} - {KNOWN_AT}
         if KNOWN_AT in self._used:
             needed |= set(views.KNOWN_FROM)
-        if self.view == "start":
+        if "start" in self.views:
             needed.add("start")
         names = [name for name in (*SCHEMAS[self.kind], WRITTEN) if name in needed]
         where = segments.between(self.kind, self.since, self.until)
@@ -89,22 +94,24 @@ class Scan:
             where = chosen if where is None else where & chosen
         return segments.in_order(found, lambda segment: kept.read(segment, names, where), self.rows)
 
-    def _seen(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    def _seen(self, frames: Iterator[pl.DataFrame]) -> Iterator[dict[View, pl.DataFrame]]:
         order = segments.order(self.kind)
         if self.kind == "job":
             delay = self.known_delay if KNOWN_AT in self._used else None
+            columns = {view: self._needed(view) for view in self.views}
             for frame in frames:
-                yield views.jobs(frame, order, self.view, delay)
+                yield views.jobs(frame, order, columns, delay)
         elif self._by_time:
             for frame in frames:
-                yield views.latest(frame, KEYS[self.kind], order)
+                yield {"now": views.latest(frame, KEYS[self.kind], order)}
         else:
             # The frames go from old to new, so what is latest so far is one more, older observation.
             by_record = [*KEYS[self.kind], "seen_at", WRITTEN]
             so_far: list[pl.DataFrame] = []
             for frame in frames:
                 so_far = [views.latest(pl.concat([*so_far, frame]), KEYS[self.kind], by_record)]
-            yield from so_far
+            for frame in so_far:
+                yield {"now": frame}
 
 
 def observations(kept: Segments, kind: str, key: Mapping[str, Any]) -> pl.DataFrame:

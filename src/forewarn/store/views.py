@@ -7,7 +7,7 @@ numbers, for all records at once. Most jobs of a log have one observation, and a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,28 +51,42 @@ def latest(frame: pl.DataFrame, key: Sequence[str], order: Sequence[str]) -> pl.
 
 
 def jobs(
-    frame: pl.DataFrame, order: Sequence[str], view: View = "now", known_delay: int | None = None
-) -> pl.DataFrame:
-    """Each job through a view, with `known_at` if a delay is given.
+    frame: pl.DataFrame,
+    order: Sequence[str],
+    columns: Mapping[View, Collection[str]],
+    known_delay: int | None = None,
+) -> dict[View, pl.DataFrame]:
+    """Each job through some views, row by row the same jobs in each, with the columns wanted of it.
 
-    `frame` has the columns of `order`, those of `KNOWN_FROM` (with a delay) and `start` (for that view)
-    beside the fields that are wanted.
+    `frame` has the columns of `order`, those of `KNOWN_FROM` (with a delay, for `known_at`) and `start` (for
+    that view) beside the fields that are wanted.
     """
     frame, runs = _runs(frame, KEYS["job"], order)
     if runs is None:
-        return frame if known_delay is None else frame.with_columns(_known_at_of_one(known_delay))
-    now = _values(frame, frame.columns, runs)
-    if view != "now":
-        moment = now.select(pl.col("submit") if view == "submit" else pl.coalesce("start", "submit"))
-        seen = _seen_by(frame, moment.to_series().to_numpy(), runs)
-        now = now.with_columns(_values(frame, [c for c in frame.columns if c in AS_OF_MOMENT], seen))
-        if view == "start":
-            given = _first_values(frame, [c for c in frame.columns if c in GIVEN], runs)
-            started = now.select(pl.col("start").is_not_null().alias("_started")).to_series()
-            now = now.with_columns(pl.when(started).then(column).otherwise(name) for name, column in given)
-    if known_delay is None:
+        if known_delay is not None:
+            frame = frame.with_columns(_known_at_of_one(known_delay))
+        return {view: frame.select(names) for view, names in columns.items()}
+    wanted_now = columns.get("now", ())
+    now = _values(frame, [c for c in frame.columns if c not in AS_OF_MOMENT or c in wanted_now], runs)
+    if known_delay is not None:
+        now = now.with_columns(_known_at(_first_live(frame, runs), known_delay))
+    return {view: _as_of(view, frame, now, runs, names).select(names) for view, names in columns.items()}
+
+
+def _as_of(
+    view: View, frame: pl.DataFrame, now: pl.DataFrame, runs: Runs, wanted: Collection[str]
+) -> pl.DataFrame:
+    """The jobs of now with what is wanted of the view's moment put in its place."""
+    if view == "now":
         return now
-    return now.with_columns(_known_at(_first_live(frame, runs), known_delay))
+    moment = now.select(pl.col("submit") if view == "submit" else pl.coalesce("start", "submit"))
+    seen = _seen_by(frame, moment.to_series().to_numpy(), runs)
+    then = now.with_columns(_values(frame, [c for c in wanted if c in AS_OF_MOMENT], seen))
+    if view == "start":
+        given = _first_values(frame, [c for c in wanted if c in GIVEN], runs)
+        started = now.select(pl.col("start").is_not_null().alias("_started")).to_series()
+        then = then.with_columns(pl.when(started).then(column).otherwise(name) for name, column in given)
+    return then
 
 
 def _runs(frame: pl.DataFrame, key: Sequence[str], order: Sequence[str]) -> tuple[pl.DataFrame, Runs | None]:

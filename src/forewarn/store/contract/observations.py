@@ -66,6 +66,20 @@ class ObservationReader(ABC):
         """
 
     @abstractmethod
+    def scan_views(
+        self,
+        columns: Mapping[View, Sequence[str]],
+        *,
+        cluster: str | None = None,
+        rows: int = 1_000_000,
+    ) -> Iterator[Mapping[View, pl.DataFrame]]:
+        """Scan jobs through several views in one reading; `columns` are those wanted of each view.
+
+        The frames are those of one `scan` for each view, as of one state of the store; row by row they are of
+        the same jobs.
+        """
+
+    @abstractmethod
     def observations(self, kind: str, key: Mapping[str, Any]) -> pl.DataFrame:
         """Every observation whose columns equal `key`, in the order they were seen.
 
@@ -90,7 +104,7 @@ class ObservationWriter(ABC):
 
     @abstractmethod
     def observe(self, kind: str, frame: pl.DataFrame, *, file: str | None = None) -> Written:
-        """Add observations (columns of `SCHEMAS[kind]`, perhaps `line`).
+        """Add observations (exactly the columns of `SCHEMAS[kind]`, in any order, perhaps `line`).
 
         Writing one that is already there changes nothing, whatever order files and live sightings arrive in.
         Same key, `seen_at` and `source`: equal rows are one observation. Two rows of one `file` that
@@ -99,5 +113,5 @@ class ObservationWriter(ABC):
         their `seen_at`: it follows from the end that they claim, and a job ends once (but in the sources
         `RUN_BY_RUN`, which tell of every run of a job).
         Rows of different files, or live sightings, that do so are both kept; the one seen later, then the
-        one written later, is current. `UsageError` where a row lacks its key.
+        one written later, is current. `UsageError` where a row lacks its key or the frame a column.
         """
