@@ -1,7 +1,7 @@
 """The kernel one event at a time: what the collector and the stream do as jobs come and go.
 
 `OnlineFeatures` is the one writer of a cluster's online state: it keeps the state in memory, walks each
-event with the same compiled `run` as the batch, and saves what changed into the store. `present.py` is for
+event with the same compiled `run` as the batch, and saves what changed into the store. `snapshot.py` is for
 everybody else.
 """
 
