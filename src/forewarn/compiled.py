@@ -22,7 +22,7 @@ from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy
@@ -41,7 +41,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _inner: list[Callable[..., Any]] = []  # functions that only kernels call, and Numba has not heard of yet
 _cold: list[Path] = []  # caches that were empty
-_compiling = Lock()  # Numba is told of the folder of a cache by one setting for all
+_compiling = RLock()  # Numba is told of the folder of a cache by one setting for all
 
 
 def is_cold() -> bool:
@@ -72,8 +72,7 @@ class Entry(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run it compiled."""
         if self._compiled is None:
-            with _compiling:
-                self._compiled = cast(Callable[P, R], _cached(self.function, self._compile))
+            self._compiled = cast(Callable[P, R], _cached(self.function, self._compile))
         return self._compiled(*args, **kwargs)
 
     def plain(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -117,11 +116,12 @@ def _cached(function: Callable[..., Any], compile_it: Callable[[], Any]) -> Any:
     folder = _cache_folder(Path(function.__code__.co_filename).parent)
     if not _is_filled(Path(folder)):
         _cold.append(Path(folder))
-    before, settings.CACHE_DIR = settings.CACHE_DIR, folder
-    try:
-        return compile_it()
-    finally:
-        settings.CACHE_DIR = before
+    with _compiling:
+        before, settings.CACHE_DIR = settings.CACHE_DIR, folder
+        try:
+            return compile_it()
+        finally:
+            settings.CACHE_DIR = before
 
 
 @cache

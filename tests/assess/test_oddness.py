@@ -13,7 +13,7 @@ from forewarn.assess.assessment import Oddity
 from forewarn.assess.machine import Machine
 from forewarn.assess.oddness import Request, Usual, oddities, oddness
 from forewarn.assess.oddness.rules import LAST_RULES, RULES
-from forewarn.assess.oddness.usual import usual_of
+from forewarn.assess.past import read_past
 from forewarn.assess.wording import oddity as what
 from forewarn.config import Config
 from forewarn.job.columns import to_records
@@ -23,6 +23,7 @@ from forewarn.sources.base import open_source
 from forewarn.sources.simulator.scenario import load_scenario
 from forewarn.sources.simulator.simulator import Simulator
 from forewarn.sources.simulator.writers.machine import write_machine
+from forewarn.store.base import ClusterFacts
 from forewarn.store.opening import open_store
 
 GIB = 1 << 30
@@ -166,12 +167,13 @@ def test_usual_by_the_store(tmp_path: Path) -> None:
             writer.observe("job", seen)
         now = int(seen["submit"].to_numpy().max()) + 1
         busiest = seen["user"].mode()[0]
-        usual = usual_of(store, "small", busiest, now)
+        past = read_past(store, "small", now, ClusterFacts())
+        usual = past.usual(busiest)
         assert usual is not None
         own = seen.filter((pl.col("user") == busiest) & pl.col("outcome").is_not_null())
         assert usual.jobs == own["job_id"].n_unique()
         assert usual.fields["cpus_asked"][0] == own["cpus_asked"].median()
-        assert usual_of(store, "small", "nobody", now) is None
+        assert past.usual("nobody") is None
 
 
 def test_the_machine_by_the_store(machine: tuple[list[Node], list[Partition]], tmp_path: Path) -> None:

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from forewarn.job.memory import COLUMNS, node_memory_column
-from forewarn.store.base import Store
-from forewarn.store.filters import Equal
+from forewarn.job.memory import node_memory_column
 
 DAYS = 180
 FEWEST = 10  # earlier jobs below which nothing is usual yet
@@ -46,20 +44,3 @@ class Usual:
                 assert high is not None
                 found[name] = (float(middle), float(high))
         return cls(jobs.height, found)
-
-
-def usual_of(store: Store, cluster: str, user: str, now: int) -> Usual | None:
-    """A user's usual by the store; None where they are new."""
-    columns = ("user", "time_limit", *COLUMNS)
-    frames = list(
-        store.scan(
-            view="submit",
-            cluster=cluster,
-            since=now - DAYS * 86400,
-            until=now,
-            columns=columns,
-            where=Equal("user", user),
-        )
-    )
-    jobs = pl.concat(frames) if frames else pl.DataFrame()
-    return Usual.of(jobs) if jobs.height >= FEWEST else None

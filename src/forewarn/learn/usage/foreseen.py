@@ -105,10 +105,6 @@ class Foreseen:
             return None
         return self.memory.over(np.asarray(bytes_a_node, np.float64) / self.units_per_node)
 
-    def memory_quantiles(self, levels: Sequence[float]) -> Floats | None:
-        """Bytes a node that are enough with each of some chances: job × level."""
-        return None if self.memory is None else self.memory.quantiles(levels) * self.units_per_node[:, None]
-
     def memory_quantile(self, level: float) -> Floats | None:
         """Bytes a node that are enough with this chance."""
         return None if self.memory is None else self.memory.quantile(level) * self.units_per_node

@@ -15,7 +15,7 @@ from forewarn.operate.workspace import Workspace
 from forewarn.sharing import work_in
 
 if TYPE_CHECKING:  # the store's imports are heavy, and not every command opens it
-    from forewarn.store.base import Store
+    pass
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -39,10 +39,3 @@ def opened(**flags: Any) -> Workspace:
     """Open the home that the flags of this call and the configuration name."""
     warnings.simplefilter("ignore", UnknownStateWarning)  # a summary says it, with how many jobs
     return Workspace(configured(**flags))
-
-
-def store_of(config: Config, *, read_only: bool = False) -> Store:
-    """The store that the configuration names."""
-    from forewarn.store.opening import open_store
-
-    return open_store(config, read_only=read_only)
