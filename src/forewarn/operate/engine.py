@@ -29,6 +29,8 @@ from forewarn.store.base import ClusterFacts, Store
 log = logging.getLogger(__name__)
 FOLLOW_EVERY = 1.0  # seconds for which what is known need not be held against the store again
 AFTER_TROUBLE = 10.0  # the same where the store could not be followed
+# What a machine was read from: revisions of nodes and partitions, when, and the health that was kept.
+MachineRead = tuple[int, int, int, str | None]
 MACHINE_EVERY = 600  # seconds between looks at nodes, partitions and their health where nothing changed
 
 
@@ -59,7 +61,7 @@ class Engine:
         self._state: FollowedState | None = None
         self._pasts: LivePasts | None = None
         self._machine: Machine | None = None
-        self._machine_of: tuple[int, int, int, str | None] | None = None  # what it was read from
+        self._machine_of: MachineRead | None = None
 
     @property
     def policy(self) -> Policy:
@@ -86,7 +88,8 @@ class Engine:
             pasts, machine = self._followed_pasts(step, moment), self._followed_machine(moment)
             with self._lock.writing():
                 happened = followed.apply(step)
-                self._champions, self._state, self._pasts, self._machine = champions, followed, pasts, machine
+                self._champions, self._state, self._pasts = champions, followed, pasts
+                self._machine_of, self._machine = machine
             followed.save(step)
             self._next_follow = self._clock() + FOLLOW_EVERY
         return happened
@@ -143,7 +146,7 @@ class Engine:
             return LivePasts.read(self._store, self.cluster, at, facts)
         return pasts.changed(step.jobs)
 
-    def _followed_machine(self, at: int) -> Machine:
+    def _followed_machine(self, at: int) -> tuple[MachineRead, Machine]:
         """The nodes and partitions, read again where they changed, or were judged anew, or it is long ago."""
         store, cluster = self._store, self.cluster
         found = (
@@ -152,9 +155,8 @@ class Engine:
             at // MACHINE_EVERY,
             store.cursor(f"health {cluster}"),
         )
-        if self._machine is None or found != self._machine_of:
-            machine = Machine(store, cluster, at)
-            machine.load()
-            self._machine_of = found
-            return machine
-        return self._machine
+        if self._machine is not None and found == self._machine_of:
+            return found, self._machine
+        machine = Machine(store, cluster, at)
+        machine.load()
+        return found, machine
