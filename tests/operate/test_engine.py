@@ -15,13 +15,17 @@ from forewarn.assess.assessment import Assessment
 from forewarn.assess.champions import Champions
 from forewarn.config import Config
 from forewarn.errors import StoreError
+from forewarn.features.online import OnlineFeatures
 from forewarn.features.snapshot import bring_up_to_date
 from forewarn.job.columns import to_frame
+from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job, Observation
 from forewarn.learn.manifest import Manifest
 from forewarn.learn.serving import ModelName, Serving
+from forewarn.operate.checking import check_scripts
 from forewarn.operate.engine import Engine
 from forewarn.operate.once import stored_assessor
+from forewarn.operate.workspace import Workspace
 from forewarn.store.base import ClusterFacts, Store
 from forewarn.store.opening import open_store
 from tests.learn.bundles import FACTS, tiny_bundle
@@ -296,3 +300,53 @@ def test_a_first_question_of_a_past_moment_does_not_cut_the_history(store: Store
     fresh.follow(AT)
     early.follow(AT)
     assert answers(early, 1) == answers(fresh, 1)
+
+
+def test_a_history_that_grows_while_it_is_read_is_read_as_of_one_moment(store: Store) -> None:
+    """What a job asked for and what became of it come from one reading, whoever writes meanwhile."""
+    stop, number = threading.Event(), 1000
+
+    def write() -> None:
+        nonlocal number
+        while not stop.is_set():
+            keep(store, *(job(n, outcome=outcome_of(n)) for n in range(number, number + 200)))
+            number += 200
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(6):
+            OnlineFeatures.from_history(store, "alps", POLICIES["wasted"])
+    finally:
+        stop.set()
+        writer.join()
+    assert number > 1000
+
+
+def test_nobody_waits_for_who_asks_sbatch(
+    store: Store, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`sbatch --test-only` may take its time: meanwhile the engine follows and answers others."""
+    promote(home, 1)
+    workspace = Workspace(Config(home=home, cluster="alps"), lives=True)
+    done: list[str] = []
+
+    def others() -> None:
+        engine = workspace.engine("alps")
+        engine.follow()
+        engine.assess_all([asked(AT)])
+        done.append("others")
+
+    def slow(*_: object, **__: object) -> None:
+        thread = threading.Thread(target=others)
+        thread.start()
+        thread.join(60)
+        done.append("sbatch")
+
+    monkeypatch.setattr("forewarn.operate.check.ask_sbatch", slow)
+    script = tmp_path / "job.sbatch"
+    script.write_text("#!/bin/sh\n#SBATCH -t 10\nhostname\n")
+    with workspace:
+        result = check_scripts(workspace, script, user="ann")
+    assert done == ["others", "sbatch"]
+    assert result.checked[0].assessment.cluster == "alps"

@@ -30,7 +30,9 @@ def batch(number: int) -> pl.DataFrame:
     """The jobs of one write."""
     size = SIZES[number % len(SIZES)]
     jobs = many(size, first=number * 1000)
-    return jobs.with_columns(job_id=pl.format("{}_{}", pl.lit(number), "job_id"), raw_id=pl.lit(number, pl.Int64))
+    return jobs.with_columns(
+        job_id=pl.format("{}_{}", pl.lit(number), "job_id"), raw_id=pl.lit(number, pl.Int64)
+    )
 
 
 def write(home: Path) -> None:
