@@ -72,6 +72,7 @@ bench: $(READY)  ## parsing, store, features, learning, assessments, a real Slur
 	$(BIN)/python bench/health.py
 	$(BIN)/python bench/explaining.py
 	$(BIN)/python bench/assess.py
+	$(BIN)/python bench/engine.py
 	$(BIN)/python -m bench.live || test $$? -eq 3  # 3: no root, or no packages for a lab, which it says
 
 soak: $(READY)  ## long proofs: kills of a writer and of a collector, ten million jobs (JOBS=n, KILLS=n for fewer)

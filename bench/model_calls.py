@@ -18,11 +18,12 @@ from statistics import median
 
 import numpy as np
 
+from forewarn.config import Config
 from forewarn.learn.bundle import Bundle
 from forewarn.learn.population import POPULATIONS
 from forewarn.learn.serving import ModelName, Serving
 from forewarn.learn.table import Table, read_table
-from forewarn.store.embedded import open_store
+from forewarn.store.opening import open_store
 
 MANY = 2000
 EXPLAINED = 100  # rows of a batch whose contributions are asked for: a forest takes milliseconds for each
@@ -35,7 +36,7 @@ def main(home: Path, cluster: str, calls: int) -> None:
     begun = time.perf_counter()
     bundle = Bundle.load(folder)
     print(f"loaded in {time.perf_counter() - begun:.2f} s, libraries included\n")
-    with open_store(home) as store:
+    with open_store(Config(home=home)) as store:
         table = read_table(store, cluster, "submit", POPULATIONS["wasted"])
     last = table.rows(np.arange(len(table.values) - MANY, len(table.values)))
     now = replace(last, known=np.full(MANY, -1))  # as jobs of now: none has ended
