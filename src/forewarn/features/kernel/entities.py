@@ -43,16 +43,23 @@ def entity_keys(x: Floats, a: Hashes, keys: Hashes) -> None:
 
 
 @inner
+def table_place(st: State, key: np.uint64) -> int:
+    """Where a key lies in the table, or, where it is not in it, would lie: that place is empty."""
+    mask = st.table_key.shape[0] - 1
+    place = np.int64(key >> np.uint64(7)) & mask
+    while st.table_key[place] != 0 and st.table_key[place] != key:
+        place = (place + 1) & mask
+    return place
+
+
+@inner
 def row_of(st: State, key: np.uint64) -> int:
     """The row of an entity, made if it is new; row 0, nobody, for none. The caller has seen to the room."""
     if key == 0:
         return 0
-    mask = st.table_key.shape[0] - 1
-    place = np.int64(key >> np.uint64(7)) & mask
-    while st.table_key[place] != 0:
-        if st.table_key[place] == key:
-            return st.table_row[place]
-        place = (place + 1) & mask
+    place = table_place(st, key)
+    if st.table_key[place] != 0:
+        return st.table_row[place]
     row = st.used[USED_ROWS]
     st.used[USED_ROWS] += 1
     st.table_key[place] = key

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from forewarn.compiled import entry, inner
 from forewarn.features.kernel import layout as L
 from forewarn.features.kernel.emit import emit, emit_start
-from forewarn.features.kernel.entities import entity_keys, row_of, rows_of
+from forewarn.features.kernel.entities import entity_keys, row_of, rows_of, table_place
 from forewarn.features.kernel.regression import regression_slots
 from forewarn.features.kernel.state import (
     FREE_FLIGHTS,
@@ -40,13 +40,8 @@ def _found(st: State, key: np.uint64) -> int:
     """The row of an entity; 0, nobody, where it is not known. Nothing is added."""
     if key == 0:
         return 0
-    mask = st.table_key.shape[0] - 1
-    place = np.int64(key >> np.uint64(7)) & mask
-    while st.table_key[place] != 0:
-        if st.table_key[place] == key:
-            return st.table_row[place]
-        place = (place + 1) & mask
-    return 0
+    place = table_place(st, key)
+    return st.table_row[place] if st.table_key[place] != 0 else 0
 
 
 @inner
