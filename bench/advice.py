@@ -22,19 +22,19 @@ import polars as pl
 from forewarn.assess.assessment import Advice, Assessment, Saving
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
-from forewarn.assess.oddness.machine import limit, places
+from forewarn.assess.oddness.partitions import limit, places
 from forewarn.config import Config
 from forewarn.features.snapshot import bring_up_to_date
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
 from forewarn.job.units import parse_duration, parse_memory
-from forewarn.learn.fitting import Settings
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.table import read_table
-from forewarn.learn.train import train
-from forewarn.operate.ingest import ingest, review
-from forewarn.operate.once import stored_assessor
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.table import read_table
+from forewarn.learn.fitting.fit import FitSettings
+from forewarn.learn.fitting.train import train
+from forewarn.operate.ingest_file import ingest, review
+from forewarn.operate.one_shot import stored_assessor
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.sources.simulator.scenario import load_scenario
@@ -72,7 +72,7 @@ def one(scenario: str, seed: int, jobs: int, sample: int, folder: Path) -> None:
             review(store, ingest(store, open_source(source)).clusters)
         (cluster,) = store.clusters()
         table = read_table(store, cluster, "submit", POPULATIONS["wasted"])
-        settings = Settings(trials=1, families=("lightgbm", "online"), seed=seed)
+        settings = FitSettings(trials=1, families=("lightgbm", "online"), seed=seed)
         train(table, settings, searches=folder / "searches", now=moment).save(folder / "bundle")
         bring_up_to_date(store, cluster, policy)
         champions = Champions(cluster, None, (folder / "bundle",))

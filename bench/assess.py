@@ -23,15 +23,15 @@ import numpy as np
 from forewarn.config import Config
 from forewarn.job.columns import to_records
 from forewarn.job.record import Job
-from forewarn.learn.fitting import Settings
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.registry import Registry
-from forewarn.learn.serving import Serving
-from forewarn.learn.table import read_table
-from forewarn.learn.train import train
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.table import read_table
+from forewarn.learn.fitting.fit import FitSettings
+from forewarn.learn.fitting.train import train
+from forewarn.learn.registry.registry import Registry
+from forewarn.learn.registry.serving import Serving
 from forewarn.operate.engine import Engine
-from forewarn.operate.ingest import ingest, review
-from forewarn.operate.once import refresh
+from forewarn.operate.ingest_file import ingest, review
+from forewarn.operate.one_shot import refresh
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.sources.simulator.scenario import load_scenario
@@ -53,7 +53,7 @@ def main(jobs: int, trials: int) -> None:
             for source in (f"parquet:{made.path}", *(f"slurmrestd:{part}" for part in machine)):
                 review(store, ingest(store, open_source(source)).clusters)
             table = read_table(store, "small", "submit", POPULATIONS["wasted"])
-            trained = train(table, Settings(trials=trials), searches=folder / "searches", now=1)
+            trained = train(table, FitSettings(trials=trials), searches=folder / "searches", now=1)
             trained.save(folder / "bundle")
             registry = Registry(home)
             version = registry.record(folder / "bundle")

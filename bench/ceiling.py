@@ -17,11 +17,11 @@ import numpy as np
 import polars as pl
 
 from forewarn.config import Config
-from forewarn.learn.fitting import Settings, fit
-from forewarn.learn.metrics import Judged
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.table import read_table
-from forewarn.operate.ingest import ingest, review
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.table import read_table
+from forewarn.learn.evaluation.metrics import ScoredPredictions
+from forewarn.learn.fitting.fit import FitSettings, fit
+from forewarn.operate.ingest_file import ingest, review
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.opening import open_store
@@ -42,7 +42,7 @@ def main(jobs: int, trials: int) -> None:
             truth = pl.read_parquet(written.truth_path, columns=["job_id", "submit", "completes_elsewhere"])
             for policy in ("wasted", "papers"):
                 table = read_table(store, cluster, "submit", POPULATIONS[policy])
-                settings = Settings(trials=trials, families=("xgboost", "lightgbm", "online"))
+                settings = FitSettings(trials=trials, families=("xgboost", "lightgbm", "online"))
                 fitted = fit(table, settings, folder=folder / f"search-{policy}")
                 rows = fitted.parts.test
                 known = table.about[rows].join(
@@ -51,7 +51,7 @@ def main(jobs: int, trials: int) -> None:
                 dooms = 1.0 - known["completes_elsewhere"].cast(pl.Float64).to_numpy()
                 fails = table.fails[rows]
                 online, model, ceiling = (
-                    Judged(fails, said).roc_auc()
+                    ScoredPredictions(fails, said).roc_auc()
                     for said in (
                         np.nan_to_num(table.column("online")[rows].astype(float)),
                         fitted.probabilities(table, rows),

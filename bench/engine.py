@@ -21,10 +21,10 @@ from pathlib import Path
 from forewarn.config import Config
 from forewarn.job.columns import to_frame, to_records
 from forewarn.job.record import Job, Observation
-from forewarn.learn.serving import Serving
+from forewarn.learn.registry.serving import Serving
 from forewarn.operate.engine import Engine
-from forewarn.operate.ingest import ingest, review
-from forewarn.operate.once import refresh
+from forewarn.operate.ingest_file import ingest, review
+from forewarn.operate.one_shot import refresh
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.opening import open_store

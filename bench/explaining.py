@@ -19,15 +19,15 @@ import numpy as np
 import polars as pl
 
 from forewarn.assess.post_mortem import explain
-from forewarn.assess.post_mortem.families import FAMILIES
+from forewarn.assess.post_mortem.cause_families import FAMILIES
 from forewarn.assess.post_mortem.log_matching import matches
 from forewarn.assess.post_mortem.log_reading import HEAD, TAIL, read_log
 from forewarn.assess.similar import similar_jobs
 from forewarn.config import Config
 from forewarn.job.columns import to_records
-from forewarn.job.outcomes import POLICIES, Kind
+from forewarn.job.outcomes import POLICIES, FailureKind
 from forewarn.job.record import Job
-from forewarn.operate.ingest import ingest, review
+from forewarn.operate.ingest_file import ingest, review
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.base import Store
@@ -45,8 +45,8 @@ RIGHT = {
     "script": {None, "usage", "command_missing", "not_executable", "crash", "program_error", "file_missing"},
     "input": {None, "usage", "command_missing", "not_executable", "crash", "program_error", "file_missing"},
 }
-WHOSE = {"memory": Kind.LIMIT, "time": Kind.LIMIT} | dict.fromkeys(
-    ("node", "file_system", "preempted"), Kind.SYSTEM
+WHOSE = {"memory": FailureKind.LIMIT, "time": FailureKind.LIMIT} | dict.fromkeys(
+    ("node", "file_system", "preempted"), FailureKind.SYSTEM
 )
 
 
@@ -79,7 +79,7 @@ def judge(scenario: str, store: Store, truth: pl.DataFrame, asked: int) -> list[
         seconds.append(time.perf_counter() - began)
         right = said.family in RIGHT[cause]
         whose = FAMILIES[said.family].kind if said.family else said.kind
-        counts[cause, "whose"] += whose == WHOSE.get(cause, Kind.USER)
+        counts[cause, "whose"] += whose == WHOSE.get(cause, FailureKind.USER)
         counts[cause, "right" if right else "none" if said.family is None else "wrong"] += 1
     for cause in sorted({cause for cause, _ in counts}):
         total = sum(counts[cause, how] for how in ("right", "none", "wrong"))

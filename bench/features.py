@@ -30,7 +30,7 @@ from forewarn.features.table import feature_frames, write_features
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
-from forewarn.operate.ingest import ingest
+from forewarn.operate.ingest_file import ingest
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.opening import open_store

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from forewarn.assess.node_health.findings import Health
-from forewarn.assess.node_health.judging import judge
-from forewarn.assess.node_health.runs import DAY, EVIDENCE_DAYS, HISTORY_DAYS, runs_of
-from forewarn.assess.node_health.states import Seen
+from forewarn.assess.node_health.classification import judge
+from forewarn.assess.node_health.job_runs import DAY, EVIDENCE_DAYS, HISTORY_DAYS, runs_of
+from forewarn.assess.node_health.records import Health
+from forewarn.assess.node_health.slurm_states import NodeHistory
 from forewarn.job.record import Node
 from forewarn.sources.simulator.scenario import Scenario, load_scenario
 from forewarn.sources.simulator.simulator import Simulator
@@ -128,13 +128,13 @@ def share(part: int, whole: int) -> str:
     return f"{part:,} of {whole:,} ({part / whole:.0%})" if whole else "0 of 0"
 
 
-def returns(jobs: pl.DataFrame, ill: list[tuple[str, int, int]], now: int) -> dict[str, Seen]:
+def returns(jobs: pl.DataFrame, ill: list[tuple[str, int, int]], now: int) -> dict[str, NodeHistory]:
     """Nodes as a collector has seen them: each illness ended with a drain, a repair and a return."""
     found = {}
     for node, _, last in ill:
         later = jobs.filter((pl.col("nodes") == node) & (pl.col("start") > last + 600))["start"].min()
         if isinstance(later, int) and later <= now:
-            found[node] = Seen(Node(cluster="c", name=node, state="IDLE"), later, later, ())
+            found[node] = NodeHistory(Node(cluster="c", name=node, state="IDLE"), later, later, ())
     return found
 
 

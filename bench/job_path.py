@@ -72,7 +72,7 @@ class Counted:
                 self.counts["sources made"] += 1
             case "job/columns.py", "complete":
                 self.counts["schema completed"] += 1
-            case "operate/ingest.py", "_write":
+            case "operate/ingest_file.py", "_write":
                 self.counts["batches"] += 1
             case "store/segments.py", "unpacked":
                 self.counts["segments read"] += 1

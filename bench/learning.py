@@ -17,14 +17,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from forewarn.config import Config
-from forewarn.learn.benchmark import figures
-from forewarn.learn.fitting import ALL_FAMILIES, Settings, fit
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.prequential import retrained, static
-from forewarn.learn.table import read_table
-from forewarn.learn.train import search_key
-from forewarn.operate.ingest import ingest, review
-from forewarn.sources.base import Options, open_source
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.table import read_table
+from forewarn.learn.evaluation.benchmark import figures
+from forewarn.learn.evaluation.prequential import retrained, static
+from forewarn.learn.fitting.fit import ALL_FAMILIES, FitSettings, fit
+from forewarn.learn.fitting.train import search_key
+from forewarn.operate.ingest_file import ingest, review
+from forewarn.sources.base import SourceOptions, open_source
 from forewarn.store.opening import open_store
 
 # Sandia-Ross's status is an exit code: without saying so its labels would be inverted.
@@ -32,12 +32,12 @@ STATUS = {"Sandia-Ross": "exit-code"}
 
 
 def measured(
-    log: Path, phases: list[str], retrain: list[str], settings: Settings, keep: Path
+    log: Path, phases: list[str], retrain: list[str], settings: FitSettings, keep: Path
 ) -> Iterator[dict[str, Any]]:
     """The figures of each phase and way of retraining."""
     status = next((how for name, how in STATUS.items() if log.name.startswith(name)), None)
     with TemporaryDirectory() as home, open_store(Config(home=Path(home))) as store:
-        (cluster,) = ingest(store, open_source(f"swf:{log}", Options(status=status))).clusters
+        (cluster,) = ingest(store, open_source(f"swf:{log}", SourceOptions(status=status))).clusters
         review(store, [cluster])
         for phase in phases:
             began = time.perf_counter()
@@ -79,7 +79,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, default=Path(".work/bench-learning"))
     given = parser.parse_args()
-    settings = Settings(
+    settings = FitSettings(
         feature_set="swf", families=tuple(given.families.split(",")), trials=given.trials, seed=given.seed
     )
     given.keep.mkdir(parents=True, exist_ok=True)

@@ -34,11 +34,11 @@ from urllib.parse import urlencode
 from bench.live_ends import show_ends
 from bench.live_load import show_load
 from forewarn.config import Config
-from forewarn.operate.collect import Collector
-from forewarn.sources.clock import Clock
+from forewarn.operate.collector import Collector
 from forewarn.sources.commands import CommandScheduler
-from forewarn.sources.connect import connect
-from forewarn.sources.live import Scheduler
+from forewarn.sources.slurm.clock import Clock
+from forewarn.sources.slurm.connect import connect
+from forewarn.sources.slurm.scheduler import Scheduler
 from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
 from forewarn.store.opening import open_store
 from lab.cluster import Lab, start_lab

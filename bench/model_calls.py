@@ -19,10 +19,10 @@ from statistics import median
 import numpy as np
 
 from forewarn.config import Config
-from forewarn.learn.bundle import Bundle
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.serving import ModelName, Serving
-from forewarn.learn.table import Table, read_table
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.table import JobTable, read_table
+from forewarn.learn.registry.bundle import Bundle
+from forewarn.learn.registry.serving import ModelName, Serving
 from forewarn.store.opening import open_store
 
 MANY = 2000
@@ -52,7 +52,7 @@ def main(home: Path, cluster: str, calls: int) -> None:
         )
 
 
-def measure(bundle: Bundle, tables: list[Table], calls: int) -> dict[str, float]:
+def measure(bundle: Bundle, tables: list[JobTable], calls: int) -> dict[str, float]:
     """Seconds of each part, medians."""
     matrices = [bundle.assembly.matrix(table) for table in tables]
     explained = [matrix.rows(slice(0, EXPLAINED)) for matrix in matrices]

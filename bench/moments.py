@@ -28,11 +28,11 @@ from forewarn.features.batch import events_of, looks_while_waiting, read_inputs,
 from forewarn.features.inputs import Inputs
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import START, SUBMIT, WAITING, new_state
-from forewarn.learn.fitting import Fitted, Settings, fit
-from forewarn.learn.metrics import Judged, f1
-from forewarn.learn.population import POPULATIONS, Population
-from forewarn.learn.table import Table, read_table
-from forewarn.operate.ingest import ingest, review
+from forewarn.learn.data.population import POPULATIONS, Population
+from forewarn.learn.data.table import JobTable, read_table
+from forewarn.learn.evaluation.metrics import ScoredPredictions, f1
+from forewarn.learn.fitting.fit import FitResult, FitSettings, fit
+from forewarn.operate.ingest_file import ingest, review
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.base import Store
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=40_000, help="of the simulated cluster")
     given = parser.parse_args()
     families = tuple(given.families.split(","))
-    settings = Settings(feature_set=given.features, families=families, trials=len(families))
+    settings = FitSettings(feature_set=given.features, families=families, trials=len(families))
     print("| moment | jobs | ROC-AUC | PR-AUC | F1 | ECE |")
     print("|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as home, open_store(Config(home=Path(home) / "store")) as store:
@@ -70,7 +70,7 @@ def main() -> None:
             print(line, flush=True)
 
 
-def at_start(store: Store, cluster: str, population: Population, settings: Settings) -> Iterator[str]:
+def at_start(store: Store, cluster: str, population: Population, settings: FitSettings) -> Iterator[str]:
     table = read_table(store, cluster, "start", population)
     models = {"before": _fit(replace(table, waiting=None), settings), "after": _fit(table, settings)}
     inputs = read_inputs(store, cluster, population.policy, phase="start")
@@ -85,14 +85,14 @@ def at_start(store: Store, cluster: str, population: Population, settings: Setti
             yield _line(f"{name}, {which}", model, then, rows)
 
 
-def _seen(table: Table, test: Rows, inputs: Inputs, looks: NDArray[np.int64]) -> tuple[Table, Rows]:
+def _seen(table: JobTable, test: Rows, inputs: Inputs, looks: NDArray[np.int64]) -> tuple[JobTable, Rows]:
     """The jobs of the test part that were looked at while they waited, as they were then."""
     events = events_of(inputs, looks=looks)
     parts = [*walk(new_state(), inputs, events, emitted=WAITING)]
     return _put(table, test, inputs, *(np.concatenate([part[k] for part in parts]) for k in (1, 2)))
 
 
-def _running(table: Table, test: Rows, inputs: Inputs) -> tuple[Table, Rows]:
+def _running(table: JobTable, test: Rows, inputs: Inputs) -> tuple[JobTable, Rows]:
     """Some jobs at a random moment of their run, as if they started then, with the wait that they had."""
     random = np.random.default_rng(1)
     submit = inputs.ids["submit"].to_numpy()
@@ -110,7 +110,7 @@ def _running(table: Table, test: Rows, inputs: Inputs) -> tuple[Table, Rows]:
     return _put(table, test, inputs, jobs, out)
 
 
-def _rows(table: Table, inputs: Inputs) -> tuple[list[int], list[int]]:
+def _rows(table: JobTable, inputs: Inputs) -> tuple[list[int], list[int]]:
     """Jobs of the inputs that have a row in the table, and which."""
     keys = inputs.ids.select("job_id", "submit").with_row_index("job")
     found = table.about.select("job_id", "submit").with_row_index("row").join(keys, on=["job_id", "submit"])
@@ -118,8 +118,8 @@ def _rows(table: Table, inputs: Inputs) -> tuple[list[int], list[int]]:
 
 
 def _put(
-    table: Table, test: Rows, inputs: Inputs, jobs: Rows, out: NDArray[np.float64]
-) -> tuple[Table, Rows]:
+    table: JobTable, test: Rows, inputs: Inputs, jobs: Rows, out: NDArray[np.float64]
+) -> tuple[JobTable, Rows]:
     row_of = np.full(len(inputs.start), -1)
     some, rows = _rows(table, inputs)
     row_of[some] = rows
@@ -130,7 +130,7 @@ def _put(
 
 
 def on_login(
-    store: Store, cluster: str, population: Population, settings: Settings, count: int
+    store: Store, cluster: str, population: Population, settings: FitSettings, count: int
 ) -> Iterator[str]:
     table = read_table(store, cluster, "submit", population)
     model = _fit(table, settings)
@@ -172,14 +172,14 @@ def _own_features(inputs: Inputs, own: Rows) -> NDArray[np.float32]:
     return made[:, L.selected("submit", "generic")].astype(np.float32)
 
 
-def _fit(table: Table, settings: Settings) -> Fitted:
+def _fit(table: JobTable, settings: FitSettings) -> FitResult:
     with tempfile.TemporaryDirectory() as folder:
         return fit(table, settings, folder=Path(folder))
 
 
-def _line(name: str, model: Fitted, table: Table, rows: Rows) -> str:
+def _line(name: str, model: FitResult, table: JobTable, rows: Rows) -> str:
     p, fails = model.probabilities(table, rows), table.fails[rows]
-    judged = Judged(fails, p)
+    judged = ScoredPredictions(fails, p)
     figures = (judged.roc_auc(), judged.pr_auc(), f1(fails, p >= model.threshold.value), judged.ece())
     return f"| {name} | {len(rows):,} | {' | '.join(f'{figure:.3f}' for figure in figures)} |"
 

@@ -27,15 +27,15 @@ from forewarn.config import Config
 from forewarn.errors import NotEnoughError, SourceError
 from forewarn.job.columns import complete
 from forewarn.job.phase import PHASES
-from forewarn.learn import bootstrap
-from forewarn.learn.baselines import baselines, best_baseline, label
-from forewarn.learn.fitting import ALL_FAMILIES, Settings, fit
-from forewarn.learn.metrics import Judged, f1
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.prequential import static
-from forewarn.learn.table import Table, read_table
-from forewarn.operate.ingest import ingest, review
-from forewarn.sources.base import Options, open_source
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.table import JobTable, read_table
+from forewarn.learn.evaluation import bootstrap
+from forewarn.learn.evaluation.baselines import baselines, best_baseline, label
+from forewarn.learn.evaluation.metrics import ScoredPredictions, f1
+from forewarn.learn.evaluation.prequential import static
+from forewarn.learn.fitting.fit import ALL_FAMILIES, FitSettings, fit
+from forewarn.operate.ingest_file import ingest, review
+from forewarn.sources.base import SourceOptions, open_source
 from forewarn.store.base import ClusterFacts, Store
 from forewarn.store.opening import open_store
 
@@ -48,7 +48,7 @@ class Log:
     source: str
     policy: str
     features: str = "generic"
-    options: Options | None = None
+    options: SourceOptions | None = None
     bad_rows: int = 0
     first_lines: int | None = 8_000  # that `--short` reads; None: all
 
@@ -68,17 +68,19 @@ _POZIDRIV = (
 LOGS = (
     *(Log(f"swf/{name}-cln.swf.gz", "swf", "papers", "swf") for name in (*_SWF, "SDSC-BLUE-2000-4.2")),
     # Its status is an exit code: without saying so its labels would be inverted.
-    Log("swf/Sandia-Ross-2001-1.1-cln.swf.gz", "swf", "papers", "swf", Options(status="exit-code")),
+    Log("swf/Sandia-Ross-2001-1.1-cln.swf.gz", "swf", "papers", "swf", SourceOptions(status="exit-code")),
     # Jobs that wait for days: in fewer lines too few have ended by the time that the next block begins.
     Log("modern/graham-2021.sacct.gz", "sacct", "wasted", first_lines=40_000),
     Log("modern/supercloud-2021-subset.csv.gz", "slurmdb", "wasted", first_lines=None),
-    Log("sacct/pozidriv.log.gz", "sacct", "papers", options=Options(fields=_POZIDRIV), first_lines=None),
+    Log(
+        "sacct/pozidriv.log.gz", "sacct", "papers", options=SourceOptions(fields=_POZIDRIV), first_lines=None
+    ),
     # The file ends in the middle of its last document; some documents name no cluster.
     Log(
         "modern/jobcomp-elasticsearch-2023.json.gz",
         "jobcomp",
         "papers",
-        options=Options(cluster="deucalion"),
+        options=SourceOptions(cluster="deucalion"),
         bad_rows=1,
         first_lines=None,
     ),
@@ -141,7 +143,7 @@ def slurmdb(path: Path) -> pl.DataFrame:
     )
 
 
-def row(table: Table, settings: Settings) -> tuple[bool, tuple[str, ...]]:
+def row(table: JobTable, settings: FitSettings) -> tuple[bool, tuple[str, ...]]:
     """Whether it is below the best rule, and the cells of a table that say so."""
     with TemporaryDirectory() as searches:
         fitted = fit(table, settings, folder=Path(searches))
@@ -152,7 +154,7 @@ def row(table: Table, settings: Settings) -> tuple[bool, tuple[str, ...]]:
     groups = bootstrap.groups(table.about[said.rows])
     ahead = bootstrap.difference(groups, fails, alarms, rules[best])
     low, high = ahead["interval"] or (np.nan, np.nan)
-    judged = Judged(fails, said.p)
+    judged = ScoredPredictions(fails, said.p)
     return bool(high < 0), (
         *(f"{len(fails):,}", f"{judged.roc_auc():.3f}", f"{judged.pr_auc():.3f}", f"{judged.ece():.3f}"),
         *(f"{f1(fails, alarms):.3f}", f"{f1(fails, rules[best]):.3f}", label(best).removeprefix("rule: ")),
@@ -163,7 +165,7 @@ def row(table: Table, settings: Settings) -> tuple[bool, tuple[str, ...]]:
 
 def tables(
     log: Log, folder: Path, phases: Sequence[str] = PHASES, *, short: bool = False
-) -> Iterator[tuple[str, Table]]:
+) -> Iterator[tuple[str, JobTable]]:
     """The table of each phase of a log, or of its first lines."""
     with TemporaryDirectory() as home:
         path = folder / log.path
@@ -197,7 +199,7 @@ def main() -> None:
     print("|" + "---|" * 12)
     families = tuple(given.families.split(","))
     for log in (one for one in LOGS if given.log.lower() in one.path.lower()):
-        settings = Settings(feature_set=log.features, families=families, trials=given.trials)
+        settings = FitSettings(feature_set=log.features, families=families, trials=given.trials)
         for phase, table in tables(log, given.folder, given.phases.split(","), short=given.short):
             began = time.perf_counter()
             try:

@@ -18,8 +18,8 @@ import polars as pl
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score
 
-from forewarn.features.absence import find_absences, with_policies
 from forewarn.features.batch import inputs_of
+from forewarn.features.missing_fields import find_absences, with_policies
 from forewarn.features.table import feature_frames
 from forewarn.job.outcomes import POLICIES
 from forewarn.sources.base import open_source

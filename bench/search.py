@@ -20,19 +20,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.config import Config
+from forewarn.learn.data.matrix import Matrix, Sample
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.selection import rankings
+from forewarn.learn.data.split import settled, split
+from forewarn.learn.data.table import JobTable, read_table
 from forewarn.learn.families import FAMILIES
-from forewarn.learn.matrix import Matrix, Sample
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.search import SearchSettings, search
-from forewarn.learn.selection import rankings
-from forewarn.learn.split import settled, split
-from forewarn.learn.table import Table, read_table
-from forewarn.operate.ingest import ingest, review
+from forewarn.learn.search.search import SearchSettings, search
+from forewarn.operate.ingest_file import ingest, review
 from forewarn.sources.base import open_source
 from forewarn.store.opening import open_store
 
 
-def submitted(source: str, home: Path) -> Table:
+def submitted(source: str, home: Path) -> JobTable:
     """The log's jobs at submit."""
     store = open_store(Config(home=home))
     report = ingest(store, open_source(source))
@@ -40,12 +40,12 @@ def submitted(source: str, home: Path) -> Table:
     return read_table(store, report.clusters[0], "submit", POPULATIONS["papers"])
 
 
-def sample(table: Table, rows: NDArray[np.int64], cut: int) -> Sample:
+def sample(table: JobTable, rows: NDArray[np.int64], cut: int) -> Sample:
     known = settled(table, rows, cut)
     return Sample(Matrix(table.values[known], table.names), table.fails[known], np.ones(len(known)))
 
 
-def measured(table: Table, settings: SearchSettings) -> dict[str, Any]:
+def measured(table: JobTable, settings: SearchSettings) -> dict[str, Any]:
     parts = split(table)
     train = sample(table, parts.train, parts.cuts[0])
     validation = sample(table, parts.search, parts.cuts[1])

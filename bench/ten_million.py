@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from forewarn.config import Config
 from forewarn.features.table import write_features
 from forewarn.job.outcomes import POLICIES
-from forewarn.operate.ingest import ingest
+from forewarn.operate.ingest_file import ingest
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.opening import open_store

@@ -17,15 +17,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from forewarn.config import Config
-from forewarn.learn.assembly import Assembly
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.split import split
-from forewarn.learn.table import read_table
-from forewarn.learn.usage import Usage
-from forewarn.learn.usage.judging import judge
-from forewarn.learn.usage.quantities import QUANTITIES
-from forewarn.operate.ingest import ingest, review
-from forewarn.sources.base import Options, open_source
+from forewarn.learn.data.assembly import Assembly
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.split import split
+from forewarn.learn.data.table import read_table
+from forewarn.learn.heads.usage import Usage
+from forewarn.learn.heads.usage.evaluation import judge
+from forewarn.learn.heads.usage.quantities import QUANTITIES
+from forewarn.operate.ingest_file import ingest, review
+from forewarn.sources.base import SourceOptions, open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.opening import open_store
 
@@ -46,7 +46,7 @@ def measured(
     """The figures of each quantity of a log."""
     status = next((how for name, how in STATUS.items() if name in spec), None)
     with TemporaryDirectory() as home, open_store(Config(home=Path(home))) as store:
-        (cluster,) = ingest(store, open_source(spec, Options(status=status))).clusters
+        (cluster,) = ingest(store, open_source(spec, SourceOptions(status=status))).clusters
         review(store, [cluster])
         table = read_table(store, cluster, phase, POPULATIONS["papers"])
     parts = split(table)

@@ -25,14 +25,14 @@ from forewarn.config import Config
 from forewarn.features.snapshot import bring_up_to_date
 from forewarn.job.columns import to_records
 from forewarn.job.record import Job
-from forewarn.learn.fitting import Settings
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.table import Table, read_table
-from forewarn.learn.train import train
-from forewarn.learn.usage.judging import point
-from forewarn.learn.usage.quantities import Target, targets
-from forewarn.operate.ingest import ingest, review
-from forewarn.operate.once import stored_assessor
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.table import JobTable, read_table
+from forewarn.learn.fitting.fit import FitSettings
+from forewarn.learn.fitting.train import train
+from forewarn.learn.heads.usage.evaluation import point
+from forewarn.learn.heads.usage.quantities import Target, targets
+from forewarn.operate.ingest_file import ingest, review
+from forewarn.operate.one_shot import stored_assessor
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.base import Store
@@ -58,7 +58,7 @@ def main(scenario: str, seed: int, jobs: int, moments: int) -> None:
         with open_store(Config(home=folder / "home")) as store:
             cluster = _add(store, seen.filter(pl.col("seen_at") < begin), folder)
             known = read_table(store, cluster, "submit", POPULATIONS["wasted"])
-            settings = Settings(trials=1, families=("lightgbm", "online"), seed=seed)
+            settings = FitSettings(trials=1, families=("lightgbm", "online"), seed=seed)
             trained = train(known, settings, searches=folder / "searches", now=begin)
             trained.save(folder / "bundle")
             before = begin
@@ -88,7 +88,7 @@ def main(scenario: str, seed: int, jobs: int, moments: int) -> None:
                 print(line, flush=True)
 
 
-def _whole(seen: pl.DataFrame, folder: Path) -> Table:
+def _whole(seen: pl.DataFrame, folder: Path) -> JobTable:
     """The table of the whole history."""
     with open_store(Config(home=folder / "whole")) as store:
         cluster = _add(store, seen, folder)

@@ -49,7 +49,7 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def registry_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty registry: MLflow takes many seconds to make its tables, so that is done once."""
-    from forewarn.learn.tracking import Tracking, embedded_uri
+    from forewarn.learn.registry.tracking import Tracking, embedded_uri
 
     database = tmp_path_factory.mktemp("registry") / "mlflow.db"
     Tracking(embedded_uri(database))

@@ -51,7 +51,7 @@ LONGEST = 30  # lines of a command: it parses, calls and renders
 def test_a_command_parses_calls_and_renders() -> None:
     """What it does is a function of another room: then Python, a service and a dashboard can do it too."""
     long = set()
-    for path in (ROOT / "src/forewarn/serve/cli").glob("*.py"):
+    for path in (ROOT / "src/forewarn/serve/cli/commands").glob("*.py"):
         for function in commands_in(path):
             body = function.body[1:] if ast.get_docstring(function) else function.body
             if body and body[-1].end_lineno - body[0].lineno >= LONGEST:  # type: ignore[operator]
@@ -69,7 +69,11 @@ def commands_in(path: Path) -> Iterator[ast.FunctionDef]:
 
 
 def test_every_command_is_measured() -> None:
-    found = {path.stem for path in (ROOT / "src/forewarn/serve/cli").glob("*.py") if any(commands_in(path))}
+    found = {
+        path.stem
+        for path in (ROOT / "src/forewarn/serve/cli/commands").glob("*.py")
+        if any(commands_in(path))
+    }
     assert found == set(COMMANDS)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from forewarn.operate.model import Model
     from forewarn.operate.site import Site
     from forewarn.operate.site import open_site as open
-    from forewarn.operate.training import TrainingResult
+    from forewarn.operate.train import TrainingResult
 
 __version__ = "0.1.0"
 
@@ -54,7 +54,7 @@ _HOMES = {
     "Site": "operate.site",
     "SourceError": "errors",
     "StoreError": "errors",
-    "TrainingResult": "operate.training",
+    "TrainingResult": "operate.train",
     "UsageError": "errors",
     "UsageSample": "job.record",
     "Verdict": "assess.assessment",

@@ -5,7 +5,7 @@ others. So the cache of a kernel lies in a folder named by a digest of all files
 the user's cache and not in the installation, which may be read-only. What only the kernel calls is compiled
 without the wrappers for Python and is cached within its callers.
 
-A kernel is plain Python that Numba can compile. What Python calls of it is an `Entry`: called, it is compiled
+A kernel is plain Python that Numba can compile. What Python calls of it is an `EntryPoint`: called, it is compiled
 first; `plain` runs the same code uncompiled, which is the quicker way for one or two jobs of a process that
 has not loaded Numba, since loading it takes longer than Python takes to walk one event.
 """
@@ -62,7 +62,7 @@ def inner(function: F) -> F:
     return function
 
 
-class Entry(Generic[P, R]):
+class EntryPoint(Generic[P, R]):
     """A kernel as Python calls it: compiled, or `plain`."""
 
     def __init__(self, function: Callable[P, R]) -> None:
@@ -95,9 +95,9 @@ class Entry(Generic[P, R]):
         return _njit(cache=True, error_model="numpy")(self.function)
 
 
-def entry(function: Callable[P, R]) -> Entry[P, R]:
+def entry(function: Callable[P, R]) -> EntryPoint[P, R]:
     """Make an entry of a kernel's function, for Python to call."""
-    return Entry(function)
+    return EntryPoint(function)
 
 
 def typed(signature: str) -> Callable[[F], F]:

@@ -268,7 +268,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedConfig:
     """The configuration, where each value came from, and the file that was or would be read."""
 
     config: Config
@@ -305,7 +305,9 @@ def variable(name: str) -> str:
 # --- resolving --------------------------------------------------------------------------------------
 
 
-def resolve(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Resolved:
+def resolve(
+    flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
+) -> ResolvedConfig:
     """The configuration as flags, environment and file give it. A flag that is None was not given."""
     environ = os.environ if environ is None else environ
     values: dict[str, Any] = {"home": default_home(environ)}
@@ -340,7 +342,7 @@ def resolve(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] |
                 values["home"] = file.parent / values["home"]
     for name in settings(Config):
         take_outer(name)
-    return Resolved(Config(**values), MappingProxyType(origins), file)
+    return ResolvedConfig(Config(**values), MappingProxyType(origins), file)
 
 
 def _load(file: Path, *, must_exist: bool) -> dict[str, Any]:

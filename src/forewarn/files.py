@@ -43,7 +43,7 @@ def writing(path: Path) -> Iterator[None]:
         raise ForewarnError(f"{path}: cannot be written: {_reason(error)}") from None
 
 
-class Partial:
+class PartialFile:
     """An empty file beside the one that is asked for, to be filled by its name and put in place."""
 
     def __init__(self, target: Path, *, private: bool = False) -> None:
@@ -74,7 +74,7 @@ class Partial:
 def whole_file(path: Path, *, private: bool = False) -> Iterator[Path]:
     """The name to write to; it becomes `path` when the block has ended well, and is gone when it has not."""
     with writing(path):
-        partial = Partial(path, private=private)
+        partial = PartialFile(path, private=private)
     try:
         with writing(path):
             yield partial.path

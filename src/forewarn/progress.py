@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class Far(Protocol):
+class StageProgress(Protocol):
     """Told how far a stage has come, and what else there is to tell."""
 
     def __call__(self, done: int, total: int | None = None, also: str = "") -> None:
         """So far."""
 
 
-Watch = Callable[[str], AbstractContextManager[Far]]  # shows a stage of the work while it runs
+Watch = Callable[[str], AbstractContextManager[StageProgress]]  # shows a stage of the work while it runs
 Working = Callable[[str], AbstractContextManager[object]]  # the same of work that cannot say how far it is
 Note = Callable[[str], None]  # hears what a person should know, before the work is over
 _log = logging.getLogger(__name__)
 logging.getLogger("forewarn").addHandler(logging.NullHandler())  # a library is quiet unless asked
 
 
-def unwatched(_: str) -> AbstractContextManager[Far]:
+def unwatched(_: str) -> AbstractContextManager[StageProgress]:
     """Show nothing."""
     return nullcontext(lambda done, total=None, also="": None)  # noqa: ARG005
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from forewarn.learn.abstention import RUNGS, Abstention, Rung
-from forewarn.learn.assembly import Assembly
-from forewarn.learn.bundle import Bundle
-from forewarn.learn.calibration import calibrate
-from forewarn.learn.ensemble import Recipe, fit_ensemble
-from forewarn.learn.manifest import Facts
-from forewarn.learn.profiles import Profiles
-from forewarn.learn.table import Table
-from forewarn.learn.thresholds import choose
+from forewarn.learn.data.assembly import Assembly
+from forewarn.learn.data.table import JobTable
+from forewarn.learn.fitting.abstention import RUNGS, Abstention, EvidenceLevel
+from forewarn.learn.fitting.calibration import calibrate
+from forewarn.learn.fitting.ensemble import Recipe, fit_ensemble
+from forewarn.learn.fitting.thresholds import choose
+from forewarn.learn.heads.profiles import Profiles
+from forewarn.learn.registry.bundle import Bundle
+from forewarn.learn.registry.manifest import Facts
 from tests.learn.bundles import FACTS
 from tests.learn.conftest import cluster, start_table, table
 
@@ -21,7 +21,7 @@ __all__ = ["cluster", "start_table", "table"]
 
 
 @pytest.fixture(scope="session")
-def bundle(table: Table) -> Bundle:
+def bundle(table: JobTable) -> Bundle:
     """Trees and the online regression over all columns of the cluster, its profiles with them."""
     rows = np.flatnonzero(table.labelled)
     train, apart = rows[:2500], rows[2500:]
@@ -40,7 +40,7 @@ def bundle(table: Table) -> Bundle:
         ensemble=ensemble,
         calibration=calibration,
         thresholds={"f1": choose("f1", calibration(margins), table.fails[apart])},
-        abstention=Abstention(tuple(Rung(True, 0, None, None, None, None) for _ in RUNGS)),
+        abstention=Abstention(tuple(EvidenceLevel(True, 0, None, None, None, None) for _ in RUNGS)),
         base_rate=float(table.fails[train].mean()),
         jobs=len(train),
         profiles=assembly.profiles,

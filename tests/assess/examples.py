@@ -24,9 +24,9 @@ from forewarn.assess.codes import (
 from forewarn.assess.finding_codes import FindingCode
 from forewarn.assess.verdict import judged
 from forewarn.evidence import Code, Statement, Value, Values
-from forewarn.features.told import ReadingCode
-from forewarn.learn.baselines import RULES
-from forewarn.learn.oddness_columns import UnusualCode
+from forewarn.features.slurm_field_differences import ReadingCode
+from forewarn.learn.evaluation.baselines import RULES
+from forewarn.learn.heads.oddness_columns import UnusualCode
 
 GIB = 2**30
 # What each name stands for wherever it is used; a code below may mean something else by it.

@@ -13,22 +13,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.assess.advice import Situation, advise, changed, savings
+from forewarn.assess.advice import Situation, advise, savings
+from forewarn.assess.advice.changed_job import changed
 from forewarn.assess.advice.moves import ENOUGH
 from forewarn.assess.advice.savings import FAR, SAFE
+from forewarn.assess.advice.script_changes import for_job, for_script
 from forewarn.assess.advice.situation import counted
-from forewarn.assess.advice.written import for_job, for_script
 from forewarn.assess.assessment import Advice, CauseOfFailure, Change, Failure, NodeFitness
-from forewarn.assess.oddness.request import Request
-from forewarn.assess.stated import of_cause, with_node_risk
+from forewarn.assess.oddness.request import NodeRequest
+from forewarn.assess.risk_parts import of_cause, with_node_risk
 from forewarn.assess.wording import what, why
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job, Node, Partition
 from forewarn.job.sbatch.script import read_script
 from forewarn.job.units import format_duration, parse_duration, parse_memory
-from forewarn.learn.calibration import Calibration
-from forewarn.learn.causes import Cause
-from forewarn.learn.pooling import Pooling, risk
+from forewarn.learn.fitting.calibration import Calibration
+from forewarn.learn.fitting.pooling import Pooling, risk
+from forewarn.learn.heads.causes import Cause
 
 GIB = 1 << 30
 NODES = [Node(cluster="c", name=f"n{i}", cpus=32, memory=128 * GIB, partitions="main") for i in range(4)]
@@ -371,7 +372,7 @@ def test_it_only_ever_raises_within_what_there_is(
             if change.option == "time":
                 assert limit < asked(advice, "time") <= 86400
             else:
-                assert (Request.of(told.job).memory_a_node or 0) < asked(advice, "mem") <= 128 * GIB
+                assert (NodeRequest.of(told.job).memory_a_node or 0) < asked(advice, "mem") <= 128 * GIB
 
 
 def test_two_opinions_on_one_limit_are_pooled_and_the_causes_add_up() -> None:

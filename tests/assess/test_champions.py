@@ -9,8 +9,8 @@ import pytest
 
 from forewarn.assess.champions import Champions
 from forewarn.errors import BundleError
-from forewarn.learn.bundle import Bundle
-from forewarn.learn.serving import ModelName, Serving
+from forewarn.learn.registry.bundle import Bundle
+from forewarn.learn.registry.serving import ModelName, Serving
 
 
 class Answering:

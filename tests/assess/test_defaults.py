@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from forewarn.assess.defaults import with_defaults
-from forewarn.assess.past import Past, read_past
+from forewarn.assess.user_history import UserHistory, read_past
 from forewarn.config import Config
 from forewarn.job.columns import to_frame
 from forewarn.job.record import Job, Observation, Partition
@@ -42,7 +42,7 @@ def remember(store: Store, *jobs: dict[str, Any]) -> None:
         writer.observe("job", to_frame(seen))
 
 
-def past(store: Store) -> Past:
+def past(store: Store) -> UserHistory:
     return read_past(store, "c", NOW, ClusterFacts(), ["ann"])
 
 

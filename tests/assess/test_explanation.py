@@ -15,13 +15,13 @@ from forewarn.assess.assessment import Reason
 from forewarn.assess.codes import ReasonCode
 from forewarn.assess.explanation import EVERYTHING_ELSE, reasons
 from forewarn.assess.explanation.evidence import CROWD, evidence
-from forewarn.assess.explanation.groups import Group, group_of, resolved
+from forewarn.assess.explanation.groups import EvidenceGroup, group_of, resolved
 from forewarn.assess.wording import Reader, waterfall_svg, words
 from forewarn.assess.wording import reason as in_words
 from forewarn.features.kernel.layout import FEATURES
-from forewarn.learn.bundle import Bundle
-from forewarn.learn.encoders import CATEGORIES
-from forewarn.learn.table import POSTHOC_COLUMNS, Table
+from forewarn.learn.data.encoders import CATEGORIES
+from forewarn.learn.data.table import POSTHOC_COLUMNS, JobTable
+from forewarn.learn.registry.bundle import Bundle
 
 COLUMNS = [
     *(feature.name for feature in FEATURES if not feature.aside),
@@ -31,17 +31,17 @@ COLUMNS = [
 ]
 
 
-def sentence(group: Group, features: Mapping[str, float]) -> str:
+def sentence(group: EvidenceGroup, features: Mapping[str, float]) -> str:
     return words(evidence(group, features))
 
 
-def values_of(table: Table, row: int) -> dict[str, float]:
+def values_of(table: JobTable, row: int) -> dict[str, float]:
     return dict(zip(table.names, table.values[row].tolist(), strict=True))
 
 
 def test_every_column_is_of_one_kind_of_evidence() -> None:
     for column in COLUMNS:
-        assert isinstance(group_of(column), Group)
+        assert isinstance(group_of(column), EvidenceGroup)
     with pytest.raises(KeyError, match="no kind of evidence"):
         group_of("something_new")
 
@@ -49,38 +49,38 @@ def test_every_column_is_of_one_kind_of_evidence() -> None:
 @pytest.mark.parametrize(
     ("column", "group"),
     [
-        ("user_request_streak", Group.REQUEST),
-        ("user_name_request_rate3", Group.REQUEST),
-        ("backoff_name_15", Group.NAME),
-        ("user_rate15", Group.USER),
-        ("context_user_outcomes", Group.USER),
-        ("user_name_request_in_flight", Group.IN_FLIGHT),
-        ("user_name_limit_fail_ratio", Group.TIME_LIMIT),
-        ("user_memory15", Group.MEMORY),
-        ("nodes_given", Group.SIZE),
-        ("node_seen", Group.NODES),
-        ("partition", Group.PARTITION),
-        ("partition_running_cpus", Group.QUEUE),
-        ("partition_rate3", Group.PARTITION),
-        ("script_last", Group.OTHERS),
-        ("name_rate3", Group.OTHERS),
-        ("online_states", Group.LEARNT),
-        ("user_ended_since_submit", Group.USER),
+        ("user_request_streak", EvidenceGroup.REQUEST),
+        ("user_name_request_rate3", EvidenceGroup.REQUEST),
+        ("backoff_name_15", EvidenceGroup.NAME),
+        ("user_rate15", EvidenceGroup.USER),
+        ("context_user_outcomes", EvidenceGroup.USER),
+        ("user_name_request_in_flight", EvidenceGroup.IN_FLIGHT),
+        ("user_name_limit_fail_ratio", EvidenceGroup.TIME_LIMIT),
+        ("user_memory15", EvidenceGroup.MEMORY),
+        ("nodes_given", EvidenceGroup.SIZE),
+        ("node_seen", EvidenceGroup.NODES),
+        ("partition", EvidenceGroup.PARTITION),
+        ("partition_running_cpus", EvidenceGroup.QUEUE),
+        ("partition_rate3", EvidenceGroup.PARTITION),
+        ("script_last", EvidenceGroup.OTHERS),
+        ("name_rate3", EvidenceGroup.OTHERS),
+        ("online_states", EvidenceGroup.LEARNT),
+        ("user_ended_since_submit", EvidenceGroup.USER),
     ],
 )
-def test_kinds_of_evidence(column: str, group: Group) -> None:
+def test_kinds_of_evidence(column: str, group: EvidenceGroup) -> None:
     assert group_of(column) is group
 
 
 def test_the_online_regression_is_told_with_what_it_rests_on() -> None:
     counts = {"user_request_ended": 3.0, "user_name_ended": 5.0, "user_ended": 9.0}
-    assert resolved(Group.LEARNT, counts) is Group.REQUEST
-    assert resolved(Group.LEARNT, counts | {"user_request_ended": math.nan}) is Group.NAME
-    assert resolved(Group.LEARNT, {}) is Group.OTHERS
-    assert resolved(Group.MEMORY, counts) is Group.MEMORY
+    assert resolved(EvidenceGroup.LEARNT, counts) is EvidenceGroup.REQUEST
+    assert resolved(EvidenceGroup.LEARNT, counts | {"user_request_ended": math.nan}) is EvidenceGroup.NAME
+    assert resolved(EvidenceGroup.LEARNT, {}) is EvidenceGroup.OTHERS
+    assert resolved(EvidenceGroup.MEMORY, counts) is EvidenceGroup.MEMORY
 
 
-def test_reasons_add_up(table: Table, bundle: Bundle) -> None:
+def test_reasons_add_up(table: JobTable, bundle: Bundle) -> None:
     rows = np.flatnonzero(table.labelled)[-400::20]
     matrix = bundle.assembly.matrix(table, rows)
     contributions, margins, risk = (
@@ -104,7 +104,7 @@ def test_reasons_add_up(table: Table, bundle: Bundle) -> None:
         assert not any(re.search(r"[a-z]_[a-z]|\bnan\b|\bNone\b", in_words(reason)) for reason in made)
 
 
-def test_both_directions_are_told(table: Table, bundle: Bundle) -> None:
+def test_both_directions_are_told(table: JobTable, bundle: Bundle) -> None:
     rows = np.flatnonzero(table.labelled)[-400:]
     matrix = bundle.assembly.matrix(table, rows)
     signs = [
@@ -117,17 +117,17 @@ def test_both_directions_are_told(table: Table, bundle: Bundle) -> None:
     assert {1.0, -1.0} in signs
 
 
-def test_a_model_for_start(start_table: Table) -> None:
+def test_a_model_for_start(start_table: JobTable) -> None:
     values = {"node_rate_max": 0.42, "node_since_fail": 90.0, "wait": 7200.0}
-    assert "42% of the last jobs failed" in sentence(Group.NODES, values)
-    assert "1.5 minutes ago" in sentence(Group.NODES, values)
-    assert "it waited 2 hours" in sentence(Group.QUEUE, values)
-    assert set(map(group_of, start_table.names)) >= {Group.NODES, Group.QUEUE}
+    assert "42% of the last jobs failed" in sentence(EvidenceGroup.NODES, values)
+    assert "1.5 minutes ago" in sentence(EvidenceGroup.NODES, values)
+    assert "it waited 2 hours" in sentence(EvidenceGroup.QUEUE, values)
+    assert set(map(group_of, start_table.names)) >= {EvidenceGroup.NODES, EvidenceGroup.QUEUE}
 
 
-@pytest.mark.parametrize("group", [group for group in Group if group is not Group.LEARNT])
+@pytest.mark.parametrize("group", [group for group in EvidenceGroup if group is not EvidenceGroup.LEARNT])
 @pytest.mark.parametrize("value", [math.nan, 0.0, 1.0, -3.0, 60.0])
-def test_any_values_make_a_sentence(group: Group, value: float) -> None:
+def test_any_values_make_a_sentence(group: EvidenceGroup, value: float) -> None:
     made = sentence(group, {column: value for column in COLUMNS if column != "weekday"} | {"weekday": 2.0})
     assert made
     assert "nan" not in made
@@ -141,33 +141,36 @@ def test_words_of_the_user_s_history() -> None:
         "user_request_rate15": 0.6,
         "user_request_since_end": 3600.0,
     }
-    assert sentence(Group.REQUEST, values) == (
+    assert sentence(EvidenceGroup.REQUEST, values) == (
         "your last 4 jobs with this request failed; of about the last 9, 60% failed; "
         "the last ended 1 hour ago"
     )
-    assert words(evidence(Group.REQUEST, values), Reader("ann")).startswith("ann's last 4 jobs")
-    assert sentence(Group.REQUEST, {}) == "the first of your jobs with this request"
+    assert words(evidence(EvidenceGroup.REQUEST, values), Reader("ann")).startswith("ann's last 4 jobs")
+    assert sentence(EvidenceGroup.REQUEST, {}) == "the first of your jobs with this request"
 
 
 def test_words_of_limits() -> None:
     values = {"time_limit": 3600.0, "user_request_limit_ratio": -1.0, "user_request_limit15": 0.5}
-    assert sentence(Group.TIME_LIMIT, values) == (
+    assert sentence(EvidenceGroup.TIME_LIMIT, values) == (
         "a time limit of 1 hour, half what your jobs with this request ran, about 2 hours, "
         "50% of your last jobs with this request ran to their limit"
     )
     values = {"memory": 8.0 * 2**30, "user_memory_ratio": 3.0}
-    assert sentence(Group.MEMORY, values) == "8 GiB of memory in all, 8 times what your jobs used for a task"
+    assert (
+        sentence(EvidenceGroup.MEMORY, values)
+        == "8 GiB of memory in all, 8 times what your jobs used for a task"
+    )
 
 
 def test_others_are_told_in_aggregate_only() -> None:
     few = {"script_rate100": 1.0, "script_ended": CROWD - 1.0}
-    assert "%" not in sentence(Group.OTHERS, few)
-    assert "%" not in sentence(Group.PARTITION, {"partition_rate100": 1.0, "partition_ended": 3.0})
-    assert "10%" in sentence(Group.PARTITION, {"partition_rate100": 0.1, "partition_ended": 300.0})
+    assert "%" not in sentence(EvidenceGroup.OTHERS, few)
+    assert "%" not in sentence(EvidenceGroup.PARTITION, {"partition_rate100": 1.0, "partition_ended": 3.0})
+    assert "10%" in sentence(EvidenceGroup.PARTITION, {"partition_rate100": 0.1, "partition_ended": 300.0})
     alone = {"fail_rate_10m": 1.0, "ends_10m": 1.0, "fail_rate_1d": 0.2}
-    assert "100%" not in sentence(Group.CLUSTER, alone)
+    assert "100%" not in sentence(EvidenceGroup.CLUSTER, alone)
     enough = few | {"script_ended": CROWD}
-    assert "100% of those with this script or program" in sentence(Group.OTHERS, enough)
+    assert "100% of those with this script or program" in sentence(EvidenceGroup.OTHERS, enough)
 
 
 def test_the_waterfall_is_a_figure() -> None:
@@ -192,7 +195,7 @@ def test_the_waterfall_is_a_figure() -> None:
         waterfall_svg([])
 
 
-def test_a_reason_that_went_well_and_raises_the_risk_says_why(bundle: Bundle, table: Table) -> None:
+def test_a_reason_that_went_well_and_raises_the_risk_says_why(bundle: Bundle, table: JobTable) -> None:
     """More failures never count for a job, or the page says what else does."""
     rows = np.flatnonzero(table.labelled)[2500:]
     matrix = bundle.assembly.matrix(table, rows)

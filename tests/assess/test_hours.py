@@ -9,7 +9,7 @@ import pytest
 
 from forewarn.assess.assessment import CauseOfFailure, Failure
 from forewarn.assess.codes import HoursCode
-from forewarn.assess.hours import Cause, hours_at_risk
+from forewarn.assess.hours_at_risk import Cause, hours_at_risk
 from forewarn.assess.wording import words
 
 TWO = Failure(

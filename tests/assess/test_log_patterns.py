@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.assess.post_mortem.families import FAMILIES
+from forewarn.assess.post_mortem.cause_families import FAMILIES
 from forewarn.assess.post_mortem.log_matching import matches
-from forewarn.assess.post_mortem.log_reading import HEAD, TAIL, Log, Part, read_log, shortened
+from forewarn.assess.post_mortem.log_reading import HEAD, TAIL, Log, LogPart, read_log, shortened
 from forewarn.assess.post_mortem.patterns import PATTERNS
 from forewarn.job.exit_codes import EXIT_CODES, SIGNALS
 from tests.assess.log_samples import HARMLESS, SAMPLES
@@ -21,7 +21,7 @@ BY_NAME = {pattern.name: pattern for pattern in PATTERNS}
 
 def log_of(text: str | bytes) -> Log:
     raw = text.encode() if isinstance(text, str) else text
-    return Log(Path("job.out"), len(raw), (Part(raw),))
+    return Log(Path("job.out"), len(raw), (LogPart(raw),))
 
 
 def test_every_pattern_has_a_sample_and_a_family() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from forewarn.assess.post_mortem import log_matching
 from forewarn.assess.post_mortem.log_matching import BUDGET, matches
-from forewarn.assess.post_mortem.log_reading import WIDEST, Log, Part, read_log
+from forewarn.assess.post_mortem.log_reading import WIDEST, Log, LogPart, read_log
 from forewarn.assess.post_mortem.patterns import PATTERNS, Pattern
 
 # Long enough that what grows with the square of the length is far from what grows with it.
@@ -84,14 +84,14 @@ def test_a_crafted_log_is_done_within_the_budget(tmp_path: Path) -> None:
 
 
 def test_the_budget_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = Log(Path("x"), 1, (Part(b"ModuleNotFoundError: No module named 'torch'\n"),))
+    log = Log(Path("x"), 1, (LogPart(b"ModuleNotFoundError: No module named 'torch'\n"),))
     assert matches(log).lines
     assert matches(log).in_time
     monkeypatch.setattr(log_matching, "BUDGET", -1.0)
-    assert matches(log) == log_matching.Matches((), in_time=False)
+    assert matches(log) == log_matching.LogMatches((), in_time=False)
 
 
 def test_a_cause_far_into_a_long_line_is_found() -> None:
     line = "x" * (WIDEST * 3 - 10) + " ModuleNotFoundError: No module named 'torch'"
-    found, *_ = matches(Log(Path("x"), 1, (Part(line.encode()),))).lines
+    found, *_ = matches(Log(Path("x"), 1, (LogPart(line.encode()),))).lines
     assert found.pattern == "python-no-module"

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 from forewarn.assess.node_health import (
-    Evidence,
     Health,
+    NodeEvidence,
     NodeHealth,
     exclude_line,
     fitness,
@@ -21,11 +21,11 @@ from forewarn.assess.node_health import (
     kept_health,
     node_health,
 )
-from forewarn.assess.node_health.expected import chance, expect
-from forewarn.assess.node_health.judging import judge
+from forewarn.assess.node_health.classification import judge
+from forewarn.assess.node_health.expected_failures import chance, expect
+from forewarn.assess.node_health.job_runs import DAY, EVIDENCE_DAYS, runs_of, without_bursts
 from forewarn.assess.node_health.likelihood import benjamini_hochberg, scores, tail
-from forewarn.assess.node_health.runs import DAY, EVIDENCE_DAYS, runs_of, without_bursts
-from forewarn.assess.node_health.states import Seen, in_service, nodes_over_time, signs
+from forewarn.assess.node_health.slurm_states import NodeHistory, in_service, nodes_over_time, signs
 from forewarn.config import Config
 from forewarn.job.columns import complete
 from forewarn.job.record import Job, Node, Partition
@@ -80,7 +80,9 @@ def struck(
     ]
 
 
-def judged(rows: Iterable[Row], now: int = NOW, seen: dict[str, Seen] | None = None) -> dict[str, NodeHealth]:
+def judged(
+    rows: Iterable[Row], now: int = NOW, seen: dict[str, NodeHistory] | None = None
+) -> dict[str, NodeHealth]:
     known = [row for row in rows if row["end"] <= now]
     runs = runs_of(complete(pl.DataFrame(known, infer_schema_length=None)))
     return {node.node: node for node in judge("c", seen or {}, runs, now)}
@@ -173,7 +175,7 @@ def test_it_expires_with_its_evidence() -> None:
 def test_a_repair_clears_it() -> None:
     rows = struck(cluster(), "n05", 0.6, since=NOW - 3 * DAY, until=NOW - 3_600)
     assert named(judged(rows)) == {"n05"}
-    booted = Seen(Node(cluster="c", name="n05", state="IDLE"), NOW - 3_600, NOW - 3_600, ())
+    booted = NodeHistory(Node(cluster="c", name="n05", state="IDLE"), NOW - 3_600, NOW - 3_600, ())
     assert judged(rows, seen={"n05": booted})["n05"].health is Health.HEALTHY
 
 
@@ -209,14 +211,14 @@ def test_a_node_under_which_jobs_are_lost() -> None:
 )
 def test_what_slurm_says(state: str | None, reason: str | None, health: Health, serves: bool) -> None:
     node = Node(cluster="c", name="n1", state=state, reason=reason)
-    told = judge("c", {"n1": Seen(node, 0, 0, ())}, runs_of(pl.DataFrame()), NOW)[0]
+    told = judge("c", {"n1": NodeHistory(node, 0, 0, ())}, runs_of(pl.DataFrame()), NOW)[0]
     assert (told.health, told.in_service) == (health, serves)
     assert told.until is None
     assert not reason or health is Health.HEALTHY or reason in told.evidence[0].what
     assert in_service(node) is serves
 
 
-def seen_over_time(*sightings: tuple[int, str, int | None]) -> Seen:
+def seen_over_time(*sightings: tuple[int, str, int | None]) -> NodeHistory:
     rows = [
         {
             "cluster": "c",
@@ -367,7 +369,7 @@ def test_benjamini_hochberg_names_few_where_there_is_nothing() -> None:
 
 def test_health_that_was_kept_is_read_again_until_it_is_old(tmp_path: Path) -> None:
     until = 10_000
-    evidence = Evidence(what="it lost jobs", health=Health.SICK, source="jobs", until=until)
+    evidence = NodeEvidence(what="it lost jobs", health=Health.SICK, source="jobs", until=until)
     sick = NodeHealth(cluster="c", node="n1", health=Health.SICK, in_service=True, evidence=(evidence,))
     with open_store(Config(home=tmp_path)) as store:
         assert kept_health(store, "c", 0) is None

@@ -11,9 +11,9 @@ import pytest
 
 from forewarn.assess.assessment import Oddity
 from forewarn.assess.machine import Machine
-from forewarn.assess.oddness import Request, Usual, oddities, oddness
+from forewarn.assess.oddness import NodeRequest, UsualRequest, oddities, oddness
 from forewarn.assess.oddness.rules import LAST_RULES, RULES
-from forewarn.assess.past import read_past
+from forewarn.assess.user_history import read_past
 from forewarn.assess.wording import oddity as what
 from forewarn.config import Config
 from forewarn.job.columns import to_records
@@ -143,7 +143,7 @@ def test_another_cluster_s_nodes_do_not_count(machine: tuple[list[Node], list[Pa
 
 
 def test_a_hundred_times_the_usual() -> None:
-    usual = Usual(
+    usual = UsualRequest(
         50, {"memory_asked": (2 * GIB, 8 * GIB), "time_limit": (3_600, 7_200), "nodes_asked": (1, 1)}
     )
     asks = job(memory_asked=300 * GIB, memory_per="node", time_limit=7_200, nodes_asked=99)
@@ -154,7 +154,7 @@ def test_a_hundred_times_the_usual() -> None:
 
 
 def test_the_usual_of_one_who_now_and_then_asks_for_much() -> None:
-    often = Usual(50, {"nodes_asked": (1, 200)})
+    often = UsualRequest(50, {"nodes_asked": (1, 200)})
     assert oddities(job(nodes_asked=150), [], [], often) == ()
     assert oddities(job(nodes_asked=201), [], [], often) != ()
 
@@ -215,5 +215,5 @@ def test_without_a_forest_there_is_no_rank(machine: tuple[list[Node], list[Parti
 
 
 def test_a_request_with_everything_left_open_is_read() -> None:
-    request = Request.of(job(defaulted="nodes_asked,time_limit", nodes_asked=3))
+    request = NodeRequest.of(job(defaulted="nodes_asked,time_limit", nodes_asked=3))
     assert (request.nodes, request.memory_a_node, request.cpus_a_node) == (None, None, None)

@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.assess.post_mortem import Confidence, PostMortem, explain
-from forewarn.assess.post_mortem.advice import Forecast, as_requested_now
-from forewarn.assess.post_mortem.finding import find_job
+from forewarn.assess.post_mortem.advice import ResubmitForecast, as_requested_now
+from forewarn.assess.post_mortem.find_job import find_job
 from forewarn.assess.post_mortem.log_paths import filled, log_paths
+from forewarn.assess.post_mortem.pending_reason_table import REASONS
 from forewarn.assess.post_mortem.pending_reasons import in_words
-from forewarn.assess.post_mortem.pending_table import REASONS
 from forewarn.config import Config
 from forewarn.errors import UnreachableError, UsageError
 from forewarn.job.columns import to_frame
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job, Node, Observation
-from forewarn.sources.live import JobDetails, StepRecord
+from forewarn.sources.slurm.scheduler import JobDetails, StepRecord
 from forewarn.store.base import Store
 from forewarn.store.opening import open_store
 from tests.operate.fake_scheduler import FakeScheduler, FakeTime
@@ -237,7 +237,7 @@ def test_advice_follows_the_forecast_where_there_is_one() -> None:
     late = ended("TIMEOUT", "timeout", end=NOW + 60 + 3600)
 
     def advised(one: Job, **foreseen: float) -> str:
-        return explain(one, foresee=lambda: Forecast(**foreseen)).what_to_do[0]
+        return explain(one, foresee=lambda: ResubmitForecast(**foreseen)).what_to_do[0]
 
     assert advised(killed, memory=11.2 * GIB) == (
         "It had 4 GiB on a node; by earlier jobs, 11.2 GiB are enough for 95% of jobs like it: "
@@ -254,9 +254,9 @@ def test_advice_follows_the_forecast_where_there_is_one() -> None:
 def test_nobody_foresees_what_does_not_matter() -> None:
     asked: list[str] = []
 
-    def foresee() -> Forecast:
+    def foresee() -> ResubmitForecast:
         asked.append("foreseen")
-        return Forecast()
+        return ResubmitForecast()
 
     explain(ended("NODE_FAIL", "node_fail"), foresee=foresee)
     assert asked == [], "it takes a second"

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from forewarn.assess.champions import Champions
-from forewarn.assess.routing import ONLINE, Spoken, speak
+from forewarn.assess.routing import ONLINE, ModelAnswer, speak
 from forewarn.assess.wording import passed
 from forewarn.features.kernel.layout import FEATURES
-from forewarn.features.told import reading_of, with_slurm_policies
+from forewarn.features.slurm_field_differences import reading_of, with_slurm_policies
 from forewarn.job.record import Job
-from forewarn.learn.manifest import MANIFEST, Manifest
-from forewarn.learn.registry import Registry
-from forewarn.learn.table import table_of_now
+from forewarn.learn.data.table import table_of_now
+from forewarn.learn.registry.manifest import MANIFEST, Manifest
+from forewarn.learn.registry.registry import Registry
 from forewarn.store.base import ClusterFacts
 from tests.learn.bundles import tiny_bundle
 
@@ -24,7 +24,7 @@ SLURM = with_slurm_policies(ClusterFacts())
 JOB = Job(cluster="alps", job_id="1", submit=0, user="ann")
 
 
-def spoken(folder: Path, learnt: ClusterFacts | None, now: ClusterFacts) -> Spoken:
+def spoken(folder: Path, learnt: ClusterFacts | None, now: ClusterFacts) -> ModelAnswer:
     """What a bundle that learnt under some policies says under others."""
     return answer(Champions("alps", None, (saved(folder, learnt),)), now)
 
@@ -36,7 +36,7 @@ def saved(folder: Path, learnt: ClusterFacts | None, created: int = 1_700_000_00
     return folder
 
 
-def answer(champions: Champions, now: ClusterFacts) -> Spoken:
+def answer(champions: Champions, now: ClusterFacts) -> ModelAnswer:
     rows = np.full((1, len(FEATURES)), 5.0)
     table = table_of_now("alps", "submit", [JOB], rows, 0, now)
     return speak(table, champions, ended=1000, recent_rate=0.2)[0]

@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 
 from forewarn.assess.champions import Champions
+from forewarn.assess.risk_parts import of_cause, with_other_excess
 from forewarn.assess.routing import speak
-from forewarn.assess.stated import of_cause, with_other_excess
 from forewarn.assess.verdict import judged
 from forewarn.assess.wording import summary
 from forewarn.job.outcomes import Outcome
-from forewarn.learn.bundle import Bundle
-from forewarn.learn.ensemble import fit_ensemble
-from forewarn.learn.fallback import rule_recipes
-from forewarn.learn.table import Table
+from forewarn.learn.data.table import JobTable
+from forewarn.learn.fitting.ensemble import fit_ensemble
+from forewarn.learn.fitting.fallback import rule_recipes
+from forewarn.learn.registry.bundle import Bundle
 from tests.assess.test_advice import failure
 from tests.assess.test_verdict import PLAIN, failing
 
 RULE, LABEL = "last_user_request", "rule: last outcome of this user with this request"
 
 
-def test_a_rule_speaks_as_any_model_and_is_named(table: Table, bundle: Bundle, tmp_path: Path) -> None:
+def test_a_rule_speaks_as_any_model_and_is_named(table: JobTable, bundle: Bundle, tmp_path: Path) -> None:
     rows = np.flatnonzero(table.labelled)
     sample = bundle.assembly.sample(table, rows[:2500])
     ensemble = fit_ensemble(rule_recipes("last_user_request"), sample, seed=0, threads=1)

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.assess.past import read_past
 from forewarn.assess.similar import Similar, similar_jobs, similarity
+from forewarn.assess.user_history import read_past
 from forewarn.assess.wording import each, words
 from forewarn.config import Config
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.online import OnlineFeatures
 from forewarn.job.columns import to_frame
-from forewarn.job.outcomes import POLICIES, Policy
+from forewarn.job.outcomes import POLICIES, FailurePolicy
 from forewarn.job.record import Job, Observation
 from forewarn.store.base import ClusterFacts, Store
 from forewarn.store.opening import open_store
@@ -51,7 +51,7 @@ def keep(store: Store, *jobs: Job) -> None:
         writer.observe("job", to_frame(seen))
 
 
-def similar(store: Store, asked: Job, policy: Policy, *, as_of: int | None = None) -> Similar:
+def similar(store: Store, asked: Job, policy: FailurePolicy, *, as_of: int | None = None) -> Similar:
     at = asked.submit if as_of is None else as_of
     past = read_past(store, "c", at, ClusterFacts(), [asked.user] if asked.user else [])
     return similar_jobs(past, asked, policy, as_of=as_of)

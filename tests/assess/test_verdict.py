@@ -18,11 +18,11 @@ from forewarn.assess.assessment import (
 )
 from forewarn.assess.codes import OddityCode, SummaryCode
 from forewarn.assess.finding_codes import FindingCode
-from forewarn.assess.stated import OwnEndings, with_own_endings
+from forewarn.assess.risk_parts import OwnFailures, with_own_endings
 from forewarn.assess.verdict import judged
 from forewarn.assess.wording import summary
 from forewarn.evidence import Statement
-from forewarn.learn.abstention import AbstentionCode
+from forewarn.learn.fitting.abstention import AbstentionCode
 
 PLAIN = Assessment(
     cluster="c",
@@ -151,16 +151,16 @@ def test_causes_lean_on_what_own_runs_died_of() -> None:
         CauseOfFailure(outcome="timeout", kind="limit", probability=0.1),
     )
     failure = replace(failing(0.6), causes=usual, causes_learnt=False)
-    killed = with_own_endings(failure, OwnEndings(3.0, 1.0, 0.0))
+    killed = with_own_endings(failure, OwnFailures(3.0, 1.0, 0.0))
     assert killed.causes[0].outcome == "out_of_memory"
     assert killed.causes_learnt
     assert sum(cause.probability for cause in killed.causes) == pytest.approx(0.6)
-    by_itself = with_own_endings(failure, OwnEndings(3.0, 0.0, 0.0)).causes
+    by_itself = with_own_endings(failure, OwnFailures(3.0, 0.0, 0.0)).causes
     assert {cause.outcome: round(cause.probability, 2) for cause in by_itself} == {
         "failed": 0.56,
         "timeout": 0.04,
     }
-    assert with_own_endings(failure, OwnEndings(0.0, 1.0, 0.0)) is failure
+    assert with_own_endings(failure, OwnFailures(0.0, 1.0, 0.0)) is failure
 
 
 def test_exit_codes_are_those_of_a_check() -> None:

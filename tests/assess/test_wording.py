@@ -13,7 +13,7 @@ import pytest
 import forewarn
 from forewarn.assess.assessment import Advice, Oddity, Oddness, Verdict
 from forewarn.assess.codes import CauseCode, OddityCode, StepCode, SummaryCode, all_codes, code_of
-from forewarn.assess.explanation.groups import Group
+from forewarn.assess.explanation.groups import EvidenceGroup
 from forewarn.assess.finding_codes import FindingCode, FixCode
 from forewarn.assess.verdict import judged
 from forewarn.assess.wording import VERDICTS, Reader, oddity, passed, summary, what, why, words
@@ -21,8 +21,8 @@ from forewarn.assess.wording.lookup import TABLE
 from forewarn.assess.wording.names import GROUPS
 from forewarn.assess.wording.summaries import SUMMARIES
 from forewarn.evidence import Code, Statement
-from forewarn.learn.abstention import AbstentionCode
-from forewarn.learn.oddness_columns import COLUMNS, UnusualCode
+from forewarn.learn.fitting.abstention import AbstentionCode
+from forewarn.learn.heads.oddness_columns import COLUMNS, UnusualCode
 from tests.assess.examples import STATED, statement
 from tests.assess.test_verdict import DOUBT, PLAIN, failing
 
@@ -32,7 +32,7 @@ SOURCE = Path(forewarn.__file__).parent
 def test_every_code_has_words() -> None:
     assert set(all_codes().values()) == set(TABLE) | set(SUMMARIES)
     assert set(VERDICTS) == set(Verdict)
-    assert set(GROUPS) == {group.name.lower() for group in Group}
+    assert set(GROUPS) == {group.name.lower() for group in EvidenceGroup}
     assert {f"unusual_{name}" for name in COLUMNS} == set(UnusualCode)
 
 
@@ -114,9 +114,12 @@ _LOGIC = [
         for room in ("explanation", "oddness", "advice", "script")
         for file in SOURCE.glob(f"assess/{room}/*.py")
     ),
-    *(SOURCE / "learn" / name for name in ("oddness.py", "oddness_columns.py", "bundle.py")),
+    *(
+        SOURCE / "learn" / name
+        for name in ("heads/oddness.py", "heads/oddness_columns.py", "registry/bundle.py")
+    ),
     *(SOURCE / "job/sbatch" / name for name in ("directives.py", "getopt.py", "options.py", "request.py")),
-    *(SOURCE / "operate" / name for name in ("advise.py", "check.py", "live_assessment.py")),
+    *(SOURCE / "operate" / name for name in ("advise.py", "script_check.py", "live_assessment.py")),
 ]
 # Text that is no evidence: the description of the JSON form, names of kinds of evidence, a line of `diff`.
 _ALLOWED = {"json_schema.py", "groups.py", "diff.py"}

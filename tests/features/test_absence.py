@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from forewarn.features.absence import find_absences, with_policies
 from forewarn.features.batch import inputs_of
 from forewarn.features.inputs import policed, policed_job
+from forewarn.features.missing_fields import find_absences, with_policies
 from forewarn.features.table import feature_frames
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import POLICIES

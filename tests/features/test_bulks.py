@@ -10,15 +10,15 @@ import pytest
 
 from forewarn.config import Config
 from forewarn.errors import StoreError
-from forewarn.features import saved
+from forewarn.features import state_store as saved
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.online import OnlineFeatures
 from forewarn.features.snapshot import bring_up_to_date, is_current
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.phase import PHASES
 from forewarn.job.record import Job
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.table import read_table
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.table import read_table
 from forewarn.store.opening import open_store
 from tests.features.histories import history
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from forewarn.features.evidence import EVIDENCE, Group, evidence_of
+from forewarn.features.column_meaning import EVIDENCE, EvidenceGroup, evidence_of
 from forewarn.features.kernel import layout as L  # noqa: N812
-from forewarn.learn.encoders import CATEGORIES
-from forewarn.learn.table import POSTHOC_COLUMNS
+from forewarn.learn.data.encoders import CATEGORIES
+from forewarn.learn.data.table import POSTHOC_COLUMNS
 
 
 def test_every_column_has_a_group_and_words_of_its_own() -> None:
@@ -19,24 +19,32 @@ def test_every_column_has_a_group_and_words_of_its_own() -> None:
 
 
 def test_a_history_of_others_is_never_the_users_own() -> None:
-    own = {Group.REQUEST, Group.NAME, Group.USER, Group.IN_FLIGHT, Group.TIME_LIMIT, Group.MEMORY, Group.SIZE}
+    own = {
+        EvidenceGroup.REQUEST,
+        EvidenceGroup.NAME,
+        EvidenceGroup.USER,
+        EvidenceGroup.IN_FLIGHT,
+        EvidenceGroup.TIME_LIMIT,
+        EvidenceGroup.MEMORY,
+        EvidenceGroup.SIZE,
+    }
     for feature in L.HISTORY:
         is_own = feature.name.startswith("user_")
-        is_partition = evidence_of(feature.name).group in {Group.PARTITION, Group.QUEUE}
+        is_partition = evidence_of(feature.name).group in {EvidenceGroup.PARTITION, EvidenceGroup.QUEUE}
         assert is_partition or (evidence_of(feature.name).group in own) == is_own, feature.name
 
 
 @pytest.mark.parametrize(
     ("column", "group"),
     [
-        ("partition_in_flight", Group.QUEUE),
-        ("array_in_flight", Group.OTHERS),
-        ("user_partition_in_flight", Group.IN_FLIGHT),
-        ("user_partition_rate15", Group.PARTITION),
-        ("context_user_hour", Group.TIME_OF_DAY),
-        ("posthoc_cpu_time", Group.USE),
-        ("profile_3", Group.PROFILE),
+        ("partition_in_flight", EvidenceGroup.QUEUE),
+        ("array_in_flight", EvidenceGroup.OTHERS),
+        ("user_partition_in_flight", EvidenceGroup.IN_FLIGHT),
+        ("user_partition_rate15", EvidenceGroup.PARTITION),
+        ("context_user_hour", EvidenceGroup.TIME_OF_DAY),
+        ("posthoc_cpu_time", EvidenceGroup.USE),
+        ("profile_3", EvidenceGroup.PROFILE),
     ],
 )
-def test_kinds_that_two_parts_of_a_name_decide(column: str, group: Group) -> None:
+def test_kinds_that_two_parts_of_a_name_decide(column: str, group: EvidenceGroup) -> None:
     assert evidence_of(column).group is group

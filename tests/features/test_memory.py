@@ -24,8 +24,8 @@ from forewarn.job.memory import (
     total_memory_column,
 )
 from forewarn.job.record import Job, Observation
-from forewarn.learn.table import Table
-from forewarn.learn.usage import quantities
+from forewarn.learn.data.table import JobTable
+from forewarn.learn.heads.usage import quantities
 from forewarn.store.base import ClusterFacts
 
 COUNT = st.none() | st.integers(1, 512)
@@ -69,7 +69,7 @@ def test_one_meaning(jobs: list[Job]) -> None:
     # As models see it: no memory is all of a node, and how much that is nobody says.
     places = {"nodes": L.X_NODES, "cpus": L.X_CPUS, "tasks": L.X_TASKS, "memory_per": L.X_MEMORY_PER}
     features = {name: np.array(rows)[:, place] for name, place in places.items()} | {"memory": kernel[:, 0]}
-    part = cast(Table, SimpleNamespace(column=features.__getitem__))
+    part = cast(JobTable, SimpleNamespace(column=features.__getitem__))
     for found, expected in ((quantities.memory_a_node(part), node), (quantities.unit_memory(part), task)):
         assert found == pytest.approx([value or np.nan for value in expected], rel=1e-12, nan_ok=True)
 

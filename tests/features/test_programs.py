@@ -16,8 +16,8 @@ from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import START, SUBMIT, new_state
 from forewarn.features.online import OnlineFeatures
 from forewarn.features.programs import PROGRAM, EarlierPrograms
+from forewarn.features.slurm_field_differences import with_slurm_policies
 from forewarn.features.snapshot import SavedSnapshot, bring_up_to_date, is_current
-from forewarn.features.told import with_slurm_policies
 from forewarn.job.columns import to_frame, to_records
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job, Observation, ProgramRun

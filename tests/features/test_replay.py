@@ -24,26 +24,26 @@ from forewarn.features.batch import (
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import START, SUBMIT, WAITING, new_state
 from forewarn.features.online import OnlineFeatures
-from forewarn.features.saved import job_key
 from forewarn.features.snapshot import LiveSnapshot, SavedSnapshot, bring_up_to_date, is_current
+from forewarn.features.state_store import job_key
 from forewarn.job.columns import SCHEMAS, complete, to_records
-from forewarn.job.outcomes import POLICIES, Policy
+from forewarn.job.outcomes import POLICIES, FailurePolicy
 from forewarn.job.record import Job
-from forewarn.operate.ingest import ingest
+from forewarn.operate.ingest_file import ingest
 from forewarn.sources.base import open_source
 from forewarn.store.base import ClusterFacts, Store
 from forewarn.store.opening import open_store
 from tests.features.histories import history
 
 
-def batch(store: Store, cluster: str, policy: Policy, phase: str) -> np.ndarray:
+def batch(store: Store, cluster: str, policy: FailurePolicy, phase: str) -> np.ndarray:
     inputs = read_inputs(store, cluster, policy, phase=phase)
     kind = SUBMIT if phase == "submit" else START
     return np.concatenate([v for _, _, v in walk(new_state(), inputs, events_of(inputs), emitted=kind)])
 
 
 def replay(
-    store: Store, cluster: str, policy: Policy, restarts: int
+    store: Store, cluster: str, policy: FailurePolicy, restarts: int
 ) -> tuple[np.ndarray, np.ndarray, OnlineFeatures]:
     """The log through the online path, saved to the store and loaded anew now and then."""
     views = {
@@ -284,7 +284,7 @@ def correct(online: OnlineFeatures, job: Job) -> None:
     online.correct(job)
 
 
-def online_without(store: Store, jobs: list[Job], policy: Policy) -> OnlineFeatures:
+def online_without(store: Store, jobs: list[Job], policy: FailurePolicy) -> OnlineFeatures:
     """The state of a history after which only these jobs were submitted."""
     online = OnlineFeatures.from_history(store, "c", policy)
     for job in jobs:

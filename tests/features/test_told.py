@@ -5,11 +5,11 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from forewarn.features.absence import Finding, with_policies
 from forewarn.features.batch import inputs_of
 from forewarn.features.inputs import COLUMNS, policed, policed_job
+from forewarn.features.missing_fields import MissingField, with_policies
+from forewarn.features.slurm_field_differences import DIFFERENT, HIDDEN, NOT_READ, with_slurm_policies
 from forewarn.features.table import feature_frames
-from forewarn.features.told import DIFFERENT, HIDDEN, NOT_READ, with_slurm_policies
 from forewarn.job.columns import JOB_SCHEMA, to_records
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
@@ -87,8 +87,8 @@ def test_the_table_names_fields_that_there_are() -> None:
 
 
 def test_other_policies_stand_beside_them() -> None:
-    def finding(field: str) -> Finding:
-        return Finding("c", field, 40, 90, 1.0, 0.1, {"fill": 3})
+    def finding(field: str) -> MissingField:
+        return MissingField("c", field, 40, 90, 1.0, 0.1, {"fill": 3})
 
     facts = with_policies(FACTS, [finding("cpus_asked"), finding("tasks_asked"), finding("memory_asked")])
     assert facts.fields["cpus_asked"] == {"fill": 3}

@@ -14,7 +14,7 @@ from forewarn.job.outcomes import (
     LIVE_STATES,
     OUTCOME_OF_STATE,
     POLICIES,
-    Kind,
+    FailureKind,
     Outcome,
     UnknownStateWarning,
     kind_of,
@@ -53,24 +53,24 @@ def test_every_failure_is_somebodys(
 @pytest.mark.parametrize(
     ("outcome", "code", "signal", "kind"),
     [
-        (Outcome.OUT_OF_MEMORY, 0, 125, Kind.LIMIT),
-        (Outcome.FAILED, 0, 125, Kind.LIMIT),
-        (Outcome.FAILED, 0, 9, Kind.LIMIT),
-        (Outcome.FAILED, 137, 0, Kind.LIMIT),  # 128 + 9, as a shell reports it
-        (Outcome.FAILED, 9, 0, Kind.USER),  # its own code; 137 that sacct printed as 9 is read as 137
-        (Outcome.FAILED, 124, 0, Kind.LIMIT),  # `timeout`
-        (Outcome.FAILED, 143, 0, Kind.USER),
-        (Outcome.FAILED, 107, 0, Kind.SYSTEM),
-        (Outcome.FAILED, 135, 0, Kind.SYSTEM),
-        (Outcome.FAILED, 1, 0, Kind.USER),
-        (Outcome.FAILED, 139, 0, Kind.USER),
-        (Outcome.FAILED, None, None, Kind.USER),
-        (Outcome.NODE_FAIL, 0, 0, Kind.SYSTEM),
-        (Outcome.CANCELLED, 0, 9, Kind.USER),  # scancel may end in SIGKILL: still the user's own doing
-        (Outcome.CANCELLED, 0, 15, Kind.USER),
+        (Outcome.OUT_OF_MEMORY, 0, 125, FailureKind.LIMIT),
+        (Outcome.FAILED, 0, 125, FailureKind.LIMIT),
+        (Outcome.FAILED, 0, 9, FailureKind.LIMIT),
+        (Outcome.FAILED, 137, 0, FailureKind.LIMIT),  # 128 + 9, as a shell reports it
+        (Outcome.FAILED, 9, 0, FailureKind.USER),  # its own code; 137 that sacct printed as 9 is read as 137
+        (Outcome.FAILED, 124, 0, FailureKind.LIMIT),  # `timeout`
+        (Outcome.FAILED, 143, 0, FailureKind.USER),
+        (Outcome.FAILED, 107, 0, FailureKind.SYSTEM),
+        (Outcome.FAILED, 135, 0, FailureKind.SYSTEM),
+        (Outcome.FAILED, 1, 0, FailureKind.USER),
+        (Outcome.FAILED, 139, 0, FailureKind.USER),
+        (Outcome.FAILED, None, None, FailureKind.USER),
+        (Outcome.NODE_FAIL, 0, 0, FailureKind.SYSTEM),
+        (Outcome.CANCELLED, 0, 9, FailureKind.USER),  # scancel may end in SIGKILL: still the user's own doing
+        (Outcome.CANCELLED, 0, 15, FailureKind.USER),
     ],
 )
-def test_kinds(outcome: Outcome, code: int | None, signal: int | None, kind: Kind) -> None:
+def test_kinds(outcome: Outcome, code: int | None, signal: int | None, kind: FailureKind) -> None:
     assert kind_of(outcome, code, signal) is kind
 
 

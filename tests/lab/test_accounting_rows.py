@@ -12,8 +12,8 @@ import pytest
 from forewarn.config import Config
 from forewarn.job.arrays import split_arrays
 from forewarn.sources.commands import CommandScheduler
-from forewarn.sources.connect import connect
-from forewarn.sources.live import Scheduler
+from forewarn.sources.slurm.connect import connect
+from forewarn.sources.slurm.scheduler import Scheduler
 from lab.cluster import Lab
 from lab.jobs import records, submit, wait_ended, wait_until
 from tests.lab.conftest import LABS

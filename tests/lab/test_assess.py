@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.assess.advice.written import for_job
+from forewarn.assess.advice.script_changes import for_job
 from forewarn.assess.assessment import Advice, Change
 from forewarn.config import Config
 from forewarn.store.opening import open_store

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from forewarn.assess.post_mortem import PostMortem, explain
-from forewarn.assess.post_mortem.finding import find_job
+from forewarn.assess.post_mortem.find_job import find_job
 from forewarn.config import Config
-from forewarn.sources.connect import connect
-from forewarn.sources.live import Scheduler
+from forewarn.sources.slurm.connect import connect
+from forewarn.sources.slurm.scheduler import Scheduler
 from lab.cluster import Lab
 from lab.endings import Ending
 from lab.jobs import submit, wait_ended, wait_until

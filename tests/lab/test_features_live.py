@@ -1,7 +1,7 @@
 """Features of real jobs, computed live, are those that accounting gives later: by each way that there is.
 
 What was seen live is in one store, as it was at that moment; what accounting tells afterwards, in another.
-Every field that differs is in `features.told.DIFFERENT`; those that stay do so of two jobs here, on purpose.
+Every field that differs is in `features.slurm_field_differences.DIFFERENT`; those that stay do so of two jobs here, on purpose.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import pytest
 
 from forewarn.config import Config
 from forewarn.features.batch import Jobs, columns_at, inputs_of
+from forewarn.features.slurm_field_differences import DIFFERENT, EXPLAINED
 from forewarn.features.table import feature_frames
-from forewarn.features.told import DIFFERENT, EXPLAINED
 from forewarn.job.columns import record_schema
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.phase import Phase
-from forewarn.operate.collect import Collector, read_history
+from forewarn.operate.collector import Collector, read_history
 from forewarn.sources.commands import CommandScheduler
 from forewarn.sources.commands.runner import Runner
-from forewarn.sources.live import Scheduler
+from forewarn.sources.slurm.scheduler import Scheduler
 from forewarn.sources.slurmrestd.address import Address
-from forewarn.sources.slurmrestd.asking import Asker
 from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
+from forewarn.sources.slurmrestd.session import RestSession
 from forewarn.sources.slurmrestd.tokens import from_text
 from forewarn.sources.slurmrestd.transport import Transport
 from forewarn.store.base import Store
@@ -75,7 +75,9 @@ class Seen:
 def seen(lab: Lab, tmp_path: Path) -> Iterator[dict[str, Seen]]:
     since = int(time.time())
     path = f"{lab.state / 'bin'}:{os.environ['PATH']}"
-    asker = Asker(Transport(Address.read(lab.rest_url)), from_text(lab.token("root"), "the lab"), user="root")
+    asker = RestSession(
+        Transport(Address.read(lab.rest_url)), from_text(lab.token("root"), "the lab"), user="root"
+    )
     schedulers: dict[str, Scheduler] = {
         "REST": SlurmrestdScheduler(asker, cluster="lab"),
         "commands": CommandScheduler(Runner(environ=os.environ | {"PATH": path}), cluster="lab"),

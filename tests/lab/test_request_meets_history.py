@@ -22,26 +22,26 @@ import pytest
 
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
-from forewarn.assess.script import Here
+from forewarn.assess.script import LocalHost
 from forewarn.config import Config
 from forewarn.features.snapshot import Phase, bring_up_to_date
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
-from forewarn.learn.serving import Serving
-from forewarn.learn.table import Table
-from forewarn.operate.check import Submission, check
-from forewarn.operate.collect import Collector
-from forewarn.operate.ingest import ingest, review
-from forewarn.operate.once import read_own, stored_assessor
-from forewarn.operate.predict import Wanted, assess_live
-from forewarn.sources.base import Options, open_source
+from forewarn.learn.data.table import JobTable
+from forewarn.learn.registry.serving import Serving
+from forewarn.operate.collector import Collector
+from forewarn.operate.ingest_file import ingest, review
+from forewarn.operate.one_shot import read_own, stored_assessor
+from forewarn.operate.predict import LiveJobSelection, assess_live
+from forewarn.operate.script_check import SubmissionContext, check
+from forewarn.sources.base import SourceOptions, open_source
 from forewarn.sources.commands import CommandScheduler
 from forewarn.sources.commands.runner import Runner
 from forewarn.sources.commands.scheduler import FIELDS
-from forewarn.sources.live import Scheduler
+from forewarn.sources.slurm.scheduler import Scheduler
 from forewarn.sources.slurmrestd.address import Address
-from forewarn.sources.slurmrestd.asking import Asker
 from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
+from forewarn.sources.slurmrestd.session import RestSession
 from forewarn.sources.slurmrestd.tokens import from_text
 from forewarn.sources.slurmrestd.transport import Transport
 from forewarn.store.base import ClusterFacts, Store
@@ -102,7 +102,9 @@ def ran(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     times = {name: 1 + place % 3 for place, name in enumerate(REQUESTS)}
     wait_ended(lab, [submitted(lab, scripts[name]) for name in REQUESTS for _ in range(times[name])])
     path = f"{lab.state / 'bin'}:{os.environ['PATH']}"
-    asker = Asker(Transport(Address.read(lab.rest_url)), from_text(lab.token("root"), "the lab"), user="root")
+    asker = RestSession(
+        Transport(Address.read(lab.rest_url)), from_text(lab.token("root"), "the lab"), user="root"
+    )
     rest = SlurmrestdScheduler(asker, cluster="lab")
     commands = CommandScheduler(Runner(environ=os.environ | {"PATH": path}), cluster="lab")
     with waiting(lab):
@@ -199,7 +201,7 @@ def read(ran: Ran, source: str, store: Store) -> None:
     file = ran.scripts["wrap"].with_name(source)
     file.write_text(saved(ran, source, since=ran.since))
     scheme = "slurmrestd" if source.startswith("slurmrestd") else "sacct"
-    report = ingest(store, open_source(f"{scheme}:{file}", Options(cluster="lab")))
+    report = ingest(store, open_source(f"{scheme}:{file}", SourceOptions(cluster="lab")))
     review(store, report.clusters)
 
 
@@ -242,8 +244,8 @@ class Counting:
         self.met: dict[str, int] = {}  # by job id; of an array by the array's
 
     def __get__(self, assessor: Assessor, _: type) -> object:
-        def table(phase: Phase, jobs: Sequence[Job]) -> Table:
-            made: Table = self._table(assessor, phase, jobs)  # type: ignore[operator]
+        def table(phase: Phase, jobs: Sequence[Job]) -> JobTable:
+            made: JobTable = self._table(assessor, phase, jobs)  # type: ignore[operator]
             for job, count in zip(jobs, made.column("user_request_ended"), strict=True):
                 # Advice asks again of the job with changes.
                 self.met.setdefault(str(job.array_job_id or job.job_id), int(count))
@@ -257,8 +259,8 @@ def by_check(ran: Ran, store: Store, counting: Counting) -> dict[str, int]:
     bring_up_to_date(store, "lab", policy)
     for name, script in ran.scripts.items():
         assessor = stored_assessor(store, Champions("lab", None), now)
-        submission = Submission(
-            surroundings=Here(),
+        submission = SubmissionContext(
+            surroundings=LocalHost(),
             cluster="lab",
             user=USER,
             at=now,
@@ -274,7 +276,7 @@ def by_check(ran: Ran, store: Store, counting: Counting) -> dict[str, int]:
 def by_live(
     ran: Ran, store: Store, scheduler: Scheduler, counting: Counting, *, whole: bool
 ) -> dict[str, int]:
-    wanted = Wanted(job_ids=[str(job) for job in ran.pending.values()])
+    wanted = LiveJobSelection(job_ids=[str(job) for job in ran.pending.values()])
     serving = Serving(ran.scripts["wrap"].with_name("no models"))
     assess_live(store, scheduler, serving, wanted, at=int(time.time()), whole=whole)
     return {name: counting.met.pop(str(job)) for name, job in ran.pending.items()}

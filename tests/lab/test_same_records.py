@@ -14,10 +14,10 @@ import pytest
 from forewarn.job.columns import KEYS, record_schema
 from forewarn.sources.commands import CommandScheduler
 from forewarn.sources.commands.runner import Runner
-from forewarn.sources.live import Scheduler
+from forewarn.sources.slurm.scheduler import Scheduler
 from forewarn.sources.slurmrestd.address import Address
-from forewarn.sources.slurmrestd.asking import Asker
 from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
+from forewarn.sources.slurmrestd.session import RestSession
 from forewarn.sources.slurmrestd.tokens import from_text
 from forewarn.sources.slurmrestd.transport import Transport
 from lab.cgroups import can_limit_memory
@@ -97,7 +97,7 @@ def values(said: Said, key: tuple[Any, ...], field: str) -> dict[str, Any]:
 def ways(lab: Lab) -> Iterator[tuple[str, Scheduler]]:
     def client() -> SlurmrestdScheduler:
         transport = Transport(Address.read(lab.rest_url))
-        asker = Asker(transport, from_text(lab.token("root", 600), "the lab"), user="root")
+        asker = RestSession(transport, from_text(lab.token("root", 600), "the lab"), user="root")
         return SlurmrestdScheduler(asker)
 
     with closing(client()) as first:

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.assess.script import Here, ask_sbatch, findings
+from forewarn.assess.script import LocalHost, ask_sbatch, findings
 from forewarn.assess.wording import finding as what
 from forewarn.job.columns import to_records
 from forewarn.job.record import Job, Partition
@@ -181,7 +181,7 @@ def test_what_sbatch_refuses(richer: Lab) -> None:
         path = place(richer, name, text)
         if richer.try_run("alice", "sbatch", "--parsable", "--hold", path).returncode == 0:
             accepted.append(name)
-        found = findings(read_script(text, slurm=richer.settings.version), Path("/tmp/x"), Here())
+        found = findings(read_script(text, slurm=richer.settings.version), Path("/tmp/x"), LocalHost())
         if not [finding for finding in found if finding.severity == "error"]:
             unnoticed.append(name)
     assert not accepted
@@ -239,7 +239,7 @@ def test_memory_of_two_kinds(richer: Lab) -> None:
     text = idle("--mem=500")
     path = place(richer, "kinds", text)
     assert richer.try_run("alice", "sbatch", "--hold", "--mem-per-cpu=100", path).returncode != 0
-    found = findings(read_script(text, command_line=["--mem-per-cpu=100"]), Path("/tmp/x"), Here())
+    found = findings(read_script(text, command_line=["--mem-per-cpu=100"]), Path("/tmp/x"), LocalHost())
     assert [finding.rule for finding in found if finding.severity == "error"] == ["conflict"]
 
 

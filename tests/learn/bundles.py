@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from forewarn.learn.abstention import RUNGS, Abstention, Rung
-from forewarn.learn.assembly import Assembly
-from forewarn.learn.bundle import Bundle
-from forewarn.learn.calibration import calibrate
-from forewarn.learn.encoders import Encoders
-from forewarn.learn.ensemble import Ensemble, Member, Recipe
+from forewarn.learn.data.assembly import Assembly
+from forewarn.learn.data.encoders import Encoders
 from forewarn.learn.families.base import probabilities
 from forewarn.learn.families.online import OnlineModel
-from forewarn.learn.manifest import MODEL, Facts, Manifest, json_text
-from forewarn.learn.thresholds import choose
+from forewarn.learn.fitting.abstention import RUNGS, Abstention, EvidenceLevel
+from forewarn.learn.fitting.calibration import calibrate
+from forewarn.learn.fitting.ensemble import Ensemble, EnsembleMember, Recipe
+from forewarn.learn.fitting.thresholds import choose
+from forewarn.learn.registry.bundle import Bundle
+from forewarn.learn.registry.manifest import MODEL, Facts, Manifest, json_text
 
 FACTS: dict[str, Any] = {
     "cluster": "alps",
@@ -58,10 +58,10 @@ def tiny_bundle(created: int = 1_700_000_000) -> Bundle:
     return Bundle(
         facts=Facts(**FACTS, created=created),
         assembly=Assembly("submit", ("online",), Encoders({})),
-        ensemble=Ensemble((Member(1.0, recipe, model),)),
+        ensemble=Ensemble((EnsembleMember(1.0, recipe, model),)),
         calibration=calibration,
         thresholds={"f1": choose("f1", calibration(margins), fails)},
-        abstention=Abstention(tuple(Rung(True, 0, None, None, None, None) for _ in RUNGS)),
+        abstention=Abstention(tuple(EvidenceLevel(True, 0, None, None, None, None) for _ in RUNGS)),
         base_rate=float(fails.mean()),
         jobs=len(fails),
     )

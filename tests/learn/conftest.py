@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from forewarn.config import Config
-from forewarn.learn.matrix import Matrix, Sample
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.table import Table, read_table
-from forewarn.operate.ingest import ingest, review
+from forewarn.learn.data.matrix import Matrix, Sample
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.table import JobTable, read_table
+from forewarn.operate.ingest_file import ingest, review
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.base import Store
@@ -51,12 +51,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, str]:
 
 
 @pytest.fixture(scope="session")
-def table(cluster: tuple[Store, str]) -> Table:
+def table(cluster: tuple[Store, str]) -> JobTable:
     store, name = cluster
     return read_table(store, name, "submit", POPULATIONS["papers"])
 
 
 @pytest.fixture(scope="session")
-def start_table(cluster: tuple[Store, str]) -> Table:
+def start_table(cluster: tuple[Store, str]) -> JobTable:
     store, name = cluster
     return read_table(store, name, "start", POPULATIONS["papers"])

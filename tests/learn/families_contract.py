@@ -32,12 +32,19 @@ import pytest
 from numpy.typing import NDArray
 
 from forewarn.errors import BundleError, LearningError, NotEnoughError
+from forewarn.learn.data.matrix import Matrix, Sample
 from forewarn.learn.families import family
-from forewarn.learn.families.base import Family, Model, OneOf, Real, Whole, probabilities
-from forewarn.learn.matrix import Matrix, Sample
+from forewarn.learn.families.base import (
+    Categories,
+    FittedModel,
+    FloatRange,
+    IntRange,
+    ModelFamily,
+    probabilities,
+)
 from tests.learn.conftest import make_sample
 
-FITS: dict[tuple[str, str], Model] = {}  # the usual model of a family, made once
+FITS: dict[tuple[str, str], FittedModel] = {}  # the usual model of a family, made once
 
 
 def rocauc(fails: NDArray[np.float64], margins: NDArray[np.float64]) -> float:
@@ -48,7 +55,7 @@ def rocauc(fails: NDArray[np.float64], margins: NDArray[np.float64]) -> float:
     return float((order[failed].sum() - count * (count - 1) / 2) / (count * (len(fails) - count)))
 
 
-def loss(sample: Sample, model: Model) -> float:
+def loss(sample: Sample, model: FittedModel) -> float:
     p = np.clip(probabilities(model.margins(sample.matrix)), 1e-12, 1 - 1e-12)
     return float(-np.log(np.where(sample.fails > 0, p, 1 - p)).mean())
 
@@ -69,17 +76,17 @@ class ModelContract:
     # --- tools ---------------------------------------------------------------------------------
 
     @property
-    def family(self) -> Family:
+    def family(self) -> ModelFamily:
         return family(self.name)
 
     def sample(self, rows: int = 1500, seed: int = 0) -> Sample:
         return make_sample(rows, seed)
 
-    def fit(self, train: Sample, seed: int = 7, threads: int = 1, **other: Any) -> Model:
+    def fit(self, train: Sample, seed: int = 7, threads: int = 1, **other: Any) -> FittedModel:
         return self.family.fit(train, self.params, seed=seed, threads=threads, **other)
 
     @pytest.fixture
-    def model(self) -> Model:
+    def model(self) -> FittedModel:
         """Fitted on `sample()`; tests must not change it."""
         key = (self.name, json.dumps(self.params))
         if key not in FITS:
@@ -91,7 +98,7 @@ class ModelContract:
         return self.sample(600, seed=1)
 
     @pytest.fixture
-    def saved(self, model: Model, tmp_path: Path) -> Path:
+    def saved(self, model: FittedModel, tmp_path: Path) -> Path:
         folder = tmp_path / "model"
         folder.mkdir()
         model.save(folder)
@@ -99,17 +106,17 @@ class ModelContract:
 
     # --- what it says --------------------------------------------------------------------------
 
-    def test_it_orders_unseen_rows_well(self, model: Model, held: Sample) -> None:
+    def test_it_orders_unseen_rows_well(self, model: FittedModel, held: Sample) -> None:
         assert rocauc(held.fails, model.margins(held.matrix)) > 0.75
 
-    def test_margins_are_log_odds(self, model: Model, held: Sample) -> None:
+    def test_margins_are_log_odds(self, model: FittedModel, held: Sample) -> None:
         margins = model.margins(held.matrix)
         assert margins.shape == (len(held),)
         assert margins.dtype == np.float64
         assert np.isfinite(margins).all()
         assert probabilities(margins).mean() == pytest.approx(held.fails.mean(), abs=0.06)
 
-    def test_contributions_add_up_to_the_margin(self, model: Model, held: Sample) -> None:
+    def test_contributions_add_up_to_the_margin(self, model: FittedModel, held: Sample) -> None:
         contributions = model.contributions(held.matrix)
         assert contributions.shape == (len(held), len(model.names) + 1)
         assert contributions.dtype == np.float64
@@ -117,19 +124,19 @@ class ModelContract:
             contributions.sum(axis=1), model.margins(held.matrix), rtol=1e-4, atol=1e-5
         )
 
-    def test_contributions_stand_at_their_column(self, model: Model, held: Sample) -> None:
+    def test_contributions_stand_at_their_column(self, model: FittedModel, held: Sample) -> None:
         """What is asked of the columns that matter is large, and nothing where a column is not used."""
         size = np.abs(model.contributions(held.matrix)[:, :-1]).mean(axis=0)
         assert model.names[int(size.argmax())] == model.names[int(model.importance().argmax())]
         assert (size[model.importance() == 0] < 1e-6).all()
 
-    def test_importance_is_shares(self, model: Model) -> None:
+    def test_importance_is_shares(self, model: FittedModel) -> None:
         importance = model.importance()
         assert importance.shape == (len(model.names),)
         assert importance.min() >= 0
         assert importance.sum() == pytest.approx(1)
 
-    def test_one_row_is_told_as_in_a_batch(self, model: Model) -> None:
+    def test_one_row_is_told_as_in_a_batch(self, model: FittedModel) -> None:
         many = self.sample(3000, seed=2).matrix  # enough for several threads
         margins, contributions = model.margins(many), model.contributions(many.rows(slice(0, 40)))
         for row in range(40):
@@ -137,16 +144,16 @@ class ModelContract:
             assert model.margins(one)[0] == margins[row]
             np.testing.assert_allclose(model.contributions(one)[0], contributions[row], atol=1e-6)
 
-    def test_no_rows_give_no_margins(self, model: Model, held: Sample) -> None:
+    def test_no_rows_give_no_margins(self, model: FittedModel, held: Sample) -> None:
         none = held.matrix.rows(slice(0, 0))
         assert model.margins(none).shape == (0,)
         assert model.contributions(none).shape == (0, len(model.names) + 1)
 
-    def test_rows_need_not_lie_in_one_piece(self, model: Model, held: Sample) -> None:
+    def test_rows_need_not_lie_in_one_piece(self, model: FittedModel, held: Sample) -> None:
         strided = replace(held.matrix, values=np.asfortranarray(held.matrix.values))
         assert np.array_equal(model.margins(strided), model.margins(held.matrix))
 
-    def test_asking_changes_nothing(self, model: Model, held: Sample) -> None:
+    def test_asking_changes_nothing(self, model: FittedModel, held: Sample) -> None:
         before = held.matrix.values.copy()
         first = model.margins(held.matrix)
         model.contributions(held.matrix)
@@ -155,7 +162,7 @@ class ModelContract:
 
     # --- what it is given ----------------------------------------------------------------------
 
-    def test_rows_with_nothing_known_have_a_margin(self, model: Model, held: Sample) -> None:
+    def test_rows_with_nothing_known_have_a_margin(self, model: FittedModel, held: Sample) -> None:
         nothing = replace(held.matrix, values=np.full_like(held.matrix.values, np.nan))
         margins = model.margins(nothing)
         assert np.isfinite(margins).all()
@@ -164,21 +171,21 @@ class ModelContract:
 
     @pytest.mark.parametrize("code", [np.nan, 4, 31, 1e6, -1])
     def test_a_category_that_was_not_there_is_no_trouble(
-        self, model: Model, held: Sample, code: float
+        self, model: FittedModel, held: Sample, code: float
     ) -> None:
         unseen = with_column(held, "partition", code).matrix
         margins = model.margins(unseen)
         assert np.isfinite(margins).all()
         np.testing.assert_allclose(model.contributions(unseen).sum(axis=1), margins, rtol=1e-4, atol=1e-5)
 
-    def test_infinite_is_very_large(self, model: Model, held: Sample) -> None:
+    def test_infinite_is_very_large(self, model: FittedModel, held: Sample) -> None:
         for infinite, large in ((np.inf, 1e29), (-np.inf, -1e29)):
             given = with_column(held, "x0", infinite)
             assert np.array_equal(
                 model.margins(given.matrix), model.margins(with_column(held, "x0", large).matrix)
             )
 
-    def test_other_columns_are_refused(self, model: Model, held: Sample) -> None:
+    def test_other_columns_are_refused(self, model: FittedModel, held: Sample) -> None:
         names = held.matrix.names
         swapped = held.matrix.columns((names[1], names[0], *names[2:]))
         fewer = held.matrix.columns(names[:-1])
@@ -192,7 +199,7 @@ class ModelContract:
     # --- its files -----------------------------------------------------------------------------
 
     def test_what_is_loaded_says_the_same_to_the_last_bit(
-        self, model: Model, saved: Path, held: Sample
+        self, model: FittedModel, saved: Path, held: Sample
     ) -> None:
         loaded = self.family.load(saved)
         assert np.array_equal(loaded.margins(held.matrix), model.margins(held.matrix))
@@ -293,7 +300,7 @@ class ModelContract:
                 assert np.array_equal(model.contributions(few), contributions)
             assert all(fit.exception() is None for fit in fits)
 
-    def test_eight_threads_may_load_at_once(self, saved: Path, model: Model, held: Sample) -> None:
+    def test_eight_threads_may_load_at_once(self, saved: Path, model: FittedModel, held: Sample) -> None:
         start = threading.Barrier(8)
 
         def answer(_: int) -> NDArray[np.float64]:
@@ -345,10 +352,10 @@ class ModelContract:
         for name, within in self.family.space.items():
             default = self.family.defaults.get(name)
             match within:
-                case Real(low, high) | Whole(low, high):
+                case FloatRange(low, high) | IntRange(low, high):
                     assert low < high
                     assert default is None or low <= default <= high, name
-                case OneOf(values):
+                case Categories(values):
                     assert default is None or default in values, name
 
 
@@ -457,7 +464,7 @@ class FamilyContract(ModelContract):
         params: dict[str, Any] = {"rounds": 10}
         for name, within in self.family.space.items():
             match within:
-                case OneOf(values):
+                case Categories(values):
                     params[name] = values[0 if corner == "low" else -1]
                 case _:
                     params[name] = getattr(within, corner)
@@ -550,7 +557,7 @@ class FamilyContract(ModelContract):
             )
             assert np.array_equal(first.margins(held.matrix), second.margins(held.matrix))
 
-    def test_another_seed_gives_another_model(self, model: Model, held: Sample) -> None:
+    def test_another_seed_gives_another_model(self, model: FittedModel, held: Sample) -> None:
         other = self.fit(self.sample(), seed=8)
         assert not np.array_equal(other.margins(held.matrix), model.margins(held.matrix))
 
@@ -560,7 +567,7 @@ class FamilyContract(ModelContract):
             import time
             import numpy as np
             from forewarn.learn.families import family
-            from forewarn.learn.matrix import Matrix, Sample
+            from forewarn.learn.data.matrix import Matrix, Sample
 
             values = np.random.default_rng(0).normal(size=(4000, 8)).astype(np.float32)
             sample = Sample(Matrix(values, tuple("abcdefgh")), (values[:, 0] > 0) * 1.0, np.ones(4000))

@@ -6,9 +6,9 @@ import argparse
 import json
 from pathlib import Path
 
-import forewarn.learn.search
-from forewarn.learn.search import SearchProgress, SearchResult, SearchSettings, search
-from forewarn.learn.selection import Rankings, correlations
+import forewarn.learn.search.search
+from forewarn.learn.data.selection import Rankings, correlations
+from forewarn.learn.search.search import SearchProgress, SearchResult, SearchSettings, search
 from tests.learn.conftest import make_sample
 from tests.learn.toy_family import Slow
 
@@ -31,7 +31,7 @@ def main() -> None:
     given = asked.parse_args()
     slow = Slow()
     slow.fits = given.fits
-    forewarn.learn.search.family = {"slow": slow}.__getitem__  # type: ignore[assignment]
+    forewarn.learn.search.search.family = {"slow": slow}.__getitem__  # type: ignore[assignment]
     settings = SearchSettings(
         folder=given.folder, families=("slow",), trials=given.trials, threads=2, ray_address=given.ray_address
     )

@@ -10,11 +10,17 @@ import polars as pl
 import pytest
 
 from forewarn.evidence import Statement
-from forewarn.learn.abstention import REQUEST, WITHOUT_HISTORY, Abstention, AbstentionCode, Rung
+from forewarn.learn.data.split import split
+from forewarn.learn.data.table import JobTable
+from forewarn.learn.evaluation.metrics import ScoredPredictions
 from forewarn.learn.families.base import probabilities
-from forewarn.learn.metrics import Judged
-from forewarn.learn.split import split
-from forewarn.learn.table import Table
+from forewarn.learn.fitting.abstention import (
+    REQUEST,
+    WITHOUT_HISTORY,
+    Abstention,
+    AbstentionCode,
+    EvidenceLevel,
+)
 
 ENDED = ("user_ended", "user_request_ended", "user_name_ended")
 # One job for each rung: ended jobs of its user, of those with its request, with its name.
@@ -25,7 +31,7 @@ def columns(ended: np.ndarray, **more: np.ndarray) -> dict[str, np.ndarray]:
     return {**dict(zip(ENDED, ended.T, strict=True)), "cpus": np.ones(len(ended)), **more}
 
 
-def made(carries: Callable[[np.ndarray], np.ndarray], jobs: int = 600) -> tuple[Table, np.ndarray]:
+def made(carries: Callable[[np.ndarray], np.ndarray], jobs: int = 600) -> tuple[JobTable, np.ndarray]:
     """As many jobs on each rung; the model knows the truth where it carries and else guesses."""
     random = np.random.default_rng(0)
     rung = np.tile(np.arange(6), jobs)
@@ -36,14 +42,16 @@ def made(carries: Callable[[np.ndarray], np.ndarray], jobs: int = 600) -> tuple[
     values = np.array(list(given.values()), np.float32).T
     submit = np.arange(len(rung)) * 600
     about = pl.DataFrame({"user": [f"u{place % 40}" for place in range(len(rung))], "submit": submit})
-    table = Table("made", "submit", "papers", tuple(given), values, fails, submit, submit, about)
+    table = JobTable("made", "submit", "papers", tuple(given), values, fails, submit, submit, about)
     return table, probabilities(told)
 
 
 def test_the_ladder_is_climbed_by_the_users_jobs_and_then_by_those_alike() -> None:
     table, p = made(lambda rung: rung >= 0)
     for place in range(6):
-        only = Abstention(tuple(Rung(other != place, 0, None, None, None, None) for other in range(6)))
+        only = Abstention(
+            tuple(EvidenceLevel(other != place, 0, None, None, None, None) for other in range(6))
+        )
         assert only.abstains(columns(LADDER)).tolist() == [other == place for other in range(6)]
     assert Abstention.fit(table, np.arange(len(p)), p).abstains(columns(LADDER)).tolist() == [False] * 6
 
@@ -106,7 +114,7 @@ def test_it_survives_the_bundle() -> None:
     assert Abstention.fit(table, np.arange(len(p)), p) == found
 
 
-def test_on_a_simulated_cluster_few_jobs_are_left_unjudged(table: Table) -> None:
+def test_on_a_simulated_cluster_few_jobs_are_left_unjudged(table: JobTable) -> None:
     parts = split(table)
     p = probabilities(table.column("online").astype(float))
     found = Abstention.fit(table, parts.calibrate, p[parts.calibrate])
@@ -114,7 +122,7 @@ def test_on_a_simulated_cluster_few_jobs_are_left_unjudged(table: Table) -> None
     silent = found.abstains(given)
     fails, p = table.fails[parts.test], p[parts.test]
     assert silent.mean() < 0.5
-    assert Judged(fails[~silent], p[~silent]).roc_auc() > 0.6
+    assert ScoredPredictions(fails[~silent], p[~silent]).roc_auc() > 0.6
 
 
 def test_a_model_without_history_speaks_of_newcomers_too() -> None:

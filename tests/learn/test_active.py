@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from forewarn.errors import NotEnoughError, UsageError
-from forewarn.learn.active import ActiveResult, active_learning, density, stratified
+from forewarn.learn.data.active import ActiveResult, active_learning, density, stratified
+from forewarn.learn.data.matrix import Matrix, Sample
 from forewarn.learn.families import family
-from forewarn.learn.matrix import Matrix, Sample
 
 Make = Callable[..., Sample]
 QUICK = {"rounds": 30, "eta": 0.2, "min_child_weight": 2}

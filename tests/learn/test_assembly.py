@@ -11,37 +11,37 @@ import pytest
 
 from forewarn.errors import NotEnoughError
 from forewarn.features.kernel import layout
-from forewarn.learn.assembly import Assembly
-from forewarn.learn.encoders import Encoders
-from forewarn.learn.profiles import Profiles
-from forewarn.learn.split import split
-from forewarn.learn.table import POSTHOC_COLUMNS, Table
+from forewarn.learn.data.assembly import Assembly
+from forewarn.learn.data.encoders import Encoders
+from forewarn.learn.data.split import split
+from forewarn.learn.data.table import POSTHOC_COLUMNS, JobTable
+from forewarn.learn.heads.profiles import Profiles
 
 
 @pytest.fixture(scope="module")
-def rows(table: Table) -> np.ndarray:
+def rows(table: JobTable) -> np.ndarray:
     return split(table).train
 
 
-def test_a_restricted_model_sees_no_identity_and_no_history(table: Table, rows: np.ndarray) -> None:
+def test_a_restricted_model_sees_no_identity_and_no_history(table: JobTable, rows: np.ndarray) -> None:
     private = {feature.name for feature in layout.FEATURES if feature.private}
     assert private & set(Assembly.fit(table, rows, "generic").features)
     assert not private & set(Assembly.fit(table, rows, "restricted").features)
 
 
-def test_no_column_counts_the_jobs_of_a_user(table: Table, rows: np.ndarray) -> None:
+def test_no_column_counts_the_jobs_of_a_user(table: JobTable, rows: np.ndarray) -> None:
     assert not [name for name in Assembly.fit(table, rows, "generic").features if name.endswith("_ended")]
 
 
-def test_what_says_nothing_is_left_out(table: Table, rows: np.ndarray) -> None:
+def test_what_says_nothing_is_left_out(table: JobTable, rows: np.ndarray) -> None:
     made = Assembly.fit(table, rows, "generic")
     values = made.matrix(table, rows).values[:, : len(made.features)]
     for name, column in zip(made.features, values.T, strict=True):
         assert len(np.unique(column[np.isfinite(column)])) + np.isnan(column).any() > 1, name
 
 
-def test_a_set_that_the_source_cannot_fill(table: Table, rows: np.ndarray) -> None:
-    empty = Table(
+def test_a_set_that_the_source_cannot_fill(table: JobTable, rows: np.ndarray) -> None:
+    empty = JobTable(
         table.cluster, table.phase, table.population, table.names, np.full_like(table.values, np.nan),
         table.fails, table.known, table.moment, table.about,
     )  # fmt: skip
@@ -49,7 +49,7 @@ def test_a_set_that_the_source_cannot_fill(table: Table, rows: np.ndarray) -> No
         Assembly.fit(empty, rows, "swf")
 
 
-def test_a_new_partition_is_missing(table: Table, rows: np.ndarray) -> None:
+def test_a_new_partition_is_missing(table: JobTable, rows: np.ndarray) -> None:
     made = Assembly.fit(table, rows, "generic")
     assert "partition" in made.encoders.categories
     matrix = made.matrix(table, rows[:5])
@@ -65,7 +65,7 @@ def test_categories_are_ordered_the_same_every_time() -> None:
     assert Encoders.fit(about.reverse(), ("partition",)).categories == {"partition": ("a", "b")}
 
 
-def test_profiles_can_be_columns_and_all_comes_back_from_json(table: Table, rows: np.ndarray) -> None:
+def test_profiles_can_be_columns_and_all_comes_back_from_json(table: JobTable, rows: np.ndarray) -> None:
     profiles = Profiles.fit(table, rows, seed=0)
     made = Assembly.fit(table, rows, "generic", profiles)
     matrix = made.matrix(table, rows[:50])
@@ -76,18 +76,18 @@ def test_profiles_can_be_columns_and_all_comes_back_from_json(table: Table, rows
     assert np.array_equal(again.values, matrix.values, equal_nan=True)
 
 
-def test_a_row_is_the_same_alone_and_among_others(table: Table, rows: np.ndarray) -> None:
+def test_a_row_is_the_same_alone_and_among_others(table: JobTable, rows: np.ndarray) -> None:
     made = Assembly.fit(table, rows, "generic", Profiles.fit(table, rows, seed=0))
     together = made.matrix(table, rows[:20]).values
     alone = np.vstack([made.matrix(table, rows[place : place + 1]).values for place in range(20)])
     np.testing.assert_allclose(alone, together, rtol=1e-6)
 
 
-def test_what_is_known_at_the_end_is_in_no_model_that_serves(table: Table, rows: np.ndarray) -> None:
+def test_what_is_known_at_the_end_is_in_no_model_that_serves(table: JobTable, rows: np.ndarray) -> None:
     assert not set(POSTHOC_COLUMNS) & set(table.names)
 
 
-def test_scripts_are_seen_where_history_holds_them(table: Table, rows: np.ndarray) -> None:
+def test_scripts_are_seen_where_history_holds_them(table: JobTable, rows: np.ndarray) -> None:
     made = Assembly.fit(table, rows, "generic")
     assert {"script_language", "script_modules"} <= set(made.encoders.categories)
     assert "script_launcher" not in made.encoders.categories  # the simulator has none: one value says nothing
@@ -96,16 +96,16 @@ def test_scripts_are_seen_where_history_holds_them(table: Table, rows: np.ndarra
     assert {"script_language", "script_modules"} <= matrix.categorical
 
 
-def test_no_script_is_no_category(table: Table, rows: np.ndarray) -> None:
+def test_no_script_is_no_category(table: JobTable, rows: np.ndarray) -> None:
     without = table.about.with_columns(script_language=pl.lit(None, pl.String))
-    blank = Table(
+    blank = JobTable(
         table.cluster, table.phase, table.population, table.names, table.values, table.fails, table.known,
         table.moment, without,
     )  # fmt: skip
     assert "script_language" not in Assembly.fit(blank, rows, "generic").encoders.categories
 
 
-def test_rows_weigh_as_the_decisions_that_they_are(table: Table, rows: np.ndarray) -> None:
+def test_rows_weigh_as_the_decisions_that_they_are(table: JobTable, rows: np.ndarray) -> None:
     """A bulk weighs as few; the scale is that of the rows which all are worth, whatever the weights'."""
     assembly = Assembly.fit(table, rows, "generic")
     weights = assembly.sample(table, rows).weights
@@ -116,7 +116,7 @@ def test_rows_weigh_as_the_decisions_that_they_are(table: Table, rows: np.ndarra
     np.testing.assert_allclose(assembly.sample(small, rows).weights, weights)
 
 
-def test_what_only_others_jobs_tell_takes_its_typical_value_where_they_are_not_known(table: Table) -> None:
+def test_what_only_others_jobs_tell_takes_its_typical_value_where_they_are_not_known(table: JobTable) -> None:
     rows = np.arange(2000)
     assembly = Assembly.fit(table, rows, "generic")
     again = Assembly.from_json(json.loads(json.dumps(assembly.to_json())), None)

@@ -6,14 +6,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from forewarn.learn.baselines import RULES, baselines, best_baseline
-from forewarn.learn.metrics import f1
-from forewarn.learn.table import Table
+from forewarn.learn.data.table import JobTable
+from forewarn.learn.evaluation.baselines import RULES, baselines, best_baseline
+from forewarn.learn.evaluation.metrics import f1
 
 NAN = np.nan
 
 
-def made(fails: list[float]) -> Table:
+def made(fails: list[float]) -> JobTable:
     columns = {
         "user_last": [1, 1, 0, NAN],
         "user_name_last": [0, NAN, NAN, NAN],
@@ -24,7 +24,7 @@ def made(fails: list[float]) -> Table:
     values = np.array(list(columns.values()), np.float32).T
     at = np.arange(4)
     about = pl.DataFrame({"submit": at})
-    return Table("made", "submit", "papers", tuple(columns), values, np.array(fails), at, at, about)
+    return JobTable("made", "submit", "papers", tuple(columns), values, np.array(fails), at, at, about)
 
 
 @pytest.mark.parametrize(("mostly", "left"), [(0.0, False), (1.0, True)])
@@ -58,7 +58,7 @@ def test_the_best_is_the_one_with_the_highest_f1() -> None:
     assert best_baseline(found, table.fails) == "last_user"
 
 
-def test_on_a_simulated_cluster_the_last_outcome_beats_the_majority(table: Table) -> None:
+def test_on_a_simulated_cluster_the_last_outcome_beats_the_majority(table: JobTable) -> None:
     rows = np.flatnonzero(table.labelled)
     early, late = np.array_split(rows, 2)
     found = baselines(table, late, early)

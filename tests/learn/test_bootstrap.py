@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from forewarn.learn.bootstrap import DAY, difference, groups, intervals, statistics
-from forewarn.learn.metrics import Judged, f1, ranking
+from forewarn.learn.evaluation.bootstrap import DAY, difference, groups, intervals, statistics
+from forewarn.learn.evaluation.metrics import ScoredPredictions, f1, ranking
 
 MONDAY = 4 * DAY  # 5 January 1970
 
@@ -40,7 +40,8 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     for seed in range(60):
         group, fails, p = made(80, 20, seed)
         (low, high) = (
-            intervals(group, {"auc": Judged(fails, p).roc_auc}, resamples=200, seed=seed)["auc"] or []
+            intervals(group, {"auc": ScoredPredictions(fails, p).roc_auc}, resamples=200, seed=seed)["auc"]
+            or []
         )
         covered.append(low <= truth <= high)
     assert np.mean(covered) > 0.85
@@ -48,7 +49,7 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
 
 def test_groups_make_the_interval_wider_than_single_jobs_would() -> None:
     group, fails, p = made(80, 50)
-    auc = {"auc": Judged(fails, p).roc_auc}
+    auc = {"auc": ScoredPredictions(fails, p).roc_auc}
     by_group = intervals(group, auc)["auc"]
     by_job = intervals(np.arange(len(group)), auc)["auc"]
     assert by_group is not None
@@ -94,7 +95,10 @@ def test_a_measure_that_is_mostly_undefined_has_no_interval() -> None:
     fails[0] = 1
     found = intervals(np.repeat(np.arange(2), 20), {"auc": lambda w: np.nan if w[0] else 1.0})
     assert found["auc"] is None
-    assert intervals(np.arange(40), {"auc": Judged(fails, np.linspace(0, 1, 40)).roc_auc})["auc"] is not None
+    assert (
+        intervals(np.arange(40), {"auc": ScoredPredictions(fails, np.linspace(0, 1, 40)).roc_auc})["auc"]
+        is not None
+    )
 
 
 def test_fifty_thousand_rows_take_seconds() -> None:

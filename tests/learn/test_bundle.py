@@ -15,19 +15,19 @@ import numpy as np
 import pytest
 
 from forewarn.errors import BundleError, ForewarnError, UsageError
-from forewarn.learn import archive
-from forewarn.learn.abstention import Abstention
-from forewarn.learn.assembly import Assembly
-from forewarn.learn.bundle import Bundle
-from forewarn.learn.calibration import calibrate
-from forewarn.learn.causes import Causes
-from forewarn.learn.ensemble import Recipe, fit_ensemble
-from forewarn.learn.manifest import Facts, Manifest, json_text
-from forewarn.learn.oddness import Forest
-from forewarn.learn.profiles import Profiles
-from forewarn.learn.registry import Registry
-from forewarn.learn.table import Table
-from forewarn.learn.thresholds import choose
+from forewarn.learn.data.assembly import Assembly
+from forewarn.learn.data.table import JobTable
+from forewarn.learn.fitting.abstention import Abstention
+from forewarn.learn.fitting.calibration import calibrate
+from forewarn.learn.fitting.ensemble import Recipe, fit_ensemble
+from forewarn.learn.fitting.thresholds import choose
+from forewarn.learn.heads.causes import Causes
+from forewarn.learn.heads.oddness import IsolationForest
+from forewarn.learn.heads.profiles import Profiles
+from forewarn.learn.registry import archive
+from forewarn.learn.registry.bundle import Bundle
+from forewarn.learn.registry.manifest import Facts, Manifest, json_text
+from forewarn.learn.registry.registry import Registry
 
 FACTS = Facts(
     cluster="small",
@@ -43,7 +43,7 @@ FACTS = Facts(
 
 
 @pytest.fixture(scope="module")
-def made(table: Table) -> Bundle:
+def made(table: JobTable) -> Bundle:
     """A bundle with everything in it, its members of different columns."""
     rows = np.flatnonzero(table.labelled)
     train, apart = rows[:2500], rows[2500:]
@@ -74,7 +74,7 @@ def made(table: Table) -> Bundle:
             sample.matrix, table.about[train], table.fails[train], np.ones(len(train)), seed=1, threads=1
         ),
         profiles=profiles,
-        oddness=Forest.fit(table, train, seed=1),
+        oddness=IsolationForest.fit(table, train, seed=1),
     )
 
 
@@ -96,7 +96,7 @@ def folder(saved: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(saved, tmp_path / "bundle"))
 
 
-def test_what_is_loaded_is_what_was_saved(made: Bundle, saved: Path, table: Table) -> None:
+def test_what_is_loaded_is_what_was_saved(made: Bundle, saved: Path, table: JobTable) -> None:
     loaded = Bundle.load(saved)
     matrix, again = made.assembly.matrix(table), loaded.assembly.matrix(table)
     assert again.names == matrix.names
@@ -118,7 +118,7 @@ def test_what_is_loaded_is_what_was_saved(made: Bundle, saved: Path, table: Tabl
     assert (loaded.facts, loaded.base_rate, loaded.jobs) == (made.facts, made.base_rate, made.jobs)
 
 
-def test_contributions_of_all_members_add_up_to_the_margin(made: Bundle, table: Table) -> None:
+def test_contributions_of_all_members_add_up_to_the_margin(made: Bundle, table: JobTable) -> None:
     matrix = made.assembly.matrix(table).rows(np.arange(200))
     brought = made.contributions(matrix)
     assert brought.shape == (200, len(matrix.names) + 1)

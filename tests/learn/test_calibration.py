@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from forewarn.learn.calibration import Calibration, calibrate, calibrated_in_time
+from forewarn.learn.evaluation.metrics import ScoredPredictions, ranking
 from forewarn.learn.families.base import probabilities
-from forewarn.learn.metrics import Judged, ranking
+from forewarn.learn.fitting.calibration import Calibration, calibrate, calibrated_in_time
 
 DAY = 86_400
 
@@ -48,7 +48,7 @@ def test_a_bent_miscalibration_takes_the_isotonic_curve(truth: np.ndarray) -> No
 def test_the_isotonic_curve_keeps_the_ranking(truth: np.ndarray) -> None:
     margins = np.where(truth > -1, 4 * (truth + 1), truth + 1)
     found = calibrate(margins, drawn(truth))
-    before, after = (Judged(drawn(truth, 1), p) for p in (probabilities(margins), found(margins)))
+    before, after = (ScoredPredictions(drawn(truth, 1), p) for p in (probabilities(margins), found(margins)))
     assert found.kind == "isotonic"
     assert after.roc_auc() == pytest.approx(before.roc_auc(), abs=1e-9)
     assert after.pr_auc() == pytest.approx(before.pr_auc(), abs=1e-9)

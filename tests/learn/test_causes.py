@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from forewarn.config import Config
 from forewarn.errors import BundleError, LearningError, NotEnoughError
-from forewarn.learn.causes import FACTS, LEARNABLE, OTHER, RARE, Causes, causes_of
-from forewarn.learn.causes_trees import FILE
-from forewarn.learn.encoders import CATEGORIES, Encoders
-from forewarn.learn.matrix import Matrix
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.table import Table, read_table
-from forewarn.operate.ingest import ingest, review
+from forewarn.learn.data.encoders import CATEGORIES, Encoders
+from forewarn.learn.data.matrix import Matrix
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.table import JobTable, read_table
+from forewarn.learn.heads.cause_trees import FILE
+from forewarn.learn.heads.causes import FACTS, LEARNABLE, OTHER, RARE, Causes, causes_of
+from forewarn.operate.ingest_file import ingest, review
 from forewarn.sources.base import open_source
 from forewarn.store.base import Store
 from forewarn.store.opening import open_store
@@ -252,7 +252,7 @@ def test_a_time_out_has_its_name_where_the_log_has_none() -> None:
     ]
 
 
-def matrix_of(table: Table) -> Matrix:
+def matrix_of(table: JobTable) -> Matrix:
     encoders = Encoders.fit(table.about, CATEGORIES["generic"])
     values = np.hstack([table.values, encoders.codes(table.about)])
     return Matrix(values, (*table.names, *encoders.categories), frozenset(encoders.categories))

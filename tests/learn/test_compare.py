@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from forewarn.errors import NotEnoughError
-from forewarn.learn.compare import WAYS, compare
+from forewarn.learn.data.split import split
+from forewarn.learn.data.table import JobTable
+from forewarn.learn.evaluation.compare import WAYS, compare
 from forewarn.learn.families import family
-from forewarn.learn.split import split
-from forewarn.learn.table import Table
 
 QUICK = {"rounds": 15, "eta": 0.2}
 
 
-def found_on(table: Table, **how: Any) -> dict[str, dict[str, Any]]:
+def found_on(table: JobTable, **how: Any) -> dict[str, dict[str, Any]]:
     settings = {"feature_set": "generic", "seed": 0, "threads": 1} | how
     entries = compare(table, split(table), family("xgboost"), QUICK, **settings)
     assert tuple(entry["way"] for entry in entries) == WAYS
@@ -26,7 +26,7 @@ def found_on(table: Table, **how: Any) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def found(table: Table) -> dict[str, dict[str, Any]]:
+def found(table: JobTable) -> dict[str, dict[str, Any]]:
     return found_on(table)
 
 
@@ -62,7 +62,7 @@ def test_balancing_warns_more_at_one_half(found: dict[str, dict[str, Any]]) -> N
 
 
 def test_it_learns_nothing_of_what_was_not_known_at_the_cut(
-    table: Table, found: dict[str, dict[str, Any]]
+    table: JobTable, found: dict[str, dict[str, Any]]
 ) -> None:
     """Turn every outcome that was known too late for a block: only the test figures may change."""
     parts = split(table)
@@ -74,11 +74,11 @@ def test_it_learns_nothing_of_what_was_not_known_at_the_cut(
     assert again == found
 
 
-def test_another_seed_gives_other_figures(table: Table, found: dict[str, dict[str, Any]]) -> None:
+def test_another_seed_gives_other_figures(table: JobTable, found: dict[str, dict[str, Any]]) -> None:
     assert found_on(table, seed=1) != found
 
 
-def test_too_little_is_said(table: Table) -> None:
+def test_too_little_is_said(table: JobTable) -> None:
     with pytest.raises(NotEnoughError, match="too few jobs"):
         found_on(table.rows(np.arange(10)))
     with pytest.raises(NotEnoughError, match="ended well under the policy"):

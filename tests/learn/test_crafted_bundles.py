@@ -19,11 +19,11 @@ from forewarn.assess.champions import Champions
 from forewarn.config import Config
 from forewarn.errors import BundleError, StoreError, UnfitFileSystemError
 from forewarn.files import is_ours
-from forewarn.learn.archive import pack, unpack
 from forewarn.learn.families.xgboost_native import XgboostTrees
-from forewarn.learn.manifest import MANIFEST, Manifest
-from forewarn.learn.usage.hazard import Hazard
-from forewarn.operate import once
+from forewarn.learn.heads.usage.hazard import Hazard
+from forewarn.learn.registry.archive import pack, unpack
+from forewarn.learn.registry.manifest import MANIFEST, Manifest
+from forewarn.operate import one_shot as once
 from tests.learn.bundles import make_bundle, tiny_bundle
 
 MIB = 1 << 20

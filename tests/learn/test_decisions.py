@@ -6,8 +6,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from forewarn.learn.decisions import FEW, GAP, REQUEST, by_decision, decisions, decisions_of, effective
-from forewarn.learn.metrics import Judged, at_threshold, weighted_at_threshold
+from forewarn.learn.evaluation.decisions import (
+    FEW,
+    GAP,
+    REQUEST,
+    by_decision,
+    decisions,
+    decisions_of,
+    effective,
+)
+from forewarn.learn.evaluation.metrics import ScoredPredictions, at_threshold, weighted_at_threshold
 
 
 def jobs(users: list[str | None], submits: list[int], **request: list[int]) -> pl.DataFrame:
@@ -61,7 +69,7 @@ def test_single_jobs_are_judged_as_by_job() -> None:
     p = random.random(count)
     fails = (random.random(count) < p).astype(np.float64)
     found = by_decision(about, fails, p, p > 0.5, {"never": p > 2}, resamples=5)
-    judged = Judged(fails, p)
+    judged = ScoredPredictions(fails, p)
     assert found["roc_auc"] == pytest.approx(judged.roc_auc())
     assert found["pr_auc"] == pytest.approx(judged.pr_auc())
     assert found["effective"] == effective(np.arange(count)) == count

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from forewarn.learn.ensemble import Ensemble, Recipe, fit_ensemble, shares
-from forewarn.learn.matrix import Sample
+from forewarn.learn.data.matrix import Sample
+from forewarn.learn.fitting.ensemble import Ensemble, Recipe, fit_ensemble, shares
 
 
 @pytest.fixture

@@ -12,28 +12,28 @@ from hypothesis import strategies as st
 from sklearn.metrics import precision_recall_curve, roc_curve
 
 from forewarn.errors import LearningError, NotEnoughError
-from forewarn.learn.evaluation import _curves, _thinned, evaluate
-from forewarn.learn.metrics import at_threshold, ranking
-from forewarn.learn.split import split
-from forewarn.learn.table import Table
+from forewarn.learn.data.split import split
+from forewarn.learn.data.table import JobTable
+from forewarn.learn.evaluation.evaluate import _curves, _thinned, evaluate
+from forewarn.learn.evaluation.metrics import at_threshold, ranking
 
 
-def judged(table: Table, threshold: float | np.ndarray = 0.3, rows: np.ndarray | None = None, **settings):
+def judged(table: JobTable, threshold: float | np.ndarray = 0.3, rows: np.ndarray | None = None, **settings):
     parts = split(table)
     rows = parts.test if rows is None else rows
     p = 1 / (1 + np.exp(-table.column("online")[rows].astype(np.float64)))
     return evaluate(table, rows, p, threshold, train_rows=parts.train, resamples=60, **settings), p, rows
 
 
-def with_partitions(table: Table, names: list[str | None]) -> Table:
+def with_partitions(table: JobTable, names: list[str | None]) -> JobTable:
     partition = pl.Series("partition", [names[place % len(names)] for place in range(table.about.height)])
-    return Table(
+    return JobTable(
         *(table.cluster, table.phase, table.population, table.names, table.values, table.fails),
         *(table.known, table.moment, table.about.with_columns(partition)),
     )
 
 
-def test_it_is_json_and_its_parts_agree(table: Table) -> None:
+def test_it_is_json_and_its_parts_agree(table: JobTable) -> None:
     found, p, rows = judged(table)
     json.dumps(found, allow_nan=False)
     fails = table.fails[rows]
@@ -52,12 +52,12 @@ def test_it_is_json_and_its_parts_agree(table: Table) -> None:
     assert low < best["f1"] < high
 
 
-def test_the_same_seed_gives_the_same(table: Table) -> None:
+def test_the_same_seed_gives_the_same(table: JobTable) -> None:
     assert judged(table, seed=3)[0] == judged(table, seed=3)[0]
     assert judged(table, seed=3)[0]["intervals"] != judged(table, seed=4)[0]["intervals"]
 
 
-def test_a_threshold_that_varies_is_taken_job_by_job(table: Table) -> None:
+def test_a_threshold_that_varies_is_taken_job_by_job(table: JobTable) -> None:
     rows = split(table).test
     thresholds = np.linspace(0.2, 0.6, len(rows))
     found, p, _ = judged(table, thresholds)
@@ -65,7 +65,7 @@ def test_a_threshold_that_varies_is_taken_job_by_job(table: Table) -> None:
     assert found["threshold"] == pytest.approx({"value": 0.4, "low": 0.2, "high": 0.6})
 
 
-def test_slices_cover_all_jobs_and_few_are_named(table: Table) -> None:
+def test_slices_cover_all_jobs_and_few_are_named(table: JobTable) -> None:
     many = with_partitions(table, [None, *(f"part{place}" for place in range(14))])
     found, _, rows = judged(many)
     partitions = found["slices"]["partition"]
@@ -82,7 +82,7 @@ def test_slices_cover_all_jobs_and_few_are_named(table: Table) -> None:
     ]
 
 
-def test_a_slice_of_one_class_has_no_ranking(table: Table) -> None:
+def test_a_slice_of_one_class_has_no_ranking(table: JobTable) -> None:
     rows = split(table).test
     names = np.where(np.isin(np.arange(len(table.fails)), rows[table.fails[rows] == 0][:9]), "calm", "busy")
     found, _, _ = judged(with_partitions(table, names.tolist()))
@@ -91,13 +91,13 @@ def test_a_slice_of_one_class_has_no_ranking(table: Table) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
-def test_a_handful_of_jobs(table: Table, size: int) -> None:
+def test_a_handful_of_jobs(table: JobTable, size: int) -> None:
     found, _, _ = judged(table, rows=split(table).test[:size])
     json.dumps(found, allow_nan=False)
     assert found["ranking"]["n"] == size
 
 
-def test_one_class_only(table: Table) -> None:
+def test_one_class_only(table: JobTable) -> None:
     rows = split(table).test
     for wanted in (0, 1):
         found, _, _ = judged(table, rows=rows[table.fails[rows] == wanted][:30])
@@ -106,7 +106,7 @@ def test_one_class_only(table: Table) -> None:
         assert found["intervals"]["roc_auc"] is None
 
 
-def test_what_cannot_be_judged_is_refused(table: Table) -> None:
+def test_what_cannot_be_judged_is_refused(table: JobTable) -> None:
     parts = split(table)
     with pytest.raises(NotEnoughError, match="no jobs to judge"):
         evaluate(table, parts.test[:0], np.zeros(0), 0.5, train_rows=parts.train)
@@ -150,7 +150,7 @@ def test_thinned_curves_keep_their_shape() -> None:
     assert np.trapezoid(y[kept], x[kept]) == pytest.approx(np.trapezoid(y, x), abs=5e-4)
 
 
-def test_a_threshold_that_is_not_for_f1_is_not_judged_by_it(table: Table) -> None:
+def test_a_threshold_that_is_not_for_f1_is_not_judged_by_it(table: JobTable) -> None:
     """Few sure alarms have a low F1, and are what was asked for: the lead is taken where F1 is the aim."""
     plain, p, rows = judged(table)
     careful, _, _ = judged(table, threshold=0.9, for_f1=0.3)

@@ -9,21 +9,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forewarn.learn.baselines import baselines
-from forewarn.learn.bundle import Bundle
-from forewarn.learn.fitting import Settings, fit
-from forewarn.learn.prequential import static
-from forewarn.learn.report.words import verdict, warnings
-from forewarn.learn.split import split
-from forewarn.learn.table import Table
-from forewarn.learn.train import Trained, train
-from forewarn.learn.versions import tags_of
+from forewarn.learn.data.split import split
+from forewarn.learn.data.table import JobTable
+from forewarn.learn.evaluation.baselines import baselines
+from forewarn.learn.evaluation.prequential import static
+from forewarn.learn.fitting.fit import FitSettings, fit
+from forewarn.learn.fitting.train import TrainedModel, train
+from forewarn.learn.registry.bundle import Bundle
+from forewarn.learn.registry.versions import tags_of
+from forewarn.learn.report.wording import verdict, warnings
 
-ONLINE = Settings(families=("online",), threads=2)
+ONLINE = FitSettings(families=("online",), threads=2)
 LABEL = "rule: last outcome of this user with this request"
 
 
-def with_columns(table: Table, rows: np.ndarray, **columns: np.ndarray) -> Table:
+def with_columns(table: JobTable, rows: np.ndarray, **columns: np.ndarray) -> JobTable:
     values = table.values.copy()
     for name, column in columns.items():
         values[rows, table.names.index(name)] = column
@@ -37,7 +37,7 @@ def nearly(fails: np.ndarray, right: float) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def knowing_rule(table: Table) -> Table:
+def knowing_rule(table: JobTable) -> JobTable:
     """A table in which the last outcome of the request tells nearly all, and the regression nothing."""
     rows = np.flatnonzero(table.labelled)
     noise = np.random.default_rng(1).normal(-1, 1, len(rows))
@@ -45,7 +45,7 @@ def knowing_rule(table: Table) -> Table:
 
 
 def test_a_rule_that_is_clearly_better_on_the_block_before_the_test_stands_in(
-    knowing_rule: Table, tmp_path: Path
+    knowing_rule: JobTable, tmp_path: Path
 ) -> None:
     made = fit(knowing_rule, ONLINE, folder=tmp_path)
     assert made.rule == "last_user_request"
@@ -60,24 +60,24 @@ def test_a_rule_that_is_clearly_better_on_the_block_before_the_test_stands_in(
     assert np.array_equal(again.probabilities(turned, said.rows), said.p)
 
 
-def test_a_model_that_is_better_stays(table: Table, tmp_path: Path) -> None:
+def test_a_model_that_is_better_stays(table: JobTable, tmp_path: Path) -> None:
     assert fit(table, ONLINE, folder=tmp_path).rule is None
 
 
-def test_a_model_without_history_is_not_held_to_rules_of_history(table: Table, tmp_path: Path) -> None:
-    settings = Settings(families=("lightgbm",), trials=1, feature_set="restricted", threads=2)
+def test_a_model_without_history_is_not_held_to_rules_of_history(table: JobTable, tmp_path: Path) -> None:
+    settings = FitSettings(families=("lightgbm",), trials=1, feature_set="restricted", threads=2)
     assert train(table, settings, searches=tmp_path, now=0).bundle.rule is None
 
 
 @pytest.fixture(scope="module")
-def beaten(table: Table, tmp_path_factory: pytest.TempPathFactory) -> tuple[Table, Trained]:
+def beaten(table: JobTable, tmp_path_factory: pytest.TempPathFactory) -> tuple[JobTable, TrainedModel]:
     """A training whose model is beaten on the test part only."""
     rows = split(table).test
     doctored = with_columns(table, rows, user_request_last=nearly(table.fails[rows], 0.97))
     return doctored, train(doctored, ONLINE, searches=tmp_path_factory.mktemp("searches"), now=0)
 
 
-def test_a_model_beaten_on_later_jobs_is_replaced_by_the_rule(beaten: tuple[Table, Trained]) -> None:
+def test_a_model_beaten_on_later_jobs_is_replaced_by_the_rule(beaten: tuple[JobTable, TrainedModel]) -> None:
     table, trained = beaten
     assert trained.bundle.rule == "last_user_request"
     assert trained.report["model"]["rule"] == LABEL
@@ -93,7 +93,7 @@ def test_a_model_beaten_on_later_jobs_is_replaced_by_the_rule(beaten: tuple[Tabl
 
 
 def test_the_rule_is_saved_and_served_as_any_model(
-    beaten: tuple[Table, Trained], tmp_path: Path, sample: Callable[..., object]
+    beaten: tuple[JobTable, TrainedModel], tmp_path: Path, sample: Callable[..., object]
 ) -> None:
     table, trained = beaten
     manifest = trained.save(tmp_path / "bundle")

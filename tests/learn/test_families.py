@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from forewarn.errors import LearningError, MissingExtraError, UsageError
+from forewarn.learn.data.matrix import Matrix, Sample
 from forewarn.learn.families import FAMILIES, family
 from forewarn.learn.families.base import probabilities
 from forewarn.learn.families.catboost_native import CatboostTrees
 from forewarn.learn.families.shared_library import LibraryError, open_library
-from forewarn.learn.matrix import Matrix, Sample
 from tests.learn.conftest import make_sample
 from tests.learn.families_contract import FamilyContract, ModelContract, run
 
@@ -141,7 +141,7 @@ def test_answering_imports_no_package_of_a_library(name: str, tmp_path: Path) ->
         from pathlib import Path
         import numpy
         from forewarn.learn.families import family
-        from forewarn.learn.matrix import Matrix
+        from forewarn.learn.data.matrix import Matrix
 
         model = family({name!r}).load(Path({str(tmp_path)!r}))
         rows = Matrix(numpy.zeros((3, 9), "f4"), model.names, model.categorical)

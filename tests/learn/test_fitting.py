@@ -9,30 +9,30 @@ import numpy as np
 import pytest
 
 from forewarn.errors import LearningError, NotEnoughError, UsageError
-from forewarn.learn.benchmark import benchmark, figures
-from forewarn.learn.fitting import Fitted, Settings, fit
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.prequential import retrained, static
-from forewarn.learn.table import Table, read_table
-from forewarn.learn.train import train
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.table import JobTable, read_table
+from forewarn.learn.evaluation.benchmark import benchmark, figures
+from forewarn.learn.evaluation.prequential import retrained, static
+from forewarn.learn.fitting.fit import FitResult, FitSettings, fit
+from forewarn.learn.fitting.train import train
 from forewarn.store.base import Store
 
-SETTINGS = Settings(families=("xgboost", "online"), trials=2, deterministic=True, threads=2)
-ONLINE = Settings(families=("online",))
+SETTINGS = FitSettings(families=("xgboost", "online"), trials=2, deterministic=True, threads=2)
+ONLINE = FitSettings(families=("online",))
 DAY = 86_400
 
 
 @pytest.fixture(scope="module")
-def fitted(table: Table, tmp_path_factory: pytest.TempPathFactory) -> Fitted:
+def fitted(table: JobTable, tmp_path_factory: pytest.TempPathFactory) -> FitResult:
     return fit(table, SETTINGS, folder=tmp_path_factory.mktemp("search"))
 
 
-def rewritten(table: Table, later: np.ndarray) -> Table:
+def rewritten(table: JobTable, later: np.ndarray) -> JobTable:
     """The same jobs, but some ended otherwise."""
     return dataclasses.replace(table, fails=np.where(later, 1 - table.fails, table.fails))
 
 
-def test_the_test_part_has_no_say(table: Table, fitted: Fitted, tmp_path: Path) -> None:
+def test_the_test_part_has_no_say(table: JobTable, fitted: FitResult, tmp_path: Path) -> None:
     """With every outcome that was not known at the last cut turned round, the model is the same."""
     unknown = table.known >= fitted.parts.cuts[2]
     assert unknown.sum() > 500
@@ -46,17 +46,19 @@ def test_the_test_part_has_no_say(table: Table, fitted: Fitted, tmp_path: Path) 
     assert other.calibration != fit(table, ONLINE, folder=tmp_path / "one").calibration
 
 
-def test_a_model_is_better_than_chance_on_jobs_to_come(table: Table, fitted: Fitted) -> None:
+def test_a_model_is_better_than_chance_on_jobs_to_come(table: JobTable, fitted: FitResult) -> None:
     found = benchmark_of(table, fitted)
     assert found["roc_auc"] > 0.65
     assert found["intervals"]["roc_auc"][0] > 0.6
 
 
-def benchmark_of(table: Table, fitted: Fitted) -> dict:
+def benchmark_of(table: JobTable, fitted: FitResult) -> dict:
     return figures(table, fitted, static(table, fitted), seed=0)
 
 
-def test_a_retrained_model_knows_only_what_was_known_when_it_was_made(table: Table, fitted: Fitted) -> None:
+def test_a_retrained_model_knows_only_what_was_known_when_it_was_made(
+    table: JobTable, fitted: FitResult
+) -> None:
     said = retrained(table, fitted, SETTINGS, every=DAY)
     begin = fitted.parts.cuts[2] + 2 * DAY
     early = table.submit[said.rows] < begin
@@ -68,21 +70,21 @@ def test_a_retrained_model_knows_only_what_was_known_when_it_was_made(table: Tab
     assert said.retrained == len(np.unique((table.submit[said.rows] - fitted.parts.cuts[2]) // DAY))
 
 
-def test_the_online_family_needs_no_search(table: Table, tmp_path: Path) -> None:
+def test_the_online_family_needs_no_search(table: JobTable, tmp_path: Path) -> None:
     made = fit(table, ONLINE, folder=tmp_path)
     assert made.search is None
     assert [recipe.family for _, recipe in made.recipes] == ["online"]
     assert benchmark_of(table, made)["roc_auc"] > 0.6
 
 
-def test_online_without_history_features(table: Table, tmp_path: Path) -> None:
+def test_online_without_history_features(table: JobTable, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="needs features of history"):
         fit(table, dataclasses.replace(ONLINE, feature_set="restricted"), folder=tmp_path)
 
 
 @pytest.mark.parametrize("how", ["weights", "smote", "active"])
-def test_every_way_to_balance_makes_a_calibrated_model(table: Table, tmp_path: Path, how: str) -> None:
-    settings = Settings(families=("xgboost",), trials=1, imbalance=how, threads=2)
+def test_every_way_to_balance_makes_a_calibrated_model(table: JobTable, tmp_path: Path, how: str) -> None:
+    settings = FitSettings(families=("xgboost",), trials=1, imbalance=how, threads=2)
     made = fit(table, settings, folder=tmp_path)
     found = benchmark_of(table, made)
     assert found["roc_auc"] > 0.6
@@ -95,7 +97,7 @@ def test_every_way_to_balance_makes_a_calibrated_model(table: Table, tmp_path: P
         assert retrained(table, made, settings, every=30 * DAY).retrained == 1
 
 
-def test_a_rule_that_was_asked_for_is_followed_in_time(table: Table, fitted: Fitted) -> None:
+def test_a_rule_that_was_asked_for_is_followed_in_time(table: JobTable, fitted: FitResult) -> None:
     careful = retrained(table, fitted, dataclasses.replace(SETTINGS, threshold="precision=0.9"), every=DAY)
     plain = retrained(table, fitted, SETTINGS, every=DAY)
     assert np.array_equal(careful.p, plain.p)
@@ -107,7 +109,7 @@ def test_phases_are_judged_on_the_same_jobs_and_posthoc_is_labelled(
 ) -> None:
     store, name = cluster
 
-    def read(phase: str) -> Table:
+    def read(phase: str) -> JobTable:
         return read_table(store, name, phase, POPULATIONS["papers"])
 
     found = benchmark(read, ("submit", "start", "posthoc"), ONLINE, searches=tmp_path)
@@ -127,17 +129,17 @@ def test_a_posthoc_model_cannot_be_made(cluster: tuple[Store, str], tmp_path: Pa
         train(table, ONLINE, searches=tmp_path, now=0)
 
 
-def test_all_features_missing(table: Table, tmp_path: Path) -> None:
+def test_all_features_missing(table: JobTable, tmp_path: Path) -> None:
     empty = dataclasses.replace(table, values=np.full_like(table.values, np.nan))
     with pytest.raises(NotEnoughError, match="empty here"):
         fit(empty, SETTINGS, folder=tmp_path)
 
 
-def test_balancing_counts_in_what_chooses_trials_too(table: Table, tmp_path: Path) -> None:
+def test_balancing_counts_in_what_chooses_trials_too(table: JobTable, tmp_path: Path) -> None:
     """At the true rate, log loss would stop a balanced model for what it was told to do."""
     losses = {}
     for how in ("none", "weights"):
-        settings = Settings(families=("lightgbm",), trials=1, imbalance=how, threads=2)
+        settings = FitSettings(families=("lightgbm",), trials=1, imbalance=how, threads=2)
         made = fit(table, settings, folder=tmp_path / how)
         assert made.search is not None
         (trial,) = made.search.trials
@@ -146,13 +148,13 @@ def test_balancing_counts_in_what_chooses_trials_too(table: Table, tmp_path: Pat
     assert losses["none"] < 0.55 < losses["weights"] < np.log(2)
 
 
-def test_online_cannot_be_balanced(table: Table, tmp_path: Path) -> None:
+def test_online_cannot_be_balanced(table: JobTable, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no train part to balance"):
         fit(table, dataclasses.replace(ONLINE, imbalance="smote"), folder=tmp_path)
 
 
-def test_a_restricted_model_speaks_of_new_users(table: Table, tmp_path: Path) -> None:
-    settings = Settings(families=("lightgbm",), trials=1, feature_set="restricted", threads=2)
+def test_a_restricted_model_speaks_of_new_users(table: JobTable, tmp_path: Path) -> None:
+    settings = FitSettings(families=("lightgbm",), trials=1, feature_set="restricted", threads=2)
     made = fit(table, settings, folder=tmp_path)
     new = np.flatnonzero(table.column("user_ended") == 0)
     assert len(new)
@@ -160,7 +162,7 @@ def test_a_restricted_model_speaks_of_new_users(table: Table, tmp_path: Path) ->
     assert not made.abstention.abstains({name: table.column(name)[new] for name in table.names}).any()
 
 
-def test_the_model_of_starts_learns_jobs_that_wait_as_it_serves_them(start_table: Table) -> None:
+def test_the_model_of_starts_learns_jobs_that_wait_as_it_serves_them(start_table: JobTable) -> None:
     """They have neither nodes nor anything given, which a model has to have seen missing."""
     assert start_table.waiting is not None
     rows, _ = start_table.waiting

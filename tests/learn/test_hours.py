@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from forewarn.learn.cause_figures import by_cause
-from forewarn.learn.hours import NO_ASKED, NO_HOURS, Ranked, by_hours
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.table import Table, read_table
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.table import JobTable, read_table
+from forewarn.learn.evaluation.cause_figures import by_cause
+from forewarn.learn.evaluation.hours import NO_ASKED, NO_HOURS, RankedHours, by_hours
 from forewarn.store.base import Store
 
 
@@ -64,25 +64,27 @@ def test_a_job_that_tells_no_hours_is_ranked_by_its_risk_of_middling_ones() -> N
     found = by_hours(told, fails, p, lost, {"never": p > 2}, resamples=5)
     expected = p * np.where(unknown, np.median(asked[~unknown]), asked)
     wasted = about["cpu_hours"].to_numpy() * fails
-    assert found["top_20"] == pytest.approx(Ranked(expected, wasted).share(0.2))
-    assert found["top_20"] > Ranked(np.nan_to_num(lost), wasted).share(0.2)
+    assert found["top_20"] == pytest.approx(RankedHours(expected, wasted).share(0.2))
+    assert found["top_20"] > RankedHours(np.nan_to_num(lost), wasted).share(0.2)
 
 
 def test_jobs_are_ranked_by_the_hours_that_they_may_lose_not_by_risk() -> None:
     about, fails, p = made()
     used = about["cpu_hours"].to_numpy()
     found = by_hours(about, fails, p, used * fails, {"never": p > 2}, resamples=5)
-    by_risk = Ranked(p, used * fails).share(0.1)
+    by_risk = RankedHours(p, used * fails).share(0.1)
     assert found["top_10"] > by_risk + 0.3  # the truth itself, which no list can beat
     assert found["top_10"] >= by_hours(about, fails, p, None, {"never": p > 2}, resamples=5)["top_10"]
 
 
 def test_equal_scores_share_what_is_wasted() -> None:
     wasted = np.array([10.0, 0.0, 0.0, 0.0])
-    assert Ranked(np.ones(4), wasted).share(0.25) == pytest.approx(0.25)
+    assert RankedHours(np.ones(4), wasted).share(0.25) == pytest.approx(0.25)
     # Drawn twice, a job counts as two jobs.
-    assert Ranked(np.array([4.0, 3, 2, 1]), wasted).share(0.2, np.array([2.0, 1, 1, 1])) == pytest.approx(0.5)
-    assert np.isnan(Ranked(np.ones(4), np.zeros(4)).share(0.1))
+    assert RankedHours(np.array([4.0, 3, 2, 1]), wasted).share(
+        0.2, np.array([2.0, 1, 1, 1])
+    ) == pytest.approx(0.5)
+    assert np.isnan(RankedHours(np.ones(4), np.zeros(4)).share(0.1))
 
 
 def test_a_source_without_hours_is_told_so() -> None:
@@ -137,7 +139,7 @@ def test_each_cause_is_judged_among_all_jobs() -> None:
     json.dumps(found, allow_nan=False)
 
 
-def test_the_table_tells_hours(cluster: tuple[Store, str], table: Table) -> None:
+def test_the_table_tells_hours(cluster: tuple[Store, str], table: JobTable) -> None:
     about = table.about
     ran = about.filter(pl.col("run_time").is_not_null() & pl.col("cpus").is_not_null())
     used = ran["run_time"] * ran.select(pl.coalesce("cpus_used", "cpus")).to_series() / 3600

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.errors import NotEnoughError, UsageError
-from forewarn.learn import imbalance
-from forewarn.learn.imbalance import BALANCINGS, balanced
-from forewarn.learn.matrix import Matrix, Sample
+from forewarn.learn.data import imbalance
+from forewarn.learn.data.imbalance import BALANCINGS, balanced
+from forewarn.learn.data.matrix import Matrix, Sample
 from tests.learn.conftest import make_sample
 
 Make = Callable[..., Sample]

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn import metrics as theirs
 
-from forewarn.learn.metrics import (
+from forewarn.learn.evaluation.metrics import (
     ECE_BINS,
-    Judged,
+    ScoredPredictions,
     at_threshold,
     calibration_bins,
     f1,
@@ -36,13 +36,13 @@ def judged_rows(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @given(judged_rows())
 def test_ranking_measures_are_those_of_scikit_learn(rows: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     fails, p, weights = rows
-    judged = Judged(fails, p)
+    judged = ScoredPredictions(fails, p)
     for w in (None, weights):
         assert judged.roc_auc(w) == pytest.approx(theirs.roc_auc_score(fails, p, sample_weight=w))
         assert judged.pr_auc(w) == pytest.approx(theirs.average_precision_score(fails, p, sample_weight=w))
         assert judged.brier(w) == pytest.approx(theirs.brier_score_loss(fails, p, sample_weight=w))
     inside = np.clip(p, 0.01, 0.99)
-    assert Judged(fails, inside).log_loss(weights) == pytest.approx(
+    assert ScoredPredictions(fails, inside).log_loss(weights) == pytest.approx(
         theirs.log_loss(fails, inside, sample_weight=weights)
     )
 
@@ -71,8 +71,8 @@ def test_measures_at_a_threshold_are_those_of_scikit_learn(
 def test_whole_weights_are_repeated_rows(rows: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     fails, p, weights = rows
     times = weights.astype(int)
-    repeated = Judged(np.repeat(fails, times), np.repeat(p, times))
-    judged = Judged(fails, p)
+    repeated = ScoredPredictions(np.repeat(fails, times), np.repeat(p, times))
+    judged = ScoredPredictions(fails, p)
     for measure in ("roc_auc", "pr_auc", "brier", "ece", "log_loss"):
         assert getattr(judged, measure)(weights) == pytest.approx(getattr(repeated, measure)())
 

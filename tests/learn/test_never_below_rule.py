@@ -14,8 +14,8 @@ import pytest
 
 from bench.never_below_rule import LOGS, Log, row, tables
 from forewarn.errors import NotEnoughError
-from forewarn.learn.fitting import Settings
-from forewarn.learn.ray_cluster import ray_cluster
+from forewarn.learn.fitting.fit import FitSettings
+from forewarn.learn.search.ray_cluster import ray_cluster
 
 pytestmark = pytest.mark.shared_data
 
@@ -37,7 +37,7 @@ def _ray() -> Iterator[None]:
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda log: log.name)
 def test_what_serves_is_not_below_the_best_rule(log: Log, shared_data: Path) -> None:
-    settings = Settings(
+    settings = FitSettings(
         feature_set=log.features, families=("lightgbm", "online"), trials=1, threads=1, deterministic=True
     )
     for phase, table in tables(log, shared_data, short=True):

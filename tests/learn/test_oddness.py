@@ -12,20 +12,20 @@ import numpy as np
 import pytest
 
 from forewarn.errors import BundleError
-from forewarn.learn import oddness
-from forewarn.learn.oddness import Forest
-from forewarn.learn.oddness_columns import COLUMNS, UnusualCode, columns_of
-from forewarn.learn.table import Table
+from forewarn.learn.data.table import JobTable
+from forewarn.learn.heads import oddness
+from forewarn.learn.heads.oddness import IsolationForest
+from forewarn.learn.heads.oddness_columns import COLUMNS, UnusualCode, columns_of
 
 
 @pytest.fixture(scope="module")
-def forest(table: Table) -> Forest:
-    made = Forest.fit(table, np.arange(4_000), seed=3)
+def forest(table: JobTable) -> IsolationForest:
+    made = IsolationForest.fit(table, np.arange(4_000), seed=3)
     assert made is not None
     return made
 
 
-def changed(table: Table, row: int, **features: float) -> Table:
+def changed(table: JobTable, row: int, **features: float) -> JobTable:
     """One job of the table with other values."""
     one = table.rows(np.array([row]))
     values = one.values.copy()
@@ -34,7 +34,7 @@ def changed(table: Table, row: int, **features: float) -> Table:
     return replace(one, values=values)
 
 
-def test_it_scores_as_sklearn_does(table: Table, forest: Forest) -> None:
+def test_it_scores_as_sklearn_does(table: JobTable, forest: IsolationForest) -> None:
     from sklearn.ensemble import IsolationForest
 
     raw = columns_of(table, forest.names, np.arange(4_000))
@@ -50,13 +50,13 @@ def test_it_scores_as_sklearn_does(table: Table, forest: Forest) -> None:
     np.testing.assert_allclose(ours, lengths, atol=0.3)
 
 
-def test_ranks_are_shares_of_the_jobs_it_learnt(table: Table, forest: Forest) -> None:
+def test_ranks_are_shares_of_the_jobs_it_learnt(table: JobTable, forest: IsolationForest) -> None:
     ranks = forest.rarer_than(table.rows(np.arange(4_000)))
     for share in (0.1, 0.5, 0.9, 0.99):
         assert np.mean(ranks <= share) == pytest.approx(share, abs=0.02)
 
 
-def test_a_slip_of_the_keyboard_is_rare_and_named(table: Table, forest: Forest) -> None:
+def test_a_slip_of_the_keyboard_is_rare_and_named(table: JobTable, forest: IsolationForest) -> None:
     ranks = forest.rarer_than(table)
     plain = int(np.argsort(ranks)[len(ranks) // 20])  # as usual a job as any, itself at no end of anything
     # A thousand times what the user had before is part of the slip.
@@ -68,8 +68,8 @@ def test_a_slip_of_the_keyboard_is_rare_and_named(table: Table, forest: Forest) 
     assert not any("cpus" in reason.code for reason in forest.because(table, plain))
 
 
-def test_a_share_is_no_finer_than_the_jobs_it_rests_on(table: Table) -> None:
-    few = Forest.fit(table, np.arange(489), seed=3)
+def test_a_share_is_no_finer_than_the_jobs_it_rests_on(table: JobTable) -> None:
+    few = IsolationForest.fit(table, np.arange(489), seed=3)
     assert few is not None
     ranks = few.rarer_than(table)
     np.testing.assert_allclose(ranks * 489, np.round(ranks * 489), atol=1e-6)
@@ -79,8 +79,8 @@ def test_a_share_is_no_finer_than_the_jobs_it_rests_on(table: Table) -> None:
     assert cpus.values == {"value": 30_000.0, "below": 1.0, "above": 0.0, "jobs": 489}
 
 
-def test_json_gives_it_back(table: Table, forest: Forest) -> None:
-    again = Forest.from_json(json.loads(json.dumps(forest.to_json())))
+def test_json_gives_it_back(table: JobTable, forest: IsolationForest) -> None:
+    again = IsolationForest.from_json(json.loads(json.dumps(forest.to_json())))
     np.testing.assert_array_equal(again.rarer_than(table), forest.rarer_than(table))
     assert again.because(table, 17) == forest.because(table, 17)
     assert (again.names, again.jobs) == (forest.names, 4_000)
@@ -107,29 +107,29 @@ def _missing(value: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("spoil", [_endless, _nowhere, _short, _unheard_of, _missing])
-def test_what_is_no_forest_is_refused(spoil: Any, forest: Forest) -> None:
+def test_what_is_no_forest_is_refused(spoil: Any, forest: IsolationForest) -> None:
     value = json.loads(json.dumps(forest.to_json()))
     spoil(value)
     with pytest.raises(BundleError, match="train again"):
-        Forest.from_json(value)
+        IsolationForest.from_json(value)
 
 
-def test_without_private_columns_nobody_s_history_is_in_it(table: Table) -> None:
-    made = Forest.fit(table, np.arange(1_000), seed=1, private=False)
+def test_without_private_columns_nobody_s_history_is_in_it(table: JobTable) -> None:
+    made = IsolationForest.fit(table, np.arange(1_000), seed=1, private=False)
     assert made is not None
     assert not any(COLUMNS[name].private for name in made.names)
 
 
-def test_too_few_jobs_make_no_forest(table: Table) -> None:
-    assert Forest.fit(table, np.arange(20), seed=1) is None
+def test_too_few_jobs_make_no_forest(table: JobTable) -> None:
+    assert IsolationForest.fit(table, np.arange(20), seed=1) is None
 
 
-def test_a_missing_value_is_no_reason_but_does_no_harm(table: Table, forest: Forest) -> None:
+def test_a_missing_value_is_no_reason_but_does_no_harm(table: JobTable, forest: IsolationForest) -> None:
     empty = changed(table, 0, **dict.fromkeys(("cpus", "memory", "time_limit", "nodes"), np.nan))
     assert 0 <= forest.rarer_than(empty)[0] <= 1
     assert not any("nan" in str(reason.values) for reason in forest.because(empty, 0))
 
 
 def test_answering_needs_no_sklearn() -> None:
-    code = "import forewarn.learn.oddness, sys; sys.exit('sklearn' in sys.modules)"
+    code = "import forewarn.learn.heads.oddness, sys; sys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

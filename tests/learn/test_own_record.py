@@ -9,7 +9,7 @@ from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel import regression
 from forewarn.features.kernel.state import new_state
 from forewarn.learn.families.base import probabilities
-from forewarn.learn.own_record import alike, by_own_record, pool_with_record
+from forewarn.learn.fitting.own_record import alike, by_own_record, pool_with_record
 
 recorded = regression.recorded  # as it is before Numba
 

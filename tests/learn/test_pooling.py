@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-from forewarn.learn.calibration import Calibration
-from forewarn.learn.causes import Cause
-from forewarn.learn.pooling import WEIGHTS, Pooling, choose_pooling, excess_of, record_weight, risk
-from forewarn.learn.table import Table
-from forewarn.learn.usage.foreseen import Distributions, Foreseen
-from forewarn.learn.usage.levels import Levels
-from forewarn.learn.usage.quantities import QUANTITIES
+from forewarn.learn.data.table import JobTable
+from forewarn.learn.fitting.calibration import Calibration
+from forewarn.learn.fitting.pooling import WEIGHTS, Pooling, choose_pooling, excess_of, record_weight, risk
+from forewarn.learn.heads.causes import Cause
+from forewarn.learn.heads.usage.distributions import Distributions, UsageForecast
+from forewarn.learn.heads.usage.quantities import QUANTITIES
+from forewarn.learn.heads.usage.recalibration import Recalibration
 
 CAUSES = (Cause("failed", "user"), Cause("timeout", "limit"), Cause("out_of_memory", "limit"))
 COUNT = 4_000
@@ -69,21 +69,21 @@ def test_an_unknown_forecast_leaves_the_model_its_word() -> None:
     assert stated.probability[1] > 0.3
 
 
-def table_of(**columns: float) -> Table:
+def table_of(**columns: float) -> JobTable:
     named = {"time_limit": 300.0, "memory": float(4 << 30), "nodes": 1.0, **columns}
     values = np.array([list(named.values())], np.float32)
     whole, zero = np.zeros(1), np.zeros(1, np.int64)
-    return Table(
+    return JobTable(
         "c", "submit", "wasted", tuple(named), values, whole, zero, zero, pl.DataFrame({"submit": [0]})
     )
 
 
-def long_runs() -> Foreseen:
+def long_runs() -> UsageForecast:
     """A forecast of eight minutes or more for every job."""
     borders = np.log2(np.array([1.0, 480.0, 500.0, 600.0]) + 1)
     below = np.array([[0.0, 0.02, 0.9, 1.0]])
-    run_time = Distributions(QUANTITIES["run_time"], borders, below, Levels.plain())
-    return Foreseen(run_time, None, None, None, np.ones(1), {"run_time": 1_000})
+    run_time = Distributions(QUANTITIES["run_time"], borders, below, Recalibration.plain())
+    return UsageForecast(run_time, None, None, None, np.ones(1), {"run_time": 1_000})
 
 
 @pytest.mark.parametrize(("runs", "most"), [(0.0, 1.0), (2.0, 1.0), (3.0, 0.2), (18.0, 0.05)])
@@ -107,10 +107,10 @@ def test_runs_near_the_limit_or_beyond_it_do_not() -> None:
 
 def test_a_limit_that_is_not_kept_counts_for_nothing() -> None:
     """As on LANL-CM5, where a fourth of the jobs ran over it: pooled, its ROC-AUC fell from .85 to .80."""
-    from forewarn.learn.usage import Usage
-    from forewarn.learn.usage.usage import Part
+    from forewarn.learn.heads.usage import Usage
+    from forewarn.learn.heads.usage.usage import QuantityModel
 
-    part = Part(QUANTITIES["run_time"], (), (), None, Levels.plain(), 1_000, limited=False)  # type: ignore[arg-type]
+    part = QuantityModel(QUANTITIES["run_time"], (), (), None, Recalibration.plain(), 1_000, limited=False)  # type: ignore[arg-type]
     assert not Usage({"run_time": part}).is_enforced("timeout")
     assert Usage({"run_time": replace(part, limited=True)}).is_enforced("timeout")
     assert not Usage({}).is_enforced("timeout")

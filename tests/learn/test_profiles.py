@@ -11,23 +11,23 @@ import pytest
 
 from forewarn.config import Config
 from forewarn.errors import BundleError, NotEnoughError, UsageError
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.profiles import STARTS, Profiles
-from forewarn.learn.profiles_number import MOST, mixture
-from forewarn.learn.profiles_space import CATEGORIES, Space
-from forewarn.learn.table import Table, read_table
-from forewarn.operate.ingest import ingest, review
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.table import JobTable, read_table
+from forewarn.learn.heads.profiles import STARTS, Profiles
+from forewarn.learn.heads.profiles_number import MOST, mixture
+from forewarn.learn.heads.profiles_space import CATEGORIES, Space
+from forewarn.operate.ingest_file import ingest, review
 from forewarn.sources.base import open_source
 from forewarn.store.opening import open_store
 
 
 @pytest.fixture(scope="module")
-def rows(table: Table) -> np.ndarray:
+def rows(table: JobTable) -> np.ndarray:
     return np.flatnonzero(table.labelled)
 
 
 @pytest.fixture(scope="module")
-def profiles(table: Table, rows: np.ndarray) -> Profiles:
+def profiles(table: JobTable, rows: np.ndarray) -> Profiles:
     return Profiles.fit(table, rows, seed=0, k=4)
 
 
@@ -46,12 +46,14 @@ def blobs(seed: int = 0, jobs: int = 600) -> tuple[pl.DataFrame, np.ndarray]:
     return about, kind
 
 
-def table_of(about: pl.DataFrame) -> Table:
+def table_of(about: pl.DataFrame) -> JobTable:
     many = about.height
     fails = (about["outcome"] != "completed").cast(pl.Float64).to_numpy()
     zeros = np.zeros(many, np.int64)
     about = about.with_columns(submit=pl.Series(zeros))
-    return Table("made", "submit", "papers", (), np.empty((many, 0), np.float32), fails, zeros, zeros, about)
+    return JobTable(
+        "made", "submit", "papers", (), np.empty((many, 0), np.float32), fails, zeros, zeros, about
+    )
 
 
 def test_three_kinds_are_found() -> None:
@@ -101,7 +103,7 @@ def test_on_a_small_cluster_nothing_is_large_or_long() -> None:
         assert not {"large", "long", "much"} & set(words.replace(",", "").split()), profiles.words
 
 
-def test_with_everything_known_it_is_scikit_learn_s(table: Table, rows: np.ndarray) -> None:
+def test_with_everything_known_it_is_scikit_learn_s(table: JobTable, rows: np.ndarray) -> None:
     """The tables of categories are ours: where they are not known, what remains is the Gaussian mixture."""
     profiles = Profiles.fit(table, rows, seed=0, k=3)
     about = table.about[rows]
@@ -122,7 +124,7 @@ def vars_of(profiles: Profiles) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("phase", ["submit", "start"])
-def test_what_is_not_known_yet_is_marginalised(profiles: Profiles, table: Table, phase: str) -> None:
+def test_what_is_not_known_yet_is_marginalised(profiles: Profiles, table: JobTable, phase: str) -> None:
     """Against brute force: the joint density, averaged over what might become of the job."""
     random = np.random.default_rng(3)
     draws, width = 200_000, 3.0
@@ -144,7 +146,7 @@ def test_what_is_not_known_yet_is_marginalised(profiles: Profiles, table: Table,
         assert profiles.posterior(job, phase)[0] == pytest.approx(expected / expected.sum(), abs=0.02)
 
 
-def test_what_a_phase_does_not_know_changes_nothing(profiles: Profiles, table: Table) -> None:
+def test_what_a_phase_does_not_know_changes_nothing(profiles: Profiles, table: JobTable) -> None:
     """Not even whether it is there."""
     later = {"submit": ["wait", "run_time"], "start": ["run_time"]}
     for phase, columns in later.items():
@@ -157,7 +159,7 @@ def test_what_a_phase_does_not_know_changes_nothing(profiles: Profiles, table: T
     )
 
 
-def test_a_job_that_lacks_a_value_is_marginalised_too(profiles: Profiles, table: Table) -> None:
+def test_a_job_that_lacks_a_value_is_marginalised_too(profiles: Profiles, table: JobTable) -> None:
     ran = table.about.filter(pl.col("run_time").is_not_null())[:200]
     unknown = ran.with_columns(run_time=pl.lit(None, pl.Int64))
     assert profiles.posterior(unknown, "posthoc") == pytest.approx(profiles.posterior(ran, "start"))
@@ -168,21 +170,21 @@ def test_a_job_that_lacks_a_value_is_marginalised_too(profiles: Profiles, table:
     assert profiles.posterior(nothing, "submit") == pytest.approx(np.tile(profiles.weights, (200, 1)))
 
 
-def test_the_same_seed_gives_the_same_profiles(table: Table, rows: np.ndarray, profiles: Profiles) -> None:
+def test_the_same_seed_gives_the_same_profiles(table: JobTable, rows: np.ndarray, profiles: Profiles) -> None:
     again = Profiles.fit(table, rows, seed=0, k=4)
     assert json.dumps(again.to_json()) == json.dumps(profiles.to_json())
 
 
-def test_the_future_of_the_train_part_has_no_part(table: Table, rows: np.ndarray) -> None:
+def test_the_future_of_the_train_part_has_no_part(table: JobTable, rows: np.ndarray) -> None:
     early = rows[: len(rows) // 2]
     changed = table.about.with_columns(
         run_time=pl.when(pl.int_range(pl.len()) > early[-1]).then(1).otherwise("run_time")
     )
-    other = Table(**{**{n: getattr(table, n) for n in Table.__dataclass_fields__}, "about": changed})
+    other = JobTable(**{**{n: getattr(table, n) for n in JobTable.__dataclass_fields__}, "about": changed})
     assert Profiles.fit(other, early, seed=0).to_json() == Profiles.fit(table, early, seed=0).to_json()
 
 
-def test_json_comes_back(profiles: Profiles, table: Table, rows: np.ndarray) -> None:
+def test_json_comes_back(profiles: Profiles, table: JobTable, rows: np.ndarray) -> None:
     text = json.dumps(profiles.to_json(), allow_nan=False)
     back = Profiles.from_json(json.loads(text))
     assert json.dumps(back.to_json()) == text
@@ -265,7 +267,7 @@ def test_few_different_jobs_give_few_profiles() -> None:
         Profiles.fit(table_of(about), np.arange(60), seed=0, k=5)
 
 
-def test_an_unknown_phase_is_refused(profiles: Profiles, table: Table) -> None:
+def test_an_unknown_phase_is_refused(profiles: Profiles, table: JobTable) -> None:
     with pytest.raises(UsageError, match="no phase 'running'"):
         profiles.posterior(table.about, "running")
 

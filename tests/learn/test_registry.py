@@ -19,11 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.errors import BundleError, LearningError, RegistryError, UsageError
-from forewarn.learn.manifest import Manifest
-from forewarn.learn.registry import Registry
-from forewarn.learn.serving import UNUSED_FOR, ModelName, Serving
-from forewarn.learn.tracking import Tracking, embedded_uri
-from forewarn.learn.versions import Version
+from forewarn.learn.registry.manifest import Manifest
+from forewarn.learn.registry.registry import Registry
+from forewarn.learn.registry.serving import UNUSED_FOR, ModelName, Serving
+from forewarn.learn.registry.tracking import Tracking, embedded_uri
+from forewarn.learn.registry.versions import Version
 from tests.learn.bundles import make_bundle
 
 ALPS = ModelName("alps", "submit", "generic")
@@ -139,7 +139,7 @@ def test_what_is_not_there_is_said(registry: Registry, tmp_path: Path) -> None:
 
 def test_a_new_home_needs_no_mlflow_to_tell_that_it_is_empty(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from forewarn.learn.registry import Registry\n"
+        "import sys; from pathlib import Path; from forewarn.learn.registry.registry import Registry\n"
         f"registry = Registry(Path({str(tmp_path / 'home')!r}))\n"
         "assert registry.versions() == [] and registry.sync().logged == ()\n"
         "assert 'mlflow' not in sys.modules\n"
@@ -153,7 +153,7 @@ def test_a_new_home_needs_no_mlflow_to_tell_that_it_is_empty(tmp_path: Path) -> 
 def test_serving_needs_no_mlflow(registry: Registry, registry_home: Path, tmp_path: Path) -> None:
     made = record(registry, tmp_path / "1")
     code = (
-        "import sys; from pathlib import Path; from forewarn.learn.registry import Registry\n"
+        "import sys; from pathlib import Path; from forewarn.learn.registry.registry import Registry\n"
         f"print(Registry(Path({str(registry_home)!r})).champion('alps', 'submit', 'generic').name)\n"
         "assert 'mlflow' not in sys.modules\n"
     )
@@ -370,7 +370,7 @@ def test_a_database_locked_at_once_is_tried_again(monkeypatch: pytest.MonkeyPatc
         def fail(self) -> None:
             raise OSError("(sqlite3.OperationalError) no such table\n[SQL: …]")
 
-    monkeypatch.setattr("forewarn.learn.tracking._client", lambda uri: Client())
+    monkeypatch.setattr("forewarn.learn.registry.tracking._client", lambda uri: Client())
     tracking = Tracking("sqlite:///x.db")
     assert tracking.ask() == "answer"
     with pytest.raises(
@@ -383,7 +383,7 @@ def test_two_processes_at_once_are_quiet_and_leave_nothing_where_they_stand(
     registry_home: Path, tmp_path: Path
 ) -> None:
     code = (
-        "import sys; from pathlib import Path; from forewarn.learn.registry import Registry\n"
+        "import sys; from pathlib import Path; from forewarn.learn.registry.registry import Registry\n"
         "from tests.learn.bundles import make_bundle\n"
         f"registry = Registry(Path({str(registry_home)!r}))\n"
         "for number in range(2):\n"

@@ -20,12 +20,12 @@ import pytest
 
 from forewarn.errors import ForewarnError, MissingExtraError
 from forewarn.learn import report as report_package
-from forewarn.learn.evaluation import evaluate
-from forewarn.learn.hours import NO_HOURS
+from forewarn.learn.data.split import split
+from forewarn.learn.data.table import JobTable
+from forewarn.learn.evaluation.evaluate import evaluate
+from forewarn.learn.evaluation.hours import NO_HOURS
 from forewarn.learn.report import write_report
-from forewarn.learn.report.words import figure, fit_to_serve, interval, share, signed, verdict, warnings
-from forewarn.learn.split import split
-from forewarn.learn.table import Table
+from forewarn.learn.report.wording import figure, fit_to_serve, interval, share, signed, verdict, warnings
 
 VOID = {"meta", "br", "img", "input", "link", "hr"}
 TAGS = {
@@ -68,7 +68,7 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
-def judged(table: Table, rows: np.ndarray | None = None, threshold: Any = 0.3) -> dict[str, Any]:
+def judged(table: JobTable, rows: np.ndarray | None = None, threshold: Any = 0.3) -> dict[str, Any]:
     parts = split(table)
     rows = parts.test if rows is None else rows
     p = 1 / (1 + np.exp(-table.column("online")[rows].astype(np.float64)))
@@ -85,7 +85,7 @@ def trial(number: int, loss: float | None, status: str = "completed") -> dict[st
 
 
 @pytest.fixture(scope="module")
-def made(table: Table) -> dict[str, Any]:
+def made(table: JobTable) -> dict[str, Any]:
     """A report with every part."""
     block = {"jobs": 1000, "base_rate": 0.2, "from": "2026-01-01T00:00:00+00:00", "to": "2026-02-01"}
     return {
@@ -200,7 +200,7 @@ def test_few_decisions_are_warned_of(made: dict[str, Any], tmp_path: Path) -> No
     assert not any("Few decisions" in warning["text"] for warning in written(made, tmp_path)[0]["warnings"])
 
 
-def test_a_source_without_hours_says_so(made: dict[str, Any], table: Table, tmp_path: Path) -> None:
+def test_a_source_without_hours_says_so(made: dict[str, Any], table: JobTable, tmp_path: Path) -> None:
     bare = replace(table, about=table.about.with_columns(cpu_hours=pl.lit(None, pl.Float64)))
     _, page, _ = written(made | {"evaluation": judged(bare)}, tmp_path)
     assert NO_HOURS in page.text
@@ -306,13 +306,13 @@ def test_slices_of_one_class_and_rules_that_never_warn_have_no_false_zero(
 
 
 @pytest.mark.parametrize("size", [1, 2, 6])
-def test_tiny_test_sets(size: int, made: dict[str, Any], table: Table, tmp_path: Path) -> None:
+def test_tiny_test_sets(size: int, made: dict[str, Any], table: JobTable, tmp_path: Path) -> None:
     report = made | {"evaluation": judged(table, split(table).test[:size])}
     told, _, _ = written(report, tmp_path)
     assert any("failures in" in warning["text"] or "never" in warning["text"] for warning in told["warnings"])
 
 
-def test_a_test_set_of_one_class(made: dict[str, Any], table: Table, tmp_path: Path) -> None:
+def test_a_test_set_of_one_class(made: dict[str, Any], table: JobTable, tmp_path: Path) -> None:
     rows = split(table).test
     for wanted, begins in ((0, "no failure to warn of"), (1, "Warns of")):
         told, _, _ = written(
@@ -321,7 +321,7 @@ def test_a_test_set_of_one_class(made: dict[str, Any], table: Table, tmp_path: P
         assert begins in told["verdict"]
 
 
-def test_a_model_that_never_warns(made: dict[str, Any], table: Table, tmp_path: Path) -> None:
+def test_a_model_that_never_warns(made: dict[str, Any], table: JobTable, tmp_path: Path) -> None:
     told, page, _ = written(made | {"evaluation": judged(table, threshold=1.0)}, tmp_path)
     assert told["verdict"].startswith("Warns of no job at all")
     assert told["warnings"][0]["level"] == "bad"
@@ -329,7 +329,7 @@ def test_a_model_that_never_warns(made: dict[str, Any], table: Table, tmp_path: 
 
 
 def test_a_threshold_that_varies_is_shown_as_a_range(
-    made: dict[str, Any], table: Table, tmp_path: Path
+    made: dict[str, Any], table: JobTable, tmp_path: Path
 ) -> None:
     thresholds = np.linspace(0.2, 0.4, len(split(table).test))
     _, page, html = written(made | {"evaluation": judged(table, threshold=thresholds)}, tmp_path)

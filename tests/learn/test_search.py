@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.errors import LearningError, NotEnoughError, UsageError
-from forewarn.learn.matrix import Sample
-from forewarn.learn.search import SearchResult, SearchSettings, search
-from forewarn.learn.selection import Rankings
-from forewarn.learn.suggestions import ENOUGH, FAIR_SHARE, Suggestions, bars
-from forewarn.learn.trials import Journal, Trial
+from forewarn.learn.data.matrix import Sample
+from forewarn.learn.data.selection import Rankings
+from forewarn.learn.search.search import SearchResult, SearchSettings, search
+from forewarn.learn.search.suggestions import ENOUGH, FAIR_SHARE, Suggestions, bars
+from forewarn.learn.search.trials import Journal, Trial
 from tests.learn.toy_family import Toy
 
 NAMES = tuple(f"x{place}" for place in range(40))
@@ -226,7 +226,7 @@ def test_all_failed_is_an_error_with_the_first_reason(
             given[6].add(trial(number, status="failed", loss=None, error=f"reason {number}"))
         return 0.0, 0.0
 
-    monkeypatch.setattr("forewarn.learn.ray_search.run", run)
+    monkeypatch.setattr("forewarn.learn.search.ray_search.run", run)
     how = SearchSettings(folder=tmp_path, families=("online",), trials=2)
     with pytest.raises(LearningError, match="all 2 trials of the search failed; the first: one: reason 0"):
         search(sample(100), sample(50), RANKINGS, how)

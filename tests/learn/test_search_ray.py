@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 
 from forewarn.errors import LearningError, UsageError
-from forewarn.learn.ray_actor import fitted
-from forewarn.learn.ray_cluster import _connect, _short_folder, ray_cluster
-from forewarn.learn.search import SearchProgress, SearchResult, SearchSettings, search
-from forewarn.learn.selection import rankings
+from forewarn.learn.data.selection import rankings
+from forewarn.learn.search.ray_actor import fitted
+from forewarn.learn.search.ray_cluster import _connect, _short_folder, ray_cluster
+from forewarn.learn.search.search import SearchProgress, SearchResult, SearchSettings, search
 from tests.learn.conftest import make_sample
 from tests.learn.search_process import toy_search
 from tests.learn.toy_family import TOYS, Toy
@@ -40,7 +40,7 @@ def local_ray() -> Iterator[None]:
 
 @pytest.fixture
 def toys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.learn.search.family", TOYS.__getitem__)
+    monkeypatch.setattr("forewarn.learn.search.search.family", TOYS.__getitem__)
 
 
 def same(result: SearchResult) -> list[dict[str, Any]]:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from forewarn.errors import UsageError
-from forewarn.learn import selection
-from forewarn.learn.matrix import Matrix, Sample
-from forewarn.learn.selection import Rankings, correlations, rankings
+from forewarn.learn.data import selection
+from forewarn.learn.data.matrix import Matrix, Sample
+from forewarn.learn.data.selection import Rankings, correlations, rankings
 
 Make = Callable[..., Sample]
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from forewarn.errors import NotEnoughError, UsageError
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.split import check_settled, settled, split
-from forewarn.learn.table import Table
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.split import check_settled, settled, split
+from forewarn.learn.data.table import JobTable
 
 
-def test_blocks_follow_one_another(table: Table) -> None:
+def test_blocks_follow_one_another(table: JobTable) -> None:
     made = split(table)
     blocks = (made.train, made.search, made.calibrate, made.test)
     for before, after in itertools.pairwise(blocks):
@@ -22,7 +22,7 @@ def test_blocks_follow_one_another(table: Table) -> None:
     assert sum(len(block) for block in blocks) == table.labelled.sum()
 
 
-def test_phases_are_split_at_the_same_jobs(table: Table, start_table: Table) -> None:
+def test_phases_are_split_at_the_same_jobs(table: JobTable, start_table: JobTable) -> None:
     """A job is in the same block at submit and at start."""
     at_submit, at_start = split(table), split(start_table)
     assert len(start_table.submit) < len(table.submit)  # some never started
@@ -32,7 +32,7 @@ def test_phases_are_split_at_the_same_jobs(table: Table, start_table: Table) -> 
     assert set(start_table.about["job_id"].gather(at_start.test)) == first & started
 
 
-def test_training_sees_what_was_known_at_the_cut_only(table: Table) -> None:
+def test_training_sees_what_was_known_at_the_cut_only(table: JobTable) -> None:
     made = split(table)
     cut = made.cuts[0]
     rows = settled(table, made.train, cut)
@@ -40,7 +40,7 @@ def test_training_sees_what_was_known_at_the_cut_only(table: Table) -> None:
     assert table.known[rows].max() < cut
 
 
-def test_the_jobs_before_the_gap_are_no_shorter_than_all(table: Table) -> None:
+def test_the_jobs_before_the_gap_are_no_shorter_than_all(table: JobTable) -> None:
     """Of jobs just before a cut the short ones are known; those before the gap are like all others."""
     run_time = table.about["run_time"].fill_null(0).to_numpy()
     rows = np.flatnonzero(table.labelled)
@@ -57,12 +57,12 @@ def test_the_jobs_before_the_gap_are_no_shorter_than_all(table: Table) -> None:
     assert abs(np.mean(before_gap)) < abs(np.mean(all_known)) / 4
 
 
-def test_ten_jobs_are_too_few(table: Table) -> None:
+def test_ten_jobs_are_too_few(table: JobTable) -> None:
     with pytest.raises(NotEnoughError, match="too few jobs"):
         split(table.rows(np.arange(10)))
 
 
-def test_ends_that_were_all_known_late(table: Table) -> None:
+def test_ends_that_were_all_known_late(table: JobTable) -> None:
     """As where a collector first looked when all had ended: more of the same would not help."""
     late = dataclasses.replace(table, known=np.full_like(table.known, table.known.max()))
     parts = split(late)
@@ -71,22 +71,22 @@ def test_ends_that_were_all_known_late(table: Table) -> None:
         check_settled(late, "train", parts.train, known)
 
 
-def test_no_jobs_at_all(table: Table) -> None:
+def test_no_jobs_at_all(table: JobTable) -> None:
     with pytest.raises(NotEnoughError, match="no jobs"):
         split(table.rows(np.arange(0)))
 
 
-def test_one_class_only(table: Table) -> None:
+def test_one_class_only(table: JobTable) -> None:
     with pytest.raises(NotEnoughError, match="ended well"):
         split(table.rows(table.fails == 0))
 
 
-def test_shares_must_add_up(table: Table) -> None:
+def test_shares_must_add_up(table: JobTable) -> None:
     with pytest.raises(UsageError, match="add up to 1"):
         split(table, (0.5, 0.1, 0.1, 0.1))
 
 
-def test_populations_leave_out_what_they_say(table: Table) -> None:
+def test_populations_leave_out_what_they_say(table: JobTable) -> None:
     started = table.about["start"].is_not_null().to_numpy()
     ran = table.about["run_time"].fill_null(0).to_numpy()
     assert POPULATIONS["papers"].of(table.about).all()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from forewarn.errors import NotEnoughError, UsageError
-from forewarn.learn.metrics import at_threshold, f1
-from forewarn.learn.thresholds import (
+from forewarn.learn.evaluation.metrics import at_threshold, f1
+from forewarn.learn.fitting.thresholds import (
     NEVER,
     PLATEAU,
     NotReachedWarning,
@@ -68,7 +68,7 @@ def test_recall_is_met_by_the_highest_threshold(p: np.ndarray, fails: np.ndarray
     assert all(at_threshold(fails, p >= other)["recall"] < asked for other in higher)
 
 
-@pytest.mark.filterwarnings("ignore::forewarn.learn.thresholds.NotReachedWarning")
+@pytest.mark.filterwarnings("ignore::forewarn.learn.fitting.thresholds.NotReachedWarning")
 @given(predictions, outcomes, st.sampled_from([0.3, 0.6, 0.9]))
 def test_precision_is_met_by_the_lowest_threshold(p: np.ndarray, fails: np.ndarray, asked: float) -> None:
     found = choose(f"precision={asked}", p, fails)

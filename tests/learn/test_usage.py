@@ -12,20 +12,20 @@ import polars as pl
 import pytest
 
 from forewarn.assess.forecast import Forecast
-from forewarn.assess.past import StoredPasts, earlier_used
+from forewarn.assess.user_history import StoredUserHistories, earlier_used
 from forewarn.errors import BundleError
 from forewarn.features.kernel import layout as L  # noqa: N812
-from forewarn.learn.bundle import USAGE, Bundle
-from forewarn.learn.manifest import MANIFEST
+from forewarn.learn.data.split import split
+from forewarn.learn.data.table import JobTable
+from forewarn.learn.heads.usage import Usage
+from forewarn.learn.heads.usage.baselines import codes, last_two, medians, most_similar
+from forewarn.learn.heads.usage.evaluation import judge
+from forewarn.learn.heads.usage.quantities import targets, unit_memory
+from forewarn.learn.heads.usage.recalibration import Recalibration, below
+from forewarn.learn.heads.usage.usage import FACTS, blocks
+from forewarn.learn.registry.bundle import USAGE, Bundle
+from forewarn.learn.registry.manifest import MANIFEST
 from forewarn.learn.report.html import render
-from forewarn.learn.split import split
-from forewarn.learn.table import Table
-from forewarn.learn.usage import Usage
-from forewarn.learn.usage.baselines import codes, last_two, medians, most_similar
-from forewarn.learn.usage.judging import judge
-from forewarn.learn.usage.levels import Levels, below
-from forewarn.learn.usage.quantities import targets, unit_memory
-from forewarn.learn.usage.usage import FACTS, blocks
 from forewarn.store.base import Store
 from tests.learn.bundles import tiny_bundle
 
@@ -35,7 +35,7 @@ GIB = float(1 << 30)
 LEVELS = np.array([0.1, 0.5, 0.9])
 
 
-def made(jobs: int = 6_000, seed: int = 0) -> tuple[Table, np.ndarray]:
+def made(jobs: int = 6_000, seed: int = 0) -> tuple[JobTable, np.ndarray]:
     """Jobs of a cluster where a third run into their limit, and how long they would have run."""
     random = np.random.default_rng(seed)
     usual = np.exp2(random.uniform(7, 14, jobs))
@@ -67,16 +67,16 @@ def made(jobs: int = 6_000, seed: int = 0) -> tuple[Table, np.ndarray]:
     )
     fails = late.astype(np.float64)
     known = submit + ran
-    return Table("made", "submit", "papers", NAMES, values, fails, known, submit, about), needs
+    return JobTable("made", "submit", "papers", NAMES, values, fails, known, submit, about), needs
 
 
-def fitted(table: Table, features: tuple[str, ...] = FEATURES) -> Usage:
+def fitted(table: JobTable, features: tuple[str, ...] = FEATURES) -> Usage:
     usage = Usage.fit(table, split(table).cuts, features, seed=0, threads=1)
     assert usage is not None
     return usage
 
 
-def held(usage: Usage, table: Table, needs: np.ndarray) -> list[float]:
+def held(usage: Usage, table: JobTable, needs: np.ndarray) -> list[float]:
     """The share of test jobs that would have stayed at or below each quantile, had nothing stopped them."""
     rows = np.flatnonzero(table.submit >= split(table).cuts[2])
     said = usage.foresee(table, rows).run_time
@@ -85,28 +85,28 @@ def held(usage: Usage, table: Table, needs: np.ndarray) -> list[float]:
 
 
 @pytest.fixture(scope="module")
-def world() -> tuple[Table, np.ndarray]:
+def world() -> tuple[JobTable, np.ndarray]:
     return made()
 
 
 @pytest.fixture(scope="module")
-def usage(world: tuple[Table, np.ndarray]) -> Usage:
+def usage(world: tuple[JobTable, np.ndarray]) -> Usage:
     return fitted(world[0])
 
 
 @pytest.fixture(scope="module")
-def simulated(table: Table) -> Usage:
+def simulated(table: JobTable) -> Usage:
     return fitted(table, tuple(name for name in table.names if not name.endswith("_ended")))
 
 
 def test_quantiles_hold_of_jobs_that_their_limit_stopped_too(
-    usage: Usage, world: tuple[Table, np.ndarray]
+    usage: Usage, world: tuple[JobTable, np.ndarray]
 ) -> None:
     assert held(usage, *world) == pytest.approx(LEVELS, abs=0.06)
 
 
 def test_without_the_jobs_that_were_cut_short_too_little_is_said(
-    usage: Usage, world: tuple[Table, np.ndarray]
+    usage: Usage, world: tuple[JobTable, np.ndarray]
 ) -> None:
     table, needs = world
     blind = table.about.with_columns(run_time=pl.when(pl.col("outcome") == "completed").then("run_time"))
@@ -115,7 +115,7 @@ def test_without_the_jobs_that_were_cut_short_too_little_is_said(
     assert dropped[2] < 0.8 < honest[2]
 
 
-def test_the_spread_is_the_job_s_own(usage: Usage, world: tuple[Table, np.ndarray]) -> None:
+def test_the_spread_is_the_job_s_own(usage: Usage, world: tuple[JobTable, np.ndarray]) -> None:
     table, _ = world
     rows = np.flatnonzero(table.submit >= split(table).cuts[2])
     said = usage.foresee(table, rows).run_time
@@ -126,7 +126,7 @@ def test_the_spread_is_the_job_s_own(usage: Usage, world: tuple[Table, np.ndarra
 
 
 def test_chances_to_go_beyond_a_limit_come_true_and_fall_with_it(
-    usage: Usage, world: tuple[Table, np.ndarray]
+    usage: Usage, world: tuple[JobTable, np.ndarray]
 ) -> None:
     table, needs = world
     rows = np.flatnonzero(table.submit >= split(table).cuts[2])
@@ -149,14 +149,14 @@ def test_chances_to_go_beyond_a_limit_come_true_and_fall_with_it(
 
 
 def test_beyond_a_limit_that_is_kept_half_of_what_is_left_ends_with_every_doubling(
-    usage: Usage, world: tuple[Table, np.ndarray]
+    usage: Usage, world: tuple[JobTable, np.ndarray]
 ) -> None:
     table, _ = world
     assert usage.parts["run_time"].limited
     said = usage.foresee(table, np.arange(500)).run_time
     limit = table.column("time_limit")[:500].astype(np.float64)
     assert said is not None
-    plain = replace(said, levels=Levels.plain())
+    plain = replace(said, levels=Recalibration.plain())
     room = limit * 4 < 2 ** said.borders[-1]
     for times in (2.0, 4.0):
         assert (plain.over(limit * times)[room] <= plain.over(limit)[room] / times + 0.03).all()
@@ -173,7 +173,7 @@ def test_beyond_a_limit_that_is_kept_half_of_what_is_left_ends_with_every_doubli
 
 
 def test_quantiles_never_cross_and_everything_is_foreseen_on_a_simulated_cluster(
-    simulated: Usage, table: Table
+    simulated: Usage, table: JobTable
 ) -> None:
     foreseen = simulated.foresee(table, np.arange(4_000, 5_000))
     assert set(simulated.parts) == {"run_time", "memory", "cpu_efficiency", "io_rate"}
@@ -185,7 +185,7 @@ def test_quantiles_never_cross_and_everything_is_foreseen_on_a_simulated_cluster
 
 
 def test_on_a_simulated_cluster_it_beats_what_was_asked_and_its_levels_hold(
-    simulated: Usage, table: Table
+    simulated: Usage, table: JobTable
 ) -> None:
     found = judge(simulated, table, split(table).cuts)
     for name in ("run_time", "memory"):
@@ -199,7 +199,7 @@ def test_on_a_simulated_cluster_it_beats_what_was_asked_and_its_levels_hold(
     assert found["run_time"]["over_limit"]["roc_auc"] > 0.7
 
 
-def test_the_report_has_it(usage: Usage, world: tuple[Table, np.ndarray]) -> None:
+def test_the_report_has_it(usage: Usage, world: tuple[JobTable, np.ndarray]) -> None:
     page = render({"usage": judge(usage, world[0], split(world[0]).cuts)})
     assert "How long, and how much" in page
     assert "mean of the user&#39;s last two" in page
@@ -213,7 +213,7 @@ def test_kaplan_and_meier_need_no_more_than_shares_where_all_is_exact() -> None:
     assert told == pytest.approx([(values <= level).mean() for level in LEVELS])
 
 
-def test_what_became_of_a_job_is_exact_or_a_lower_bound_or_nothing(table: Table) -> None:
+def test_what_became_of_a_job_is_exact_or_a_lower_bound_or_nothing(table: JobTable) -> None:
     found = targets(table)
     outcome = table.about["outcome"].to_numpy()
     ran, memory = found["run_time"], found["memory"]
@@ -234,7 +234,7 @@ def test_what_became_of_a_job_is_exact_or_a_lower_bound_or_nothing(table: Table)
     assert (memory.value[killed][np.isfinite(asked)] >= asked[np.isfinite(asked)]).all()
 
 
-Rule = Callable[[Table, np.ndarray, np.ndarray], np.ndarray]
+Rule = Callable[[JobTable, np.ndarray, np.ndarray], np.ndarray]
 RULES: dict[str, Rule] = {
     "median": lambda t, values, rows: medians(t, values, codes(t, "user"), rows),
     "name": lambda t, values, rows: medians(t, values, codes(t, "user", "label"), rows),
@@ -244,7 +244,7 @@ RULES: dict[str, Rule] = {
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-def test_no_rule_sees_the_future(rule: Rule, world: tuple[Table, np.ndarray]) -> None:
+def test_no_rule_sees_the_future(rule: Rule, world: tuple[JobTable, np.ndarray]) -> None:
     table = world[0].rows(np.arange(1_500))
     values = table.about["run_time"].cast(pl.Float64).to_numpy()
     cut = int(table.submit[900])
@@ -273,7 +273,9 @@ def test_the_last_two_are_the_last_known_not_the_last_submitted() -> None:
     assert np.isnan(last_two(table, values, codes(table, "user"), np.array([0]))).all()
 
 
-def test_what_is_foreseen_of_a_job_rests_on_nothing_after_its_moment(simulated: Usage, table: Table) -> None:
+def test_what_is_foreseen_of_a_job_rests_on_nothing_after_its_moment(
+    simulated: Usage, table: JobTable
+) -> None:
     rows = np.arange(2_000, 2_050)
     cut = int(table.moment[rows].max())
     later = table.known >= cut
@@ -288,7 +290,7 @@ def test_what_is_foreseen_of_a_job_rests_on_nothing_after_its_moment(simulated: 
 
 
 def test_it_comes_back_from_files_and_equal_arguments_give_equal_ones(
-    usage: Usage, world: tuple[Table, np.ndarray], tmp_path: Path
+    usage: Usage, world: tuple[JobTable, np.ndarray], tmp_path: Path
 ) -> None:
     table, _ = world
     for name, made_usage in (("one", usage), ("two", fitted(table))):
@@ -321,7 +323,7 @@ def test_what_is_not_whole_is_refused(damage: str, usage: Usage, tmp_path: Path)
         Usage.load(tmp_path)
 
 
-def test_a_bundle_keeps_it(usage: Usage, world: tuple[Table, np.ndarray], tmp_path: Path) -> None:
+def test_a_bundle_keeps_it(usage: Usage, world: tuple[JobTable, np.ndarray], tmp_path: Path) -> None:
     replace(tiny_bundle(), usage=usage).save(tmp_path / "with")
     tiny_bundle().save(tmp_path / "without")
     assert f"{USAGE}/{FACTS}" in json.loads((tmp_path / "with" / MANIFEST).read_text())["files"]
@@ -331,7 +333,7 @@ def test_a_bundle_keeps_it(usage: Usage, world: tuple[Table, np.ndarray], tmp_pa
     assert loaded.foresee(world[0], np.arange(3)).rests_on == usage.foresee(world[0], np.arange(3)).rests_on
 
 
-def test_a_history_that_tells_nothing_has_no_usage(world: tuple[Table, np.ndarray]) -> None:
+def test_a_history_that_tells_nothing_has_no_usage(world: tuple[JobTable, np.ndarray]) -> None:
     table, _ = world
     silent = replace(table, about=table.about.with_columns(run_time=pl.lit(None, pl.Int64)))
     assert Usage.fit(silent, split(table).cuts, FEATURES, seed=0, threads=1) is None
@@ -339,7 +341,7 @@ def test_a_history_that_tells_nothing_has_no_usage(world: tuple[Table, np.ndarra
     assert Usage.fit(few, split(table).cuts, FEATURES, seed=0, threads=1) is None
 
 
-def test_blocks_follow_each_other_and_know_only_what_was_known(world: tuple[Table, np.ndarray]) -> None:
+def test_blocks_follow_each_other_and_know_only_what_was_known(world: tuple[JobTable, np.ndarray]) -> None:
     table, _ = world
     cuts = split(table).cuts
     rows = blocks(table, targets(table)["run_time"], cuts)
@@ -349,7 +351,7 @@ def test_blocks_follow_each_other_and_know_only_what_was_known(world: tuple[Tabl
     assert table.submit[rows["test"]].min() >= cuts[2]
 
 
-def test_a_job_is_said_in_bytes_a_node(simulated: Usage, table: Table) -> None:
+def test_a_job_is_said_in_bytes_a_node(simulated: Usage, table: JobTable) -> None:
     tasks, nodes = table.column("tasks"), table.column("nodes")
     row = int(np.flatnonzero((tasks > nodes) & (table.column("memory") > 0))[-1])
     foreseen = simulated.foresee(table, np.array([row]))
@@ -375,7 +377,7 @@ def test_a_job_is_said_in_bytes_a_node(simulated: Usage, table: Table) -> None:
     assert how_long.rests_on > 0 < said.rests_on
 
 
-def test_what_is_not_told_is_not_said(usage: Usage, world: tuple[Table, np.ndarray]) -> None:
+def test_what_is_not_told_is_not_said(usage: Usage, world: tuple[JobTable, np.ndarray]) -> None:
     table, _ = world
     foreseen = usage.foresee(table, np.array([5]))
     forecast = Forecast(table.rows(np.array([5])), foreseen)
@@ -389,7 +391,7 @@ def test_what_is_not_told_is_not_said(usage: Usage, world: tuple[Table, np.ndarr
 
 
 def test_jobs_of_now_are_foreseen_from_the_users_earlier_jobs_as_they_were_judged(
-    simulated: Usage, cluster: tuple[Store, str], table: Table
+    simulated: Usage, cluster: tuple[Store, str], table: JobTable
 ) -> None:
     """CPU efficiency was judged with what earlier jobs used, and served without: R² .968 and .861."""
     assert simulated.remembered
@@ -398,7 +400,7 @@ def test_jobs_of_now_are_foreseen_from_the_users_earlier_jobs_as_they_were_judge
     rows = np.flatnonzero(table.submit >= np.quantile(table.submit, 0.9))[:40]
     for row in rows[[0, 20, 39]]:
         cut = int(table.moment[row])
-        pasts = StoredPasts(store, name, cut, store.clusters()[name])
+        pasts = StoredUserHistories(store, name, cut, store.clusters()[name])
         alone = replace(table.rows(np.array([row])), known=np.array([-1]))
         earlier = earlier_used(pasts, alone.about, simulated.remembered, cut, kept)
         assert all(np.isfinite(earlier[name]["earlier_median"]).all() for name in simulated.remembered)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from forewarn.config import Config
-from forewarn.learn.benchmark import benchmark
-from forewarn.learn.fitting import Settings
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.table import Table, read_table
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.table import JobTable, read_table
+from forewarn.learn.evaluation.benchmark import benchmark
+from forewarn.learn.fitting.fit import FitSettings
 from forewarn.store.opening import open_store
 from tests.learn.campaigns import campaigns
 
@@ -23,10 +23,10 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict:
     with store.writing() as writer:
         writer.observe("job", campaigns(12_000))
 
-    def read(phase: str) -> Table:
+    def read(phase: str) -> JobTable:
         return read_table(store, "c", phase, POPULATIONS["wasted"])
 
-    settings = Settings(families=("lightgbm", "online"), trials=1, threads=2)
+    settings = FitSettings(families=("lightgbm", "online"), trials=1, threads=2)
     return benchmark(read, ("submit", "start"), settings, searches=folder / "searches")
 
 

@@ -11,21 +11,21 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from forewarn.learn.data.matrix import Matrix, Sample
 from forewarn.learn.families.base import (
-    Family,
-    Model,
-    OneOf,
+    Categories,
+    FittedModel,
+    FloatRange,
+    IntRange,
+    ModelFamily,
     OnRound,
     Params,
     Range,
-    Real,
-    Whole,
     probabilities,
 )
-from forewarn.learn.matrix import Matrix, Sample
 
 
-class ToyModel(Model):
+class ToyModel(FittedModel):
     def __init__(self, weights: NDArray[np.float64], rounds: int, names: tuple[str, ...]) -> None:
         self.weights, self.rounds, self.names, self.categorical = weights, rounds, names, frozenset()
 
@@ -42,15 +42,15 @@ class ToyModel(Model):
         raise NotImplementedError
 
 
-class Toy(Family):
+class Toy(ModelFamily):
     """Logistic regression by gradient descent: boosting in small, with rounds and a learning rate."""
 
     name = "toy"
     defaults: ClassVar[Params] = {"learning_rate": 0.5, "rounds": 60, "shrink": 0.0}
     space: ClassVar[Mapping[str, Range]] = {
-        "learning_rate": Real(0.05, 1.0, log=True),
-        "rounds": Whole(20, 80),
-        "shrink": OneOf((0.0, 0.01, 0.1)),
+        "learning_rate": FloatRange(0.05, 1.0, log=True),
+        "rounds": IntRange(20, 80),
+        "shrink": Categories((0.0, 0.01, 0.1)),
     }
 
     def fit(
@@ -62,7 +62,7 @@ class Toy(Family):
         threads: int,
         validation: Sample | None = None,
         on_round: OnRound | None = None,
-    ) -> Model:
+    ) -> FittedModel:
         assert validation is not None
         assert on_round is not None
         params = {**self.defaults, **params}
@@ -78,7 +78,7 @@ class Toy(Family):
                 break
         return ToyModel(weights, rounds, train.matrix.names)
 
-    def load(self, folder: Path) -> Model:
+    def load(self, folder: Path) -> FittedModel:
         raise NotImplementedError
 
 
@@ -88,7 +88,7 @@ class Slow(Toy):
     name = "slow"
     fits: Path
 
-    def fit(self, *args: object, **kwargs: object) -> Model:
+    def fit(self, *args: object, **kwargs: object) -> FittedModel:
         with self.fits.open("a") as fits:
             fits.write("fit\n")
         time.sleep(0.3)
@@ -98,7 +98,7 @@ class Slow(Toy):
 class Broken(Toy):
     name = "broken"
 
-    def fit(self, *args: object, **kwargs: object) -> Model:
+    def fit(self, *args: object, **kwargs: object) -> FittedModel:
         raise ValueError("this family fits nothing")
 
 
@@ -107,7 +107,7 @@ class Deadly(Toy):
 
     name = "deadly"
 
-    def fit(self, *args: object, **kwargs: object) -> Model:
+    def fit(self, *args: object, **kwargs: object) -> FittedModel:
         os._exit(9)
 
 

@@ -18,8 +18,8 @@ from forewarn.errors import (
 )
 from forewarn.job.columns import complete
 from forewarn.sources.base import Batch
-from forewarn.sources.live import Diagnosis, JobDetails, Load, Piece, Submission
-from forewarn.sources.one_job import asked_id, only_job
+from forewarn.sources.slurm.one_job import asked_id, only_job
+from forewarn.sources.slurm.scheduler import Diagnosis, HistoryPart, JobDetails, JobSubmission, RequestCounts
 from tests.sources.fake_slurmrestd import FakeTime
 
 Row = dict[str, Any]
@@ -49,8 +49,8 @@ class FakeScheduler:
     given: Counter[str] = field(default_factory=Counter)  # how often a history had a job
 
     @property
-    def load(self) -> Load:
-        return Load(len(self.calls), 100 * len(self.calls))
+    def load(self) -> RequestCounts:
+        return RequestCounts(len(self.calls), 100 * len(self.calls))
 
     def goes(self, daemon: str) -> None:
         kinds = {
@@ -66,7 +66,7 @@ class FakeScheduler:
             if name in self.away:
                 raise self.away[name]
 
-    def history(self, since: int, until: int | None = None, *, steps: bool = True) -> Iterator[Piece]:
+    def history(self, since: int, until: int | None = None, *, steps: bool = True) -> Iterator[HistoryPart]:
         self.begins.append(since)
         assert until is not None
         if not self.keeps_accounting:
@@ -89,7 +89,7 @@ class FakeScheduler:
                         raise KilledError
                 reached = end if place == len(parts) else begin
                 self.given.update(row["job_id"] for row in part)
-                yield Piece(_batch(part), reached, (reached - since) / (until - since))
+                yield HistoryPart(_batch(part), reached, (reached - since) / (until - since))
             begin = end
 
     def accounted(self, job_ids: Sequence[str]) -> Iterator[Batch]:
@@ -132,7 +132,7 @@ class FakeScheduler:
         self._ask("diag", "slurmctld")
         return Diagnosis(at=int(self.time.now), database_queue=self.queue)
 
-    def submit(self, job: Submission) -> str:
+    def submit(self, job: JobSubmission) -> str:
         raise NotImplementedError
 
     def cancel(self, job_id: str) -> None:

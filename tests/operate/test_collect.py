@@ -12,9 +12,9 @@ import pytest
 
 from forewarn.config import Config
 from forewarn.errors import ControllerDownError, DatabaseDownError, StoreBusyError, TokenError
-from forewarn.operate.collect import LATE, LONGEST_WAIT, MOST_JOBS, Collector, Round
-from forewarn.operate.collecting import collecting
-from forewarn.operate.ingest import review
+from forewarn.operate.collect import collecting
+from forewarn.operate.collector import LATE, LONGEST_WAIT, MOST_JOBS, Collector, CollectorRound
+from forewarn.operate.ingest_file import review
 from forewarn.store.base import Store
 from forewarn.store.opening import open_store
 from tests.operate.fake_scheduler import FakeScheduler, KilledError, job
@@ -45,7 +45,7 @@ def collector(store: Store, slurm: FakeScheduler, most_jobs: int = MOST_JOBS) ->
     return Collector(store, slurm, since=SINCE, clock=slurm.time.clock, most_jobs=most_jobs)
 
 
-def collect(store: Store, slurm: FakeScheduler) -> list[Round]:
+def collect(store: Store, slurm: FakeScheduler) -> list[CollectorRound]:
     return list(collector(store, slurm).once())
 
 
@@ -524,7 +524,7 @@ def test_another_thread_stops_it(store: Store) -> None:
 
 def test_one_process_collects_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slurm = FakeScheduler(FakeTime())
-    monkeypatch.setattr("forewarn.operate.collecting.connect", lambda _: slurm)
+    monkeypatch.setattr("forewarn.operate.collect.connect", lambda _: slurm)
     config = Config(home=tmp_path / "home")
     second = collecting(config)
     with collecting(config), pytest.raises(StoreBusyError, match="another process collects c"):

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from forewarn.config import Config
-from forewarn.operate.doctor import Finding, Level, examine, verdict
-from forewarn.sources.clock import Clock
+from forewarn.operate.doctor import DoctorFinding, Severity, examine, verdict
+from forewarn.sources.slurm.clock import Clock
 from tests.serve.conftest import Forewarn, forewarn, home  # noqa: F401 - fixtures
 from tests.sources.fake_slurmrestd import NOW, FakeSlurmrestd, FakeTime, Reply, jwt, serving
 from tests.sources.test_slurmrestd import META, slurmdb_job
@@ -26,13 +26,15 @@ GOOD: dict[str, Any] = {
 
 def examined(
     folder: Path, answers: dict[str, Any] | None = None, *, token: str | None = None, **settings: Any
-) -> dict[str, Finding]:
+) -> dict[str, DoctorFinding]:
     """The worst finding of each check."""
     with serving(script(42, **(GOOD | (answers or {})))) as fake:
         return looked_at(fake, folder, token, **settings)
 
 
-def looked_at(fake: FakeSlurmrestd, folder: Path, token: str | None, **settings: Any) -> dict[str, Finding]:
+def looked_at(
+    fake: FakeSlurmrestd, folder: Path, token: str | None, **settings: Any
+) -> dict[str, DoctorFinding]:
     config = Config(**({"home": folder / "home", "slurmrestd": fake.address} | settings))
     environ = {"SLURM_JWT": token or jwt(), "PATH": str(folder)}
     found = list(examine(config, environ=environ, clock=FakeTime().clock))
@@ -41,7 +43,7 @@ def looked_at(fake: FakeSlurmrestd, folder: Path, token: str | None, **settings:
 
 def test_all_is_fine(tmp_path: Path) -> None:
     found = examined(tmp_path)
-    assert verdict(found.values()) is Level.FINE, found
+    assert verdict(found.values()) is Severity.FINE, found
     assert list(found) == [
         "config",
         "address",
@@ -62,29 +64,39 @@ def test_all_is_fine(tmp_path: Path) -> None:
         (
             {"diag": (200, {"statistics": {"req_time": NOW + 300}})},
             "clock",
-            Level.PROBLEM,
+            Severity.PROBLEM,
             "300 s ahead of ours",
         ),
-        ({"diag": (200, {"statistics": {"req_time": NOW - 20}})}, "clock", Level.WARNING, "19 s behind ours"),
-        ({"diag": (511, {})}, "controller", Level.PROBLEM, "does not accept the token"),
+        (
+            {"diag": (200, {"statistics": {"req_time": NOW - 20}})},
+            "clock",
+            Severity.WARNING,
+            "19 s behind ours",
+        ),
+        ({"diag": (511, {})}, "controller", Severity.PROBLEM, "does not accept the token"),
         (
             {"diag": (502, {"errors": [{"error_number": 1800}]})},
             "controller",
-            Level.PROBLEM,
+            Severity.PROBLEM,
             "slurmctld does not",
         ),
-        ({"jobs_db": (502, {"errors": [DATABASE]})}, "accounting", Level.PROBLEM, "slurmdbd does not answer"),
-        ({"jobs_db": jobs()}, "accounting", Level.WARNING, "PrivateData"),
+        (
+            {"jobs_db": (502, {"errors": [DATABASE]})},
+            "accounting",
+            Severity.PROBLEM,
+            "slurmdbd does not answer",
+        ),
+        ({"jobs_db": jobs()}, "accounting", Severity.WARNING, "PrivateData"),
         (
             {"diag": (200, {"statistics": {"req_time": NOW, "dbd_agent_queue_size": 5000}})},
             "controller",
-            Level.WARNING,
+            Severity.WARNING,
             "5,000 messages wait for slurmdbd",
         ),
     ],
 )
 def test_what_is_wrong_behind_slurmrestd(
-    tmp_path: Path, answers: dict[str, Any], check: str, level: Level, words: str
+    tmp_path: Path, answers: dict[str, Any], check: str, level: Severity, words: str
 ) -> None:
     found = examined(tmp_path, answers)
     assert (found[check].level, verdict(found.values())) == (level, level)
@@ -93,26 +105,26 @@ def test_what_is_wrong_behind_slurmrestd(
 
 def test_accounting_is_looked_at_though_the_controller_is_down(tmp_path: Path) -> None:
     found = examined(tmp_path, {"diag": (502, {"errors": [{"error_number": 1800}]})})
-    assert found["accounting"].level is Level.FINE
+    assert found["accounting"].level is Severity.FINE
 
 
 def test_tokens(tmp_path: Path) -> None:
     found = examined(tmp_path, token=jwt(expires=NOW - 5))
-    assert (found["token"].level, found["controller"].level) == (Level.PROBLEM, Level.UNKNOWN)
+    assert (found["token"].level, found["controller"].level) == (Severity.PROBLEM, Severity.UNKNOWN)
     assert "expired 5 s ago" in found["token"].said
     for wrong in ("garbage", f"{jwt()}\ns3cret", f"{jwt()}é"):
         found = examined(tmp_path, token=wrong)
-        assert found["token"].level is Level.PROBLEM
+        assert found["token"].level is Severity.PROBLEM
         assert not any(part in found["token"].said for part in ("garbage", "s3cret", jwt()))
     found = examined(tmp_path, token=jwt(expires=NOW + 600))
-    assert found["token"].level is Level.WARNING
+    assert found["token"].level is Severity.WARNING
     file = tmp_path / "token"
     file.write_text(jwt())
     file.chmod(0o644)
     found = examined(tmp_path, slurm_token_file=file)
     assert f"chmod 600 {file}" in found["token"].said
     file.chmod(0o600)
-    assert examined(tmp_path, slurm_token_file=file)["token"].level is Level.FINE
+    assert examined(tmp_path, slurm_token_file=file)["token"].level is Severity.FINE
     found = examined(tmp_path, {"diag": (511, {})}, slurm_user="bob")
     assert "the token is ann's, and was sent as bob's" in found["controller"].said
     found = examined(tmp_path, {"diag": (511, {})}, token=jwt(issued=NOW + 500))
@@ -121,7 +133,7 @@ def test_tokens(tmp_path: Path) -> None:
 
 def test_a_token_from_the_future_that_slurm_takes(tmp_path: Path) -> None:
     found = examined(tmp_path, token=jwt(issued=NOW + 500, expires=NOW + 9000))
-    assert found["token"].level is Level.WARNING
+    assert found["token"].level is Severity.WARNING
     assert "made 500 s in the future by our clock" in found["token"].said
 
 
@@ -129,14 +141,14 @@ def test_a_socket_that_wants_no_token(tmp_path: Path) -> None:
     with serving(script(42, **GOOD), tmp_path / "s.sock") as fake:
         config = Config(home=tmp_path / "home", slurmrestd=fake.address)
         found = list(examine(config, environ={"PATH": str(tmp_path)}, clock=FakeTime().clock))
-    assert verdict(found) is Level.FINE, found
+    assert verdict(found) is Severity.FINE, found
     assert "none is needed" in next(one.said for one in found if one.check == "token")
 
 
 def test_addresses(tmp_path: Path) -> None:
     found = examined(tmp_path, slurmrestd=f"unix:{tmp_path}/none")
     assert "no such socket" in found["address"].said
-    assert verdict(found.values()) is Level.PROBLEM
+    assert verdict(found.values()) is Severity.PROBLEM
     found = examined(tmp_path, slurmrestd=None)
     assert "no scheduler: set slurmrestd" in found["config"].said
 
@@ -154,25 +166,25 @@ def test_the_key_of_tokens(tmp_path: Path) -> None:
     assert "jwt key" not in examined(tmp_path)  # it lies elsewhere
     key.touch(mode=0o644)
     found = examined(tmp_path)
-    assert (found["jwt key"].level, f"chmod 600 {key}" in found["jwt key"].said) == (Level.PROBLEM, True)
+    assert (found["jwt key"].level, f"chmod 600 {key}" in found["jwt key"].said) == (Severity.PROBLEM, True)
     key.chmod(0o600)
-    assert examined(tmp_path)["jwt key"].level is Level.FINE
+    assert examined(tmp_path)["jwt key"].level is Severity.FINE
 
 
 def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("a file")
-    assert examined(tmp_path)["store"].level is not Level.FINE
+    assert examined(tmp_path)["store"].level is not Severity.FINE
 
 
 def test_a_home_that_others_can_look_into(tmp_path: Path) -> None:
     kept = tmp_path / "home"
     kept.mkdir(mode=0o700)
-    assert examined(tmp_path)["store"].level is Level.FINE
+    assert examined(tmp_path)["store"].level is Severity.FINE
     kept.chmod(0o755)
     found = examined(tmp_path)["store"]
-    assert (found.level, "mode 755" in found.said) == (Level.WARNING, True)
+    assert (found.level, "mode 755" in found.said) == (Severity.WARNING, True)
     kept.chmod(0o2750)  # as `forewarn config share` leaves it
-    assert examined(tmp_path)["store"].level is Level.FINE
+    assert examined(tmp_path)["store"].level is Severity.FINE
 
 
 @pytest.fixture

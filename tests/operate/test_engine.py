@@ -20,11 +20,11 @@ from forewarn.features.snapshot import bring_up_to_date
 from forewarn.job.columns import to_frame
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job, Observation
-from forewarn.learn.manifest import Manifest
-from forewarn.learn.serving import ModelName, Serving
-from forewarn.operate.checking import check_scripts
+from forewarn.learn.registry.manifest import Manifest
+from forewarn.learn.registry.serving import ModelName, Serving
+from forewarn.operate.check_scripts import check_scripts
 from forewarn.operate.engine import Engine
-from forewarn.operate.once import stored_assessor
+from forewarn.operate.one_shot import stored_assessor
 from forewarn.operate.workspace import Workspace
 from forewarn.store.base import ClusterFacts, Store
 from forewarn.store.opening import open_store
@@ -343,7 +343,7 @@ def test_nobody_waits_for_who_asks_sbatch(
         thread.join(60)
         done.append("sbatch")
 
-    monkeypatch.setattr("forewarn.operate.check.ask_sbatch", slow)
+    monkeypatch.setattr("forewarn.operate.script_check.ask_sbatch", slow)
     script = tmp_path / "job.sbatch"
     script.write_text("#!/bin/sh\n#SBATCH -t 10\nhostname\n")
     with workspace:

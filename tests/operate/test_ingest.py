@@ -14,8 +14,15 @@ from forewarn.features.kernel.layout import FEATURES
 from forewarn.features.snapshot import SavedSnapshot, bring_up_to_date
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
-from forewarn.operate.ingest import Report, ingest, is_read_otherwise, read_as_slurm, review, source_of
-from forewarn.sources.base import Options
+from forewarn.operate.ingest_file import (
+    IngestReport,
+    ingest,
+    is_read_otherwise,
+    read_as_slurm,
+    review,
+    source_of,
+)
+from forewarn.sources.base import SourceOptions
 from forewarn.store.base import ClusterFacts, Store
 from forewarn.store.opening import open_store
 
@@ -37,8 +44,8 @@ def line(number: int, *, submit: int = 0, cpus: int = 4, status: int = 1) -> str
     return f"{number} {submit} 5 60 4 -1 -1 {cpus} 3600 -1 {status} 1 1 1 1 1 -1 -1"
 
 
-def read(store: Store, path: Path, config: Config | None = None, **options: str) -> Report:
-    return ingest(store, source_of(f"swf:{path}", config or Config(), Options(**options)))  # type: ignore[arg-type]
+def read(store: Store, path: Path, config: Config | None = None, **options: str) -> IngestReport:
+    return ingest(store, source_of(f"swf:{path}", config or Config(), SourceOptions(**options)))  # type: ignore[arg-type]
 
 
 def test_counts_add_up(store: Store, tmp_path: Path) -> None:
@@ -46,7 +53,10 @@ def test_counts_add_up(store: Store, tmp_path: Path) -> None:
     rejects = tmp_path / "rejects.jsonl"
     seen: list[int] = []
     report = ingest(
-        store, source_of(f"swf:{path}", Config(), Options()), rejects=lambda: rejects, progress=seen.append
+        store,
+        source_of(f"swf:{path}", Config(), SourceOptions()),
+        rejects=lambda: rejects,
+        progress=seen.append,
     )
     assert (report.rows, report.new, report.same, report.bad) == (5, 2, 1, 2)
     assert seen[-1] == report.rows
@@ -78,7 +88,7 @@ def test_two_ends_of_one_job_in_a_file(scheme: str, text: str, store: Store, tmp
     path = tmp_path / "log"
     path.write_text(text)
     with pytest.raises(BadRowError, match=f":{len(text.splitlines())}: job_id: another row of this file"):
-        ingest(store, source_of(f"{scheme}:{path}", Config(), Options()))
+        ingest(store, source_of(f"{scheme}:{path}", Config(), SourceOptions()))
     assert store.count() == 0
 
 
@@ -143,9 +153,9 @@ SACCT = (
 )
 
 
-def sacct(store: Store, path: Path, *lines: str) -> Report:
+def sacct(store: Store, path: Path, *lines: str) -> IngestReport:
     path.write_text("\n".join(lines) + "\n")
-    return ingest(store, source_of(f"sacct:{path}", Config(), Options(cluster="c")))
+    return ingest(store, source_of(f"sacct:{path}", Config(), SourceOptions(cluster="c")))
 
 
 def test_a_script_meets_the_history_of_a_file(store: Store, tmp_path: Path) -> None:

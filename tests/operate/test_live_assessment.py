@@ -11,22 +11,23 @@ import pytest
 
 from forewarn.assess.champions import Champions
 from forewarn.config import Config
-from forewarn.features import saved
+from forewarn.features import state_store as saved
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.online import OnlineFeatures
-from forewarn.features.saved import read_mark
 from forewarn.features.snapshot import LiveSnapshot, SavedSnapshot, bring_up_to_date, is_current, is_kept_up
+from forewarn.features.state_store import read_mark
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
-from forewarn.learn.serving import ModelName, Serving
-from forewarn.operate import collect, live_assessment, online_state
-from forewarn.operate.collect import Collector, Round
-from forewarn.operate.collecting import LateAssessment
+from forewarn.learn.registry.serving import ModelName, Serving
+from forewarn.operate import collector as collect
+from forewarn.operate import live_assessment, online_state
+from forewarn.operate.collect import DeferredAssessment
+from forewarn.operate.collector import Collector, CollectorRound
 from forewarn.operate.engine import Engine
 from forewarn.operate.live_assessment import LiveAssessment
+from forewarn.operate.observe import keep
 from forewarn.operate.online_state import FollowedState
-from forewarn.operate.predict import Wanted, assess_live
-from forewarn.operate.sightings import keep
+from forewarn.operate.predict import LiveJobSelection, assess_live
 from forewarn.store.base import Store
 from forewarn.store.opening import open_store
 from tests.operate.fake_scheduler import FakeScheduler, Row, job
@@ -63,7 +64,7 @@ def anew(store: Store, slurm: FakeScheduler, tmp_path: Path, **how: Any) -> Coll
     return Collector(store, slurm, since=NOW - 86400, clock=slurm.time.clock, watch=watching, **how)
 
 
-def one_round(collector: Collector, slurm: FakeScheduler, *, seconds: int = 60) -> Round:
+def one_round(collector: Collector, slurm: FakeScheduler, *, seconds: int = 60) -> CollectorRound:
     slurm.time.now += seconds
     return next(iter(collector.once()))
 
@@ -340,7 +341,9 @@ def test_readers_leave_the_state_to_a_collector_at_work(
     serving = Serving(tmp_path / "models")
     for later, same in ((30, True), (3600, False)):
         slurm.time.now += later
-        (said,) = assess_live(store, slurm, serving, Wanted(job_ids=["501"]), at=int(slurm.time.now))
+        (said,) = assess_live(
+            store, slurm, serving, LiveJobSelection(job_ids=["501"]), at=int(slurm.time.now)
+        )
         assert said.failure
         assert (read_mark(store, "c") == kept) == same
 
@@ -359,7 +362,7 @@ def test_a_mark_from_the_future_says_nothing(
 def test_a_model_that_is_trained_later_is_noticed(
     slurm: FakeScheduler, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assessing = LateAssessment(store, Serving(tmp_path / "models"), "c")
+    assessing = DeferredAssessment(store, Serving(tmp_path / "models"), "c")
     collector = Collector(store, slurm, clock=slurm.time.clock, watch=assessing)
     waits(500, slurm)
     assert one_round(collector, slurm).assessed == 0

@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 from forewarn.errors import UsageError
-from forewarn.learn.bundle import Bundle
-from forewarn.learn.serving import ModelName
-from forewarn.learn.table import Table
+from forewarn.learn.data.table import JobTable
+from forewarn.learn.registry.bundle import Bundle
+from forewarn.learn.registry.serving import ModelName
 from forewarn.operate.model import Model, as_polars
 from tests.assess.conftest import bundle, cluster, table
 from tests.learn.bundles import tiny_bundle
@@ -23,12 +23,12 @@ __all__ = ["bundle", "cluster", "table"]
 
 
 @pytest.fixture(scope="module")
-def without_profiles(bundle: Bundle, table: Table) -> Bundle:
+def without_profiles(bundle: Bundle, table: JobTable) -> Bundle:
     """The same model as one that was trained without `--profiles`."""
     from dataclasses import replace
 
-    from forewarn.learn.assembly import Assembly
-    from forewarn.learn.ensemble import Recipe, fit_ensemble
+    from forewarn.learn.data.assembly import Assembly
+    from forewarn.learn.fitting.ensemble import Recipe, fit_ensemble
 
     rows = np.flatnonzero(table.labelled)[:2500]
     assembly = Assembly.fit(table, rows, "generic")
@@ -46,7 +46,7 @@ def model(without_profiles: Bundle, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="module")
-def features(table: Table) -> pl.DataFrame:
+def features(table: JobTable) -> pl.DataFrame:
     """As `Site.features` gives them: numbers with nulls, and the categories."""
     numbers = pl.DataFrame(table.values, schema=list(table.names), orient="row").fill_nan(None)
     categories = ("partition", "qos", "script_language", "script_launcher", "script_modules")
@@ -54,7 +54,7 @@ def features(table: Table) -> pl.DataFrame:
 
 
 def test_it_answers_as_inside(
-    model: Model, features: pl.DataFrame, table: Table, without_profiles: Bundle
+    model: Model, features: pl.DataFrame, table: JobTable, without_profiles: Bundle
 ) -> None:
     wanted = without_profiles.probability(without_profiles.assembly.matrix(table))
     found = model.predict_proba(features)

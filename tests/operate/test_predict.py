@@ -15,14 +15,14 @@ from forewarn.assess.assessment import Assessment, Verdict
 from forewarn.assess.wording import passed, summary
 from forewarn.config import Config
 from forewarn.errors import RefusedError
-from forewarn.features.told import reading_of, with_slurm_policies
-from forewarn.learn.abstention import RUNGS, Abstention, Rung
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.registry import Registry
-from forewarn.learn.serving import Serving
-from forewarn.learn.table import read_table
-from forewarn.operate.collect import Collector
-from forewarn.operate.predict import Wanted, assess_live
+from forewarn.features.slurm_field_differences import reading_of, with_slurm_policies
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.table import read_table
+from forewarn.learn.fitting.abstention import RUNGS, Abstention, EvidenceLevel
+from forewarn.learn.registry.registry import Registry
+from forewarn.learn.registry.serving import Serving
+from forewarn.operate.collector import Collector
+from forewarn.operate.predict import LiveJobSelection, assess_live
 from forewarn.store.base import ClusterFacts, Store
 from forewarn.store.opening import open_store
 from tests.learn.bundles import FACTS, tiny_bundle
@@ -78,7 +78,7 @@ def train(registry_home: Path, tmp_path: Path) -> Train:
 
 def ask(store: Store, slurm: FakeScheduler, home: Path, *ids: str, **which: Any) -> list[Assessment]:
     now = int(slurm.time.now)
-    return assess_live(store, slurm, Serving(home / "models"), Wanted(job_ids=ids, **which), at=now)
+    return assess_live(store, slurm, Serving(home / "models"), LiveJobSelection(job_ids=ids, **which), at=now)
 
 
 def test_at_the_phase_of_each_job(
@@ -171,7 +171,7 @@ def test_which_jobs(
 
 
 def nobody_below(rung: int) -> Abstention:
-    return Abstention(tuple(Rung(n >= rung, 0, None, None, None, None) for n in range(len(RUNGS))))
+    return Abstention(tuple(EvidenceLevel(n >= rung, 0, None, None, None, None) for n in range(len(RUNGS))))
 
 
 def test_too_little_evidence(store: Store, slurm: FakeScheduler, registry_home: Path, train: Train) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from forewarn.config import Config
-from forewarn.operate.ingest import ingest, source_of
-from forewarn.sources.base import Options
+from forewarn.operate.ingest_file import ingest, source_of
+from forewarn.sources.base import SourceOptions
 from forewarn.store.opening import open_store
 
 pytestmark = pytest.mark.shared_data
@@ -35,7 +35,7 @@ POZIDRIV = (
 def test_a_log_is_read_whole_and_only_once(
     name: str, rows: int, shares: dict[str, float], shared_data: Path, tmp_path: Path
 ) -> None:
-    options = Options(fields=tuple(POZIDRIV.split()) if name.startswith("sacct") else None)
+    options = SourceOptions(fields=tuple(POZIDRIV.split()) if name.startswith("sacct") else None)
     spec = f"{name.partition('/')[0]}:{shared_data / name}"
     store = open_store(Config(home=tmp_path / "home"))
     report = ingest(store, source_of(spec, Config(), options))

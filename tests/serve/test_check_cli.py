@@ -20,12 +20,12 @@ from forewarn.assess.json_schema import schema
 from forewarn.config import Config
 from forewarn.job.sbatch.script import read_script
 from forewarn.job.units import format_duration
-from forewarn.learn.fitting import Settings
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.registry import Registry
-from forewarn.learn.table import read_table
-from forewarn.learn.train import train
-from forewarn.operate.ingest import ingest, review
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.table import read_table
+from forewarn.learn.fitting.fit import FitSettings
+from forewarn.learn.fitting.train import train
+from forewarn.learn.registry.registry import Registry
+from forewarn.operate.ingest_file import ingest, review
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.sources.simulator.scenario import load_scenario
@@ -84,7 +84,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, registry_template: Path) -> S
         for source in (f"parquet:{folder / 'jobs.parquet'}", *(f"slurmrestd:{part}" for part in machine)):
             review(store, ingest(store, open_source(source)).clusters)
         table = read_table(store, "small", "submit", POPULATIONS["wasted"])
-        settings = Settings(trials=1, families=("lightgbm",), threads=1)
+        settings = FitSettings(trials=1, families=("lightgbm",), threads=1)
         trained = train(table, settings, searches=folder / "searches", now=1_700_000_000)
         jobs = pl.concat(store.scan())
     trained.save(folder / "bundle")

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from forewarn.config import Config
-from forewarn.learn.fitting import Settings
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.registry import Registry
-from forewarn.learn.table import read_table
-from forewarn.learn.train import train
-from forewarn.operate.ingest import ingest, review
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.table import read_table
+from forewarn.learn.fitting.fit import FitSettings
+from forewarn.learn.fitting.train import train
+from forewarn.learn.registry.registry import Registry
+from forewarn.operate.ingest_file import ingest, review
 from forewarn.sources.base import open_source
 from forewarn.store.opening import open_store
 from tests.serve.conftest import Forewarn
@@ -105,7 +105,7 @@ def test_after_seven_of_them_memory_is_advised(
     with open_store(Config(home=home)) as store:
         review(store, ingest(store, open_source(f"sacct:{tmp_path / 'history.txt'}")).clusters)
         table = read_table(store, "c", "submit", POPULATIONS["wasted"])
-        settings = Settings(trials=1, families=("lightgbm",), threads=1)
+        settings = FitSettings(trials=1, families=("lightgbm",), threads=1)
         train(table, settings, searches=tmp_path / "searches", now=at).save(tmp_path / "bundle")
     registry = Registry(home)
     version = registry.record(tmp_path / "bundle")

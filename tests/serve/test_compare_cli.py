@@ -9,17 +9,17 @@ from typing import ClassVar
 import pytest
 
 from forewarn.learn.families.base import Params
-from forewarn.learn.families.xgboost import Xgboost
-from forewarn.operate import comparison
-from forewarn.serve.cli.compare import WORDS
+from forewarn.learn.families.xgboost import XgboostFamily
+from forewarn.operate import compare as comparison
+from forewarn.serve.cli.commands.compare import WORDS
 from forewarn.sources.simulator import simulate
 from tests.serve.conftest import Forewarn, sacct_line, swf_line, write_sacct, write_swf
 
 
-class Quick(Xgboost):
+class Quick(XgboostFamily):
     """The real one with few trees."""
 
-    defaults: ClassVar[Params] = Xgboost.defaults | {"rounds": 15, "eta": 0.2}
+    defaults: ClassVar[Params] = XgboostFamily.defaults | {"rounds": 15, "eta": 0.2}
 
 
 @pytest.fixture

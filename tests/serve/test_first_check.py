@@ -14,8 +14,8 @@ import pytest
 
 from forewarn import compiled
 from forewarn.config import Config
-from forewarn.operate.ingest import ingest
-from forewarn.serve.cli import progress
+from forewarn.operate.ingest_file import ingest
+from forewarn.serve.cli.terminal import progress
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.base import ClusterFacts

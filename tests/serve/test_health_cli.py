@@ -13,7 +13,7 @@ import pytest
 from forewarn.config import Config
 from forewarn.errors import UsageError
 from forewarn.job.columns import complete
-from forewarn.serve.cli.checks import Check
+from forewarn.serve.cli.commands.exit_status import StatusCommand
 from forewarn.store.base import ClusterFacts
 from forewarn.store.opening import open_store
 from tests.assess.test_node_health import NODES, NOW, cluster, struck
@@ -158,11 +158,11 @@ def test_no_store_and_old_records_are_unknown(home: Path, forewarn: Forewarn) ->
 def test_a_check_that_breaks_is_unknown(
     error: Exception, monkeypatch: pytest.MonkeyPatch, forewarn: Forewarn
 ) -> None:
-    @click.command("health", cls=Check)
+    @click.command("health", cls=StatusCommand)
     def broken() -> None:
         raise error
 
-    monkeypatch.setattr("forewarn.serve.cli.health.command", broken)
+    monkeypatch.setattr("forewarn.serve.cli.commands.health.command", broken)
     told = forewarn("health")
     assert told.code == 3
     assert "forewarn: error: " in told.err

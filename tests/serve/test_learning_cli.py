@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from forewarn.errors import BundleError, LearningError, NotEnoughError, RegistryError, UsageError
-from forewarn.learn.manifest import MANIFEST, Manifest
+from forewarn.learn.registry.manifest import MANIFEST, Manifest
 from forewarn.serve.cli.main import INTERRUPTED
 from tests.serve.conftest import Forewarn, swf_line, write_swf
 
@@ -459,8 +459,9 @@ def test_a_model_that_is_mere_chance_does_not_serve(
 
 def test_the_choices_of_the_options_are_those_there_are() -> None:
     """They are written down twice, so that `--help` need not import what it lists."""
-    from forewarn.learn import fitting, imbalance, population
-    from forewarn.serve.cli import learning
+    from forewarn.learn.data import imbalance, population
+    from forewarn.learn.fitting import fit as fitting
+    from forewarn.serve.cli.commands import learning
 
     assert learning.FAMILIES == fitting.ALL_FAMILIES
     assert set(learning.POPULATIONS) == set(population.POPULATIONS)

@@ -21,8 +21,8 @@ from forewarn.assess.codes import ReasonCode
 from forewarn.assess.verdict import judged
 from forewarn.assess.wording import Reader
 from forewarn.errors import LearningError, SchedulerError, UsageError
-from forewarn.serve.cli.assessing import show
-from forewarn.serve.cli.predict import _stated_by
+from forewarn.serve.cli.commands.predict import _stated_by
+from forewarn.serve.cli.terminal.assessment import show
 from tests.assess.test_verdict import PLAIN
 from tests.serve.conftest import Forewarn
 from tests.sources.fake_slurmrestd import FakeSlurmrestd, jwt, serving

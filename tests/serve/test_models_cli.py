@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from forewarn.errors import BundleError, RegistryError, UsageError
-from forewarn.learn.manifest import Manifest
-from forewarn.learn.registry import Registry
+from forewarn.learn.registry.manifest import Manifest
+from forewarn.learn.registry.registry import Registry
 from tests.learn.bundles import make_bundle, tiny_bundle
 from tests.serve.conftest import Forewarn
 

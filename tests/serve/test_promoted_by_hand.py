@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.features.told import reading_of, with_slurm_policies
-from forewarn.learn.registry import Registry
+from forewarn.features.slurm_field_differences import reading_of, with_slurm_policies
+from forewarn.learn.registry.registry import Registry
 from forewarn.store.base import ClusterFacts
 from tests.learn.bundles import tiny_bundle
 from tests.serve.conftest import Forewarn

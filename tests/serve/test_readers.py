@@ -19,9 +19,9 @@ import pytest
 
 from forewarn.config import Config
 from forewarn.errors import RegistryError
-from forewarn.features.saved import clear
-from forewarn.features.told import reading_of, with_slurm_policies
-from forewarn.learn.registry import Registry
+from forewarn.features.slurm_field_differences import reading_of, with_slurm_policies
+from forewarn.features.state_store import clear
+from forewarn.learn.registry.registry import Registry
 from forewarn.store.base import ClusterFacts
 from forewarn.store.embedded import FILE
 from forewarn.store.opening import open_store

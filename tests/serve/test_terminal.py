@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 import forewarn as package
-from forewarn.serve.cli.console import Terminal
-from forewarn.serve.cli.output import note, print_facts, print_json, print_table, say
-from forewarn.serve.cli.terminal import echo, json_visible, one_line, visible
+from forewarn.serve.cli.terminal.console import Terminal
+from forewarn.serve.cli.terminal.output import note, print_facts, print_json, print_table, say
+from forewarn.serve.cli.terminal.safe_text import echo, json_visible, one_line, visible
 from tests.serve.conftest import Forewarn
 
 EVIL = "x\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\u202egpj.exe\u2066\r\x00"

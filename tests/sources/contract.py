@@ -31,7 +31,7 @@ from polars.testing import assert_frame_equal
 from forewarn.errors import BadRow, SourceError
 from forewarn.job.columns import KEYS, SCHEMAS
 from forewarn.job.outcomes import Outcome
-from forewarn.sources.base import Options, Source
+from forewarn.sources.base import Source, SourceOptions
 
 
 @contextmanager
@@ -55,7 +55,7 @@ class Sample:
     lines: tuple[int, ...]  # the line (in JSON: the number of the record) that each of them came from
     bad_lines: tuple[int, ...] = ()
     kind: str = "job"
-    options: Options = field(default_factory=Options)
+    options: SourceOptions = field(default_factory=SourceOptions)
     header_lines: int = 0  # lines at the top that a larger file has only once
     file: str = "sample.log"
 
@@ -149,7 +149,7 @@ class SourceContract:
 
     def test_the_cluster_is_the_option_or_made_from_the_name_of_the_file(self, path: Path) -> None:
         assert self.source(path).cluster == path.name.split(".")[0]
-        assert self.source(path, Options(cluster="lab")).cluster == "lab"
+        assert self.source(path, SourceOptions(cluster="lab")).cluster == "lab"
 
     def test_notes_are_sentences_that_name_the_file(self, path: Path) -> None:
         source = self.opened(path)

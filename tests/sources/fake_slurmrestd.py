@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
-from forewarn.sources.clock import Clock
-from forewarn.sources.patience import Patience
+from forewarn.sources.slurm.clock import Clock
+from forewarn.sources.slurm.retry import RetryPolicy
+from forewarn.sources.slurm.windows import WindowLength
 from forewarn.sources.slurmrestd.address import Address
-from forewarn.sources.slurmrestd.asking import Asker
 from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
+from forewarn.sources.slurmrestd.session import RestSession
 from forewarn.sources.slurmrestd.tokens import Tokens, from_text
 from forewarn.sources.slurmrestd.transport import Transport
-from forewarn.sources.windows import Span
 
 NOW = 1_800_000_000
 
@@ -138,18 +138,18 @@ def client_of(
     time: FakeTime | None = None,
     most_bytes: int = 1 << 20,
     tries: int = 3,
-    span: Span | None = None,
+    span: WindowLength | None = None,
     cluster: str | None = None,
     first_without: bool = False,
 ) -> Iterator[SlurmrestdScheduler]:
     clock = (time or FakeTime()).clock
     transport = Transport(Address.read(address), clock=clock, timeout=2.0, most_bytes=most_bytes)
-    asker = Asker(
+    asker = RestSession(
         transport,
         tokens or from_text(jwt(), "test", clock),
         user=user,
         clock=clock,
-        patience=Patience(tries=tries, clock=clock),
+        patience=RetryPolicy(tries=tries, clock=clock),
         first_without=first_without,
     )
     scheduler = SlurmrestdScheduler(asker, cluster=cluster, span=span)

@@ -23,12 +23,12 @@ from forewarn.sources.commands import CommandScheduler
 from forewarn.sources.commands.runner import Runner
 from forewarn.sources.commands.scheduler import FIELDS
 from forewarn.sources.commands.sdiag import read_sdiag
-from forewarn.sources.connect import connect, how
-from forewarn.sources.live import Submission
-from forewarn.sources.patience import Patience
 from forewarn.sources.sacct.fields import FIELDS as KNOWN
+from forewarn.sources.slurm.connect import connect, how
+from forewarn.sources.slurm.retry import RetryPolicy
+from forewarn.sources.slurm.scheduler import JobSubmission
+from forewarn.sources.slurm.windows import WindowLength
 from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
-from forewarn.sources.windows import Span
 from tests.sources.fake_slurmrestd import NOW, FakeTime
 from tests.sources.test_slurmrestd import RECORDED
 
@@ -57,8 +57,8 @@ def scheduler(
 ) -> CommandScheduler:
     clock = FakeTime().clock
     environ = {"PATH": f"{folder}:/usr/bin:/bin", "SACCT_FORMAT": "JobID"}
-    runner = Runner(timeout=timeout, environ=environ, patience=Patience(tries=tries, clock=clock))
-    return CommandScheduler(runner, cluster=cluster, clock=clock, span=Span(seconds=500, longest=500))
+    runner = Runner(timeout=timeout, environ=environ, patience=RetryPolicy(tries=tries, clock=clock))
+    return CommandScheduler(runner, cluster=cluster, clock=clock, span=WindowLength(seconds=500, longest=500))
 
 
 HELP = f'test "$1" = --helpformat && {{ echo {" ".join(FIELDS)}; exit; }}\n'
@@ -222,7 +222,7 @@ def test_submit_and_cancel(command: Callable[[str, str], Path], tmp_path: Path) 
         "case \"$*\" in *99*) echo 'Invalid job id specified' >&2; exit 1;; *) echo JobId=12;; esac",
     )
     command("scancel", "true")
-    job = Submission(script="#!/bin/sh\n", work_dir="/w", time_limit=61, memory_per_node=5 << 20, tasks=2)
+    job = JobSubmission(script="#!/bin/sh\n", work_dir="/w", time_limit=61, memory_per_node=5 << 20, tasks=2)
     slurm = scheduler(tmp_path)
     assert slurm.submit(job) == "12"
     (told,) = asked(tmp_path, "sbatch")
@@ -237,7 +237,7 @@ def test_submit_and_cancel(command: Callable[[str, str], Path], tmp_path: Path) 
         slurm.cancel("99")
     assert error.value.code == 2017
     with pytest.raises(UsageError, match="no comma"):
-        slurm.submit(Submission(script="", work_dir="/", environment={"A": "b,c"}))
+        slurm.submit(JobSubmission(script="", work_dir="/", environment={"A": "b,c"}))
 
 
 def test_which_way_is_taken(command: Callable[[str, str], Path], tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.sources.live import StepRecord
+from forewarn.sources.slurm.scheduler import StepRecord
 from tests.sources.fake_slurmrestd import NOW, client_of, serving
 from tests.sources.test_commands import asked, command, scheduler
 from tests.sources.test_slurmrestd import RECORDED, slurm_job, slurmdb_job, wrapped

@@ -10,10 +10,10 @@ from polars.testing import assert_frame_equal
 
 from forewarn.config import Config
 from forewarn.errors import SourceError
-from forewarn.job.sbatch.facts import script_facts
+from forewarn.job.sbatch.script_facts import script_facts
 from forewarn.job.units import UNLIMITED
-from forewarn.operate.ingest import ingest
-from forewarn.sources.base import Options, open_source
+from forewarn.operate.ingest_file import ingest
+from forewarn.sources.base import SourceOptions, open_source
 from forewarn.sources.jobcomp import JobcompSource
 from forewarn.store.opening import open_store
 from tests.sources.contract import Sample, TextSourceContract
@@ -135,7 +135,7 @@ class TestAnswer(TextSourceContract):
         return answer_of(ALL * copies)
 
 
-def read(tmp_path: Path, *documents: Any, options: Options | None = None) -> pl.DataFrame:
+def read(tmp_path: Path, *documents: Any, options: SourceOptions | None = None) -> pl.DataFrame:
     path = tmp_path / "jobs.jsonl"
     path.write_bytes(lines_of(list(documents)))
     (batch,) = JobcompSource(path, options).batches()
@@ -225,7 +225,7 @@ def test_the_same_documents_in_every_form(tmp_path: Path) -> None:
 )
 def test_times_are_utc_unless_they_say_otherwise(tmp_path: Path, written: str, seconds: int) -> None:
     """Whatever the zone of the cluster's clock: the plugin writes UTC."""
-    frame = read(tmp_path, document(**{"@submit": written}), options=Options(timezone="Europe/Zurich"))
+    frame = read(tmp_path, document(**{"@submit": written}), options=SourceOptions(timezone="Europe/Zurich"))
     assert frame["submit"].to_list() == [seconds]
 
 
@@ -405,7 +405,7 @@ def test_two_documents_of_one_end_that_differ_contradict_each_other(tmp_path: Pa
 def test_documents_of_2023(shared_data: Path) -> None:
     source = open_source(
         f"jobcomp:{shared_data / 'modern' / 'jobcomp-elasticsearch-2023.json.gz'}",
-        Options(cluster="deucalion"),
+        SourceOptions(cluster="deucalion"),
     )
     batches = list(source.batches())
     jobs = pl.concat(batch.frame for batch in batches)

@@ -9,7 +9,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from forewarn.errors import BadRow, SourceError
-from forewarn.sources.base import Options
+from forewarn.sources.base import SourceOptions
 from forewarn.sources.nrel import NrelSource
 from tests.sources.contract import BinarySourceContract, Sample, TextSourceContract
 from tests.sources.test_parquet import incompressible, parquet
@@ -74,7 +74,7 @@ class TestTable(BinarySourceContract):
 
 
 def read(path: Path, **options: Any) -> tuple[pl.DataFrame, list[BadRow], list[str]]:
-    source = NrelSource(path, Options(**options))
+    source = NrelSource(path, SourceOptions(**options))
     batches = list(source.batches())
     return pl.concat([b.frame for b in batches]), [row for b in batches for row in b.bad], source.notes
 

@@ -11,7 +11,7 @@ from polars.testing import assert_frame_equal
 
 from forewarn.errors import BadRow, SourceError
 from forewarn.job.columns import SCHEMAS
-from forewarn.sources.base import Options
+from forewarn.sources.base import SourceOptions
 from forewarn.sources.parquet import ZONE, ParquetSource
 from tests.sources.contract import BinarySourceContract, Sample
 
@@ -55,7 +55,7 @@ class TestParquet(BinarySourceContract):
 def read(tmp_path: Path, frame: pl.DataFrame, **options: Any) -> tuple[pl.DataFrame, list[BadRow]]:
     path = tmp_path / "jobs.parquet"
     path.write_bytes(parquet(frame))
-    batches = list(ParquetSource(path, Options(**options)).batches())
+    batches = list(ParquetSource(path, SourceOptions(**options)).batches())
     return pl.concat([b.frame for b in batches]), [row for b in batches for row in b.bad]
 
 
@@ -163,7 +163,7 @@ def test_the_zone_stands_in_the_metadata(
 ) -> None:
     path = tmp_path / "jobs.parquet"
     JOBS.write_parquet(path, metadata={ZONE: said} if said else None)
-    source = ParquetSource(path, Options(timezone=given))
+    source = ParquetSource(path, SourceOptions(timezone=given))
     list(source.batches())
     assert source.timezone == zone
     assert len(source.notes) == (said == "Mars/Base")

@@ -12,7 +12,7 @@ from forewarn.errors import (
     TokenError,
     UnreachableError,
 )
-from forewarn.sources.patience import Patience
+from forewarn.sources.slurm.retry import RetryPolicy
 from tests.sources.fake_slurmrestd import FakeTime
 
 
@@ -30,7 +30,7 @@ class Failing:
 
 def test_pauses_grow_and_are_cut_by_chance() -> None:
     time = FakeTime()
-    patience = Patience(tries=6, first=1.0, longest=3.0, clock=time.clock)
+    patience = RetryPolicy(tries=6, first=1.0, longest=3.0, clock=time.clock)
     assert patience.attempt(Failing(5, UnreachableError("x"))) == "done"
     assert time.waits == [0.75, 1.5, 2.25, 2.25, 2.25]  # of chance 0.5: three quarters of 1, 2, 3, 3, 3
 
@@ -39,21 +39,21 @@ def test_pauses_grow_and_are_cut_by_chance() -> None:
 def test_what_does_not_pass_is_not_tried_again(error: SchedulerError) -> None:
     call = Failing(1, error)
     with pytest.raises(type(error)):
-        Patience(clock=FakeTime().clock).attempt(call)
+        RetryPolicy(clock=FakeTime().clock).attempt(call)
     assert call.calls == 1
 
 
 def test_what_may_be_asked_once_only() -> None:
     call = Failing(1, LostAnswerError("x"))
     with pytest.raises(LostAnswerError):
-        Patience(clock=FakeTime().clock).attempt(call, once=(LostAnswerError,))
+        RetryPolicy(clock=FakeTime().clock).attempt(call, once=(LostAnswerError,))
     assert call.calls == 1
 
 
 def test_the_breaker() -> None:
     """Open after so many failures, for longer each time; one try decides."""
     time = FakeTime()
-    patience = Patience(tries=2, failures=2, pause=30, longest_pause=50, clock=time.clock)
+    patience = RetryPolicy(tries=2, failures=2, pause=30, longest_pause=50, clock=time.clock)
     call = Failing(99, UnreachableError("nobody there"))
     for _ in range(2):
         with pytest.raises(UnreachableError):

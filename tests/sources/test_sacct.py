@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.errors import BadRow, SourceError, UsageError
-from forewarn.sources.base import INCOMPLETE, Options, open_source
+from forewarn.sources.base import INCOMPLETE, SourceOptions, open_source
 from forewarn.sources.sacct import SacctSource
 from forewarn.sources.sacct.fields import FIELDS, known_name
 from tests.sources.contract import Sample, TextSourceContract
@@ -59,7 +59,7 @@ class TestSacctWithoutHeader(TextSourceContract):
             b"\n".join(lines) + b"\n",
             ids=("7", "12+1"),
             lines=(1, 5),
-            options=Options(fields=tuple(STEPS.split(b"\n")[0].decode().split("|"))),
+            options=SourceOptions(fields=tuple(STEPS.split(b"\n")[0].decode().split("|"))),
         )
 
 
@@ -68,7 +68,7 @@ def read(
 ) -> tuple[list[dict[str, Any]], list[BadRow], list[str]]:
     path = tmp_path / "jobs.psv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    source = SacctSource(path, Options(cluster="lab", **options))
+    source = SacctSource(path, SourceOptions(cluster="lab", **options))
     batches = list(source.batches())
     rows = [row for batch in batches for row in batch.frame.iter_rows(named=True)]
     return rows, [bad for batch in batches for bad in batch.bad], source.notes
@@ -468,7 +468,7 @@ POZIDRIV = (
 
 @pytest.mark.shared_data
 def test_pozidriv(shared_data: Path) -> None:
-    source = open_source(f"sacct:{shared_data / 'sacct' / 'pozidriv.log.gz'}", Options(fields=POZIDRIV))
+    source = open_source(f"sacct:{shared_data / 'sacct' / 'pozidriv.log.gz'}", SourceOptions(fields=POZIDRIV))
     batches = list(source.batches())
     frame = pl.concat([batch.frame for batch in batches])
     assert [bad for batch in batches for bad in batch.bad] == []

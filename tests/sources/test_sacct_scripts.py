@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from forewarn.job.columns import to_frame
 from forewarn.job.record import Job, Observation
-from forewarn.job.sbatch.facts import ScriptFacts, script_facts
+from forewarn.job.sbatch.script_facts import ScriptFacts, script_facts
 from forewarn.sources.sacct.scripts import Scripts, read_scripts
 
 LINE = "-" * 80

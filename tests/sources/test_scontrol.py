@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from forewarn.errors import SourceError
-from forewarn.sources.base import Options, Source
+from forewarn.sources.base import Source, SourceOptions
 from forewarn.sources.sacct import SacctSource
 from forewarn.sources.scontrol import ScontrolSource
 from tests.sources.contract import Sample, TextSourceContract
@@ -93,7 +93,7 @@ class TestScontrolNodes(TextSourceContract):
 def read(tmp_path: Path, text: bytes, **options: str) -> list[dict[str, Any]]:
     path = tmp_path / "lab.txt"
     path.write_bytes(text)
-    source = ScontrolSource(path, Options(**options))  # type: ignore[arg-type]
+    source = ScontrolSource(path, SourceOptions(**options))  # type: ignore[arg-type]
     return [row for batch in source.batches() for row in batch.frame.iter_rows(named=True)]
 
 
@@ -292,7 +292,7 @@ def test_a_value_that_cannot_be_is_a_bad_row(tmp_path: Path, key: str, value: st
         "JobId=1 JobName=a UserId=ann(5)\n   JobState=COMPLETED SubmitTime=2024-01-01T00:00:00 "
         f"NodeList=n1 {key}={value}\n"
     )
-    (batch,) = ScontrolSource(path, Options(cluster="lab")).batches()
+    (batch,) = ScontrolSource(path, SourceOptions(cluster="lab")).batches()
     assert batch.frame.is_empty()
     (bad,) = batch.bad
     assert (bad.line, bad.field) == (1, field)

@@ -20,7 +20,7 @@ from forewarn.errors import ForewarnError, UsageError
 from forewarn.job.columns import KEYS, SCHEMAS
 from forewarn.job.outcomes import Outcome
 from forewarn.job.units import compress_nodes, expand_nodes, parse_duration
-from forewarn.sources.base import Options, open_source
+from forewarn.sources.base import SourceOptions, open_source
 from forewarn.sources.simulator import TRUTH_SCHEMA, Scenario, Simulator, load_scenario, replay, simulate
 from forewarn.sources.simulator.columns import node_lists
 from forewarn.sources.simulator.kernel import endings
@@ -488,7 +488,7 @@ CARRIED = {
 
 
 def read_back(form: str, path: Path, **options: Any) -> pl.DataFrame:
-    source = open_source(f"{form}:{path}", Options(**options))
+    source = open_source(f"{form}:{path}", SourceOptions(**options))
     batches = list(source.batches())
     assert [bad for batch in batches for bad in batch.bad] == []
     return pl.concat(batch.frame for batch in batches)

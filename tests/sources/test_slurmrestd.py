@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from forewarn.errors import BadRow, SourceError
 from forewarn.job.outcomes import UnknownStateWarning
 from forewarn.job.units import UNLIMITED
-from forewarn.sources.base import INCOMPLETE, Batch, Options
+from forewarn.sources.base import INCOMPLETE, Batch, SourceOptions
+from forewarn.sources.slurm.json_stream import JsonReader
 from forewarn.sources.slurmrestd import SlurmrestdSource
-from forewarn.sources.slurmrestd.json_stream import JsonReader
 from tests.sources.contract import Sample, TextSourceContract
 
 META = {"slurm": {"release": "24.11.5", "cluster": "lab"}}
@@ -153,7 +153,7 @@ class TestNodes(TextSourceContract):
 def read(tmp_path: Path, data: bytes, **options: Any) -> tuple[list[dict[str, Any]], list[BadRow]]:
     path = tmp_path / "saved.json"
     path.write_bytes(data)
-    batches = list(SlurmrestdSource(path, Options(**options)).batches())
+    batches = list(SlurmrestdSource(path, SourceOptions(**options)).batches())
     return rows_of(batches), [row for batch in batches for row in batch.bad]
 
 

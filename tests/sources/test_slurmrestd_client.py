@@ -36,16 +36,16 @@ from forewarn.errors import (
     VersionGoneError,
     WrongUserError,
 )
-from forewarn.sources.connect import connect
-from forewarn.sources.live import Submission
+from forewarn.sources.slurm.connect import connect
+from forewarn.sources.slurm.scheduler import JobSubmission
+from forewarn.sources.slurm.windows import WindowLength
 from forewarn.sources.slurmrestd.address import Address
 from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
 from forewarn.sources.slurmrestd.refusals import refusal
-from forewarn.sources.slurmrestd.submitting import submit_request
+from forewarn.sources.slurmrestd.submit_request import submit_request
 from forewarn.sources.slurmrestd.tokens import Token, Tokens, from_file, from_text
 from forewarn.sources.slurmrestd.transport import Transport
-from forewarn.sources.slurmrestd.versions import Served
-from forewarn.sources.windows import Span
+from forewarn.sources.slurmrestd.versions import ServedVersions
 from tests.sources.fake_slurmrestd import (
     NOW,
     Asked,
@@ -119,9 +119,9 @@ def test_a_version_that_goes_away_is_replaced_by_the_next() -> None:
 
 
 def test_a_version_that_nobody_knows_is_the_last_choice() -> None:
-    assert Served.read(openapi(46, 45, 44, 35)).versions == ("v0.0.45", "v0.0.44", "v0.0.46")
-    assert Served.read(openapi(47, 46)).versions == ("v0.0.46", "v0.0.47")
-    assert Served.read("nonsense").versions == ()
+    assert ServedVersions.read(openapi(46, 45, 44, 35)).versions == ("v0.0.45", "v0.0.44", "v0.0.46")
+    assert ServedVersions.read(openapi(47, 46)).versions == ("v0.0.46", "v0.0.47")
+    assert ServedVersions.read("nonsense").versions == ()
 
 
 @pytest.mark.shared_data
@@ -138,7 +138,7 @@ def test_a_version_that_nobody_knows_is_the_last_choice() -> None:
 def test_versions_of_recorded_servers(
     shared_data: Path, place: str, versions: tuple[int, ...] | None, truncates: bool
 ) -> None:
-    served = Served.read(json.loads((FOLDER / place).read_bytes()))
+    served = ServedVersions.read(json.loads((FOLDER / place).read_bytes()))
     assert versions is None or served.versions == tuple(f"v0.0.{n}" for n in versions)
     best = served.best("x")
     assert served.has(best, "skip_steps")
@@ -241,7 +241,7 @@ def test_history_is_whole_and_asks_so_that_times_are_not_cut() -> None:
     records = [(n, NOW - 1000 + n * 10) for n in range(1, 100)]
     with (
         serving(script(jobs_db=accounting(*records))) as fake,
-        client_of(fake.address, span=Span(seconds=100, shortest=10, rows=8)) as client,
+        client_of(fake.address, span=WindowLength(seconds=100, shortest=10, rows=8)) as client,
     ):
         pieces = list(client.history(NOW - 1000, steps=False))
     names = [name for piece in pieces for name in piece.batch.frame["job_id"]]
@@ -333,7 +333,9 @@ def test_a_history_goes_on_where_slurmrestd_died() -> None:
     time = FakeTime()
     with (
         serving(script(jobs_db=mortal)) as fake,
-        client_of(fake.address, time=time, span=Span(seconds=1000, longest=250, shortest=10)) as client,
+        client_of(
+            fake.address, time=time, span=WindowLength(seconds=1000, longest=250, shortest=10)
+        ) as client,
     ):
         pieces = list(client.history(NOW - 1000, NOW))
     assert sum(piece.batch.frame.height for piece in pieces) == 99
@@ -344,7 +346,7 @@ def test_up_to_v39_all_that_overlaps_is_asked_for() -> None:
     """A list of states is not understood there: what was cancelled before it was eligible comes apart."""
     with (
         serving(script(38, jobs_db=jobs(), clusters_db=(200, {"clusters": [{"name": "lab"}]}))) as fake,
-        client_of(fake.address, span=Span(seconds=100)) as client,
+        client_of(fake.address, span=WindowLength(seconds=100)) as client,
     ):
         list(client.history(NOW - 200))
     states = [a.query.get("state") for a in fake.asked if a.path.endswith("jobs")]
@@ -432,7 +434,7 @@ DIAG = {"statistics": {"req_time": NOW, "dbd_agent_queue_size": 0}}
 def test_an_answer_too_large_is_not_kept() -> None:
     big = jobs(*(slurmdb_job(job_id=n) for n in range(100)))
     with serving(script(jobs_db=big)) as fake:
-        client = client_of(fake.address, most_bytes=10_000, span=Span(seconds=60))
+        client = client_of(fake.address, most_bytes=10_000, span=WindowLength(seconds=60))
         with client as scheduler, pytest.raises(LargeAnswerError, match="larger than 0 MB"):
             list(scheduler.history(NOW - 100))
 
@@ -593,7 +595,7 @@ def test_a_database_that_is_away_does_not_keep_us_from_the_controller() -> None:
 
 # --- submit and cancel ---------------------------------------------------------------------------
 
-JOB = Submission(
+JOB = JobSubmission(
     script="#!/bin/sh\ntrue\n", work_dir="/w", name="x", time_limit=61, nodes=2, memory_per_node=1
 )
 
@@ -886,7 +888,7 @@ def test_recorded_answers_over_the_wire(shared_data: Path, release: str, version
         client_of(
             fake.address,
             tokens=from_text(jwt(), "t", FakeTime().clock),
-            span=Span(seconds=10**9, longest=10**9),
+            span=WindowLength(seconds=10**9, longest=10**9),
         ) as client,
     ):
         assert client.cluster == "lab"

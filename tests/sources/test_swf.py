@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from forewarn.errors import SourceError, UsageError
-from forewarn.sources.base import Options
+from forewarn.sources.base import SourceOptions
 from forewarn.sources.swf import SwfSource
 from tests.sources.contract import Sample, TextSourceContract
 
@@ -45,7 +45,7 @@ class TestSwf(TextSourceContract):
 def read(tmp_path: Path, text: bytes, **options: str) -> tuple[pl.DataFrame, SwfSource]:
     path = tmp_path / "log.swf"
     path.write_bytes(text)
-    source = SwfSource(path, Options(**options))  # type: ignore[arg-type]
+    source = SwfSource(path, SourceOptions(**options))  # type: ignore[arg-type]
     return pl.concat([batch.frame for batch in source.batches()]), source
 
 
@@ -162,7 +162,7 @@ def test_a_real_log_cut_short_in_the_middle(shared_data: Path, tmp_path: Path) -
     whole = (shared_data / "swf" / "CTC-SP2-1996-3.1-cln.swf.gz").read_bytes()
     (tmp_path / "cut.swf.gz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(SourceError, match=r"cut.swf.gz: the gzip data is broken or cut short"):
-        list(SwfSource(tmp_path / "cut.swf.gz", Options(block_bytes=1 << 20)).batches())
+        list(SwfSource(tmp_path / "cut.swf.gz", SourceOptions(block_bytes=1 << 20)).batches())
     assert gzip.decompress(whole).startswith(b";")
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from forewarn.job.outcomes import LIVE_STATES, OUTCOME_OF_STATE, UnknownStateWarning, outcome_of_state
 from forewarn.job.units import UNLIMITED, format_memory, format_tres, parse_duration, parse_memory, parse_tres
-from forewarn.sources import units
+from forewarn.sources.slurm import unit_columns as units
 
 SPACE = st.sampled_from(["", " ", "  "])
 WORDS = st.sampled_from(

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from forewarn.errors import BadRow, LostAnswerError, SlowAnswerError
 from forewarn.job.columns import complete
 from forewarn.sources.base import Batch
-from forewarn.sources.live import Piece
-from forewarn.sources.windows import Answers, Span, collected
+from forewarn.sources.slurm.scheduler import HistoryPart
+from forewarn.sources.slurm.windows import WindowAnswer, WindowLength, collected
 from tests.sources.fake_slurmrestd import FakeTime
 
 Job = tuple[int, int, int | None]  # id, eligible (0: never), end
@@ -37,14 +37,14 @@ class Accounting:
         self.jobs = jobs
         self.windows: list[tuple[int, int]] = []
 
-    def ask(self, begin: int, end: int) -> Answers:
+    def ask(self, begin: int, end: int) -> WindowAnswer:
         self.windows.append((begin, end))
         overlapping = [j for j in self.jobs if 0 < j[1] < end and (j[2] is None or j[2] >= begin)]
         cancelled = [j for j in self.jobs if j[2] is not None and begin <= j[2] <= end and j[0] % 3 == 0]
-        return Answers([batch(overlapping)], [batch(cancelled)])
+        return WindowAnswer([batch(overlapping)], [batch(cancelled)])
 
 
-def ids(pieces: list[Piece]) -> list[int]:
+def ids(pieces: list[HistoryPart]) -> list[int]:
     return [int(i) for piece in pieces for i in piece.batch.frame["job_id"]]
 
 
@@ -59,7 +59,7 @@ def test_each_job_once_whatever_the_windows(
         (n, eligible, None if ran is None else eligible + ran) for n, (eligible, ran) in enumerate(times, 1)
     ]
     asked = Accounting(jobs)
-    span = Span(seconds=seconds, shortest=1, longest=400, rows=rows)
+    span = WindowLength(seconds=seconds, shortest=1, longest=400, rows=rows)
     pieces = list(collected(asked.ask, 100, 1000, span, FakeTime().clock))
     due = [n for n, eligible, end in jobs if eligible < 1000 and (end is None or end >= 100)]
     assert sorted(ids(pieces)) == due
@@ -70,14 +70,18 @@ def test_each_job_once_whatever_the_windows(
 
 def test_jobs_cancelled_before_they_were_eligible_are_not_lost() -> None:
     held, begun_later, usual = (3, 0, 150), (6, 900, 160), (9, 120, 170)
-    pieces = list(collected(Accounting([held, begun_later, usual]).ask, 100, 200, Span(), FakeTime().clock))
+    pieces = list(
+        collected(Accounting([held, begun_later, usual]).ask, 100, 200, WindowLength(), FakeTime().clock)
+    )
     assert sorted(ids(pieces)) == [3, 6, 9]
 
 
 def test_what_ended_before_the_cursor_was_given() -> None:
     jobs = [(n, n * 10, n * 10 + 5) for n in range(1, 100)]
     pieces = list(
-        collected(Accounting(jobs).ask, 0, 1000, Span(seconds=60, shortest=10, rows=5), FakeTime().clock)
+        collected(
+            Accounting(jobs).ask, 0, 1000, WindowLength(seconds=60, shortest=10, rows=5), FakeTime().clock
+        )
     )
     given_so_far: set[int] = set()
     for piece in pieces:
@@ -90,7 +94,11 @@ def test_windows_shrink_where_there_is_much_and_grow_where_there_is_little() -> 
     asked = Accounting(busy)
     list(
         collected(
-            asked.ask, 0, 20_000, Span(seconds=100, shortest=5, longest=800, rows=200), FakeTime().clock
+            asked.ask,
+            0,
+            20_000,
+            WindowLength(seconds=100, shortest=5, longest=800, rows=200),
+            FakeTime().clock,
         )
     )
     lengths = {begin: end - begin for begin, end in asked.windows}
@@ -99,7 +107,7 @@ def test_windows_shrink_where_there_is_much_and_grow_where_there_is_little() -> 
 
 
 def test_a_busy_rate_is_remembered_in_quiet_times() -> None:
-    span = Span(seconds=100, shortest=10, longest=10_000, rows=100)
+    span = WindowLength(seconds=100, shortest=10, longest=10_000, rows=100)
     span.learn(1000, 0, 1.0)
     for _ in range(10):
         span.learn(0, 0, 1.0)
@@ -107,14 +115,14 @@ def test_a_busy_rate_is_remembered_in_quiet_times() -> None:
 
 
 def test_jobs_that_only_overlap_do_not_shrink_windows_for_ever() -> None:
-    span = Span(seconds=1000, rows=100)
+    span = WindowLength(seconds=1000, rows=100)
     for _ in range(20):
         span.learn(10, 50_000, 1.0)
     assert span.seconds >= 1000
 
 
 def test_a_slow_answer_makes_the_next_window_shorter() -> None:
-    span = Span(seconds=1000, slow=10.0)
+    span = WindowLength(seconds=1000, slow=10.0)
     span.learn(10, 0, 20.0)
     assert span.seconds == 500
 
@@ -123,31 +131,33 @@ def test_a_slow_answer_makes_the_next_window_shorter() -> None:
 def test_too_much_is_asked_for_in_smaller_windows(error: type[Exception]) -> None:
     accounts = Accounting([(1, 5, 50), (2, 5, 950)])
 
-    def ask(begin: int, end: int) -> Answers:
+    def ask(begin: int, end: int) -> WindowAnswer:
         if end - begin > 100:
             raise error("too much")
         return accounts.ask(begin, end)
 
-    assert sorted(ids(list(collected(ask, 0, 1000, Span(seconds=1000, shortest=10), FakeTime().clock)))) == [
+    assert sorted(
+        ids(list(collected(ask, 0, 1000, WindowLength(seconds=1000, shortest=10), FakeTime().clock)))
+    ) == [
         1,
         2,
     ]
 
-    def never(begin: int, end: int) -> Answers:
+    def never(begin: int, end: int) -> WindowAnswer:
         raise error("dead")
 
     with pytest.raises(error, match="dead"):
-        list(collected(never, 0, 1000, Span(seconds=1000, shortest=10), FakeTime().clock))
+        list(collected(never, 0, 1000, WindowLength(seconds=1000, shortest=10), FakeTime().clock))
 
 
 def test_a_bad_row_is_told_once_though_each_window_has_it() -> None:
     row = BadRow("jobs", 1, "submit", "missing", "{...}")
     pieces = list(
         collected(
-            lambda begin, end: Answers([batch([], (row,))], []),
+            lambda begin, end: WindowAnswer([batch([], (row,))], []),
             0,
             1000,
-            Span(seconds=100, shortest=100, longest=100),
+            WindowLength(seconds=100, shortest=100, longest=100),
             FakeTime().clock,
         )
     )
@@ -156,4 +166,4 @@ def test_a_bad_row_is_told_once_though_each_window_has_it() -> None:
 
 
 def test_no_time_no_pieces() -> None:
-    assert list(collected(Accounting([]).ask, 100, 100, Span(), FakeTime().clock)) == []
+    assert list(collected(Accounting([]).ask, 100, 100, WindowLength(), FakeTime().clock)) == []

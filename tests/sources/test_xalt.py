@@ -11,8 +11,8 @@ import pytest
 from forewarn.config import Config
 from forewarn.errors import BadRowError
 from forewarn.job.record import ProgramRun
-from forewarn.operate.ingest import ingest
-from forewarn.sources.base import Options
+from forewarn.operate.ingest_file import ingest
+from forewarn.sources.base import SourceOptions
 from forewarn.sources.xalt import XaltSource, read_run
 from forewarn.store.base import Store
 from forewarn.store.opening import open_store
@@ -145,7 +145,7 @@ def test_start_and_end_are_one_run(store: Store, tmp_path: Path) -> None:
 
 def test_the_site_names_the_cluster(store: Store, tmp_path: Path) -> None:
     folder = write_records(tmp_path / "x", record("7", "/opt/lmp", 5.0))
-    report = ingest(store, XaltSource(folder, Options(cluster="sp2")))
+    report = ingest(store, XaltSource(folder, SourceOptions(cluster="sp2")))
     assert [run[0] for run in runs(store)] == ["sp2"]
     assert any("no job of this cluster" in note for note in report.notes)
     assert "sp2" not in store.clusters(), "programs alone make no cluster"

@@ -26,7 +26,7 @@ from polars.testing import assert_frame_equal
 
 from forewarn.errors import StoreError, UsageError
 from forewarn.job.columns import SCHEMAS, record_schema
-from forewarn.store.base import ASSESSMENT_SCHEMA, ClusterFacts, Store, View, Written
+from forewarn.store.base import ASSESSMENT_SCHEMA, ClusterFacts, Store, View, WriteCounts
 from forewarn.store.filters import Between, Equal
 from tests.store.samples import Row, frame, many, row, seen
 
@@ -53,7 +53,7 @@ OBSERVED = st.lists(
 )
 
 
-def write(store: Store, *rows: Row, kind: str = "job", file: str | None = None) -> Written:
+def write(store: Store, *rows: Row, kind: str = "job", file: str | None = None) -> WriteCounts:
     with store.writing() as writer:
         return writer.observe(kind, frame(*rows, kind=kind), file=file)
 

@@ -33,13 +33,13 @@ from forewarn.store.base import (
     ASSESSMENT_SCHEMA,
     ClusterFacts,
     Store,
+    StoreWriter,
     View,
-    Writer,
-    Written,
+    WriteCounts,
 )
 from forewarn.store.filters import Filter
-from forewarn.store.observing import Observing
 from forewarn.store.scanning import Scan, changes, observations
+from forewarn.store.segment_writer import SegmentWriter
 from forewarn.store.segments import Segment, Segments, check_kind
 
 Key = tuple[Any, ...]
@@ -141,7 +141,7 @@ class DocumentSegments(Segments):
             self._documents.put("gone", (self._staged, divmod(segment.id, 10**6)), {})
 
 
-class DocumentWriter(Writer):
+class DocumentWriter(StoreWriter):
     """Stages one write."""
 
     def __init__(self, documents: Documents, visible: Sequence[int], staged: int, things: Things) -> None:
@@ -149,7 +149,7 @@ class DocumentWriter(Writer):
         self._entries = itertools.count(1)
         kept = DocumentSegments(documents, visible, staged)
         written = [one.last_written for kind in KEYS for one in kept.listed(kind)]
-        self._observing = Observing(kept, max(written, default=0), lambda kind, cluster, new: None)
+        self._observing = SegmentWriter(kept, max(written, default=0), lambda kind, cluster, new: None)
         self._ended = False
 
     def finish(self) -> None:
@@ -169,7 +169,7 @@ class DocumentWriter(Writer):
         self._documents.put("journal", (self._staged, next(self._entries)), {"key": key, "value": value})
         self._things[key] = value
 
-    def observe(self, kind: str, frame: pl.DataFrame, *, file: str | None = None) -> Written:
+    def observe(self, kind: str, frame: pl.DataFrame, *, file: str | None = None) -> WriteCounts:
         """Stage observations."""
         self._check_open()
         return self._observing.observe(kind, frame, file=file)

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from forewarn.errors import StoreError
-from forewarn.store.base import ASSESSMENT_SCHEMA, ClusterFacts, Store, Writer
+from forewarn.store.base import ASSESSMENT_SCHEMA, ClusterFacts, Store, StoreWriter
 from tests.store.contract import StoreContract, whole, write
 from tests.store.document_store import Crashed, Documents, DocumentStore
 from tests.store.samples import frame, many, row
@@ -40,7 +40,7 @@ def said(*moments: int) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=dict(ASSESSMENT_SCHEMA), orient="row")
 
 
-def one_write(writer: Writer) -> None:
+def one_write(writer: StoreWriter) -> None:
     writer.observe("job", frame(row("99", 99, 400), row("3", 3, 500, state="RUNNING")))
     writer.put_state("c", "users", [(1, b"new"), (1, b"newer"), (9, b"new")])
     writer.drop_state("c", "users", [2])

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import polars as pl
 import pytest
 
-from forewarn.store import tidy
+from forewarn.store import compaction as tidy
 from forewarn.store.base import Store
 from forewarn.store.embedded import EmbeddedStore, open_embedded
 from forewarn.store.segments import Segment

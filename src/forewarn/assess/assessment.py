@@ -132,7 +132,7 @@ class Route:
     phase: str
     feature_set: str | None
     passed: tuple[Statement, ...] = field(default=(), metadata=_in_json("passed_codes"))
-    # The simple rule that speaks, where no model beats it: a name of `learn/baselines.py`.
+    # The simple rule that speaks, where no model beats it: a name of `learn/evaluation/baselines.py`.
     rule: str | None = field(default=None, metadata=_in_json("rule_code"))
     # Why to trust it less: it serves against its own report.
     caveat: Statement | None = field(default=None, metadata=_in_json("caveat_code"))

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from forewarn.assess.advice import Changed, Situation, advise, changed, savings
+from forewarn.assess.advice import ChangedJob, Situation, advise, savings
+from forewarn.assess.advice.changed_job import changed
 from forewarn.assess.assessment import (
     Advice,
     Assessment,
@@ -28,15 +29,15 @@ from forewarn.assess.champions import FEATURE_SETS, Champion, Champions
 from forewarn.assess.codes import NoteCode
 from forewarn.assess.explanation import reasons, with_needs, with_record
 from forewarn.assess.forecast import Forecast
-from forewarn.assess.hours import hours_at_risk, spent_by_cause
+from forewarn.assess.hours_at_risk import hours_at_risk, spent_by_cause
 from forewarn.assess.machine import Machine
-from forewarn.assess.needs import ForeseenNeeds
+from forewarn.assess.needs import ForecastNeeds
 from forewarn.assess.node_health import Health, fitness, sick_risk
-from forewarn.assess.oddness import Request, oddness
-from forewarn.assess.past import Pasts, earlier_used
-from forewarn.assess.routing import Spoken, speak
+from forewarn.assess.oddness import NodeRequest, oddness
+from forewarn.assess.risk_parts import OwnFailures, with_node_risk, with_other_excess
+from forewarn.assess.routing import ModelAnswer, speak
 from forewarn.assess.similar import similar_jobs
-from forewarn.assess.stated import OwnEndings, with_node_risk, with_other_excess
+from forewarn.assess.user_history import UserHistories, earlier_used
 from forewarn.assess.verdict import judged
 from forewarn.evidence import Statement
 from forewarn.features.inputs import policed_job
@@ -44,17 +45,17 @@ from forewarn.features.snapshot import Snapshot
 from forewarn.job.outcomes import Outcome
 from forewarn.job.phase import Phase
 from forewarn.job.record import Job
-from forewarn.learn.bundle import Bundle
-from forewarn.learn.own_record import by_own_record
-from forewarn.learn.pooling import FORECASTS, PROBABLE, Excess
-from forewarn.learn.table import Table, table_of_now
-from forewarn.learn.usage.foreseen import Foreseen
-from forewarn.learn.usage.quantities import QUANTITIES
+from forewarn.learn.data.table import JobTable, table_of_now
+from forewarn.learn.fitting.own_record import by_own_record
+from forewarn.learn.fitting.pooling import FORECASTS, PROBABLE, Excess
+from forewarn.learn.heads.usage.distributions import UsageForecast
+from forewarn.learn.heads.usage.quantities import QUANTITIES
+from forewarn.learn.registry.bundle import Bundle
 
 _ALL = 0.99  # of earlier runs, in a memory that fades
 
 # The job that some changes make of the one assessed.
-Vary = Callable[[Sequence[Change]], Changed]
+Vary = Callable[[Sequence[Change]], ChangedJob]
 # Median waits, in seconds, of recent requests like a job's with each of two time limits; None: too few.
 Waits = Callable[[Job, float, float], tuple[float, float] | None]
 
@@ -63,14 +64,14 @@ Waits = Callable[[Job, float, float], tuple[float, float] | None]
 class _Stated:
     """What is stated of some jobs, one row each."""
 
-    table: Table
-    spoken: Sequence[Spoken]
+    table: JobTable
+    spoken: Sequence[ModelAnswer]
     forecast: Forecast
     failures: Sequence[Failure | None]
 
-    def needs(self, row: int) -> ForeseenNeeds:
+    def needs(self, row: int) -> ForecastNeeds:
         """None where the model passed the job on: its forecasts rest on no more such jobs than its risk."""
-        return ForeseenNeeds(self.forecast.row(row) if self.spoken[row].champion else None)
+        return ForecastNeeds(self.forecast.row(row) if self.spoken[row].champion else None)
 
     def excess(self, row: int) -> dict[Outcome, float]:
         """How likely a job needs more than it requests, where a forecast tells."""
@@ -81,7 +82,7 @@ class Assessor:
     """Assesses jobs of one cluster as of one moment. Any number of threads may ask; it keeps nothing."""
 
     def __init__(
-        self, snapshot: Snapshot, champions: Champions, machine: Machine, pasts: Pasts, waits: Waits
+        self, snapshot: Snapshot, champions: Champions, machine: Machine, pasts: UserHistories, waits: Waits
     ) -> None:
         self._snapshot, self._champions, self._waits = snapshot, champions, waits
         self.machine, self.pasts = machine, pasts
@@ -113,7 +114,7 @@ class Assessor:
         (phase,) = self._phases([job])
         nodes = self._nodes(job, exclude)
         node_risk = self._node_risk(job, nodes)
-        stated = self._state(phase, [Changed(job, exclude)], [node_risk])
+        stated = self._state(phase, [ChangedJob(job, exclude)], [node_risk])
         (brief,) = self._brief(stated, [job])
         alike = similar_jobs(self.pasts.past_of(job.user), job, self._champions.policy, as_of=self.at)
         odd = self._oddness(job, stated.table)
@@ -164,7 +165,7 @@ class Assessor:
         for phase in dict.fromkeys(phases):
             places = [place for place, at in enumerate(phases) if at == phase]
             some = [jobs[place] for place in places]
-            stated = self._state(phase, [Changed(job) for job in some], self._kept_node_risks(some))
+            stated = self._state(phase, [ChangedJob(job) for job in some], self._kept_node_risks(some))
             made |= zip(places, map(judged, self._brief(stated, some)), strict=True)
         return [made[place] for place in range(len(jobs))]
 
@@ -172,7 +173,7 @@ class Assessor:
         """The model that serves here at a phase with a feature set."""
         return self._champions.get(phase, feature_set)
 
-    def table(self, phase: str, jobs: Sequence[Job]) -> Table:
+    def table(self, phase: str, jobs: Sequence[Job]) -> JobTable:
         """What is knowable of jobs now, as a model sees it."""
         facts = self._snapshot.facts
         read = [policed_job(job, facts) for job in jobs]
@@ -202,7 +203,7 @@ class Assessor:
     def _state(
         self,
         phase: Phase,
-        variants: Sequence[Changed],
+        variants: Sequence[ChangedJob],
         node_risks: Sequence[float],
         *,
         forecast: Collection[str] = tuple(QUANTITIES),
@@ -231,10 +232,10 @@ class Assessor:
             return [0.0] * len(jobs)
         found: dict[object, float] = {}
         for job in jobs:
-            key = (Request.of(job), job.partition, job.start is None)
+            key = (NodeRequest.of(job), job.partition, job.start is None)
             if key not in found:
                 found[key] = self._node_risk(job, self._nodes(job))
-        return [found[Request.of(job), job.partition, job.start is None] for job in jobs]
+        return [found[NodeRequest.of(job), job.partition, job.start is None] for job in jobs]
 
     def _phases(self, jobs: Sequence[Job]) -> list[Phase]:
         """As at its start, where a job is in flight and a model knows starts; else as at its submit."""
@@ -242,7 +243,9 @@ class Assessor:
             return [Phase.SUBMIT] * len(jobs)
         return [Phase.START if flies else Phase.SUBMIT for flies in self._snapshot.in_flight(jobs)]
 
-    def _speak(self, bundle: Bundle | None, table: Table, foreseen: Foreseen | None) -> list[Spoken]:
+    def _speak(
+        self, bundle: Bundle | None, table: JobTable, foreseen: UsageForecast | None
+    ) -> list[ModelAnswer]:
         def excess(of: Bundle) -> Excess:
             if of is bundle and foreseen is not None:
                 return of.excess_of(foreseen, table)
@@ -257,11 +260,13 @@ class Assessor:
             untrained=lambda: by_own_record(self._snapshot.record),
         )
 
-    def _bundle(self, table: Table) -> Bundle | None:
+    def _bundle(self, table: JobTable) -> Bundle | None:
         found = (self._champions.get(table.phase, feature_set) for feature_set in FEATURE_SETS)
         return next((one.bundle for one in found if one and one.unfit(table) is None), None)
 
-    def _foreseen(self, bundle: Bundle | None, table: Table, only: Collection[str]) -> Foreseen | None:
+    def _foreseen(
+        self, bundle: Bundle | None, table: JobTable, only: Collection[str]
+    ) -> UsageForecast | None:
         usage = bundle.usage if bundle else None
         if usage is None:
             return None
@@ -277,7 +282,7 @@ class Assessor:
             return None
         return fitness(job, machine.nodes, machine.partitions, machine.health, exclude)
 
-    def _oddness(self, job: Job, table: Table) -> Oddness:
+    def _oddness(self, job: Job, table: JobTable) -> Oddness:
         bundle, machine = self._bundle(table), self.machine
         usual = self.pasts.past_of(job.user).usual(job.user)
         forest = bundle.oddness if bundle else None
@@ -342,7 +347,7 @@ def _reasons(stated: _Stated, brief: Assessment) -> tuple[Reason, ...]:
     return with_needs(why, spoken.own, brief)
 
 
-def _resources(forecast: Forecast, row: int, killed: OwnEndings | None) -> Resources | None:
+def _resources(forecast: Forecast, row: int, killed: OwnFailures | None) -> Resources | None:
     """What it will use; no memory where the user's runs of this very job say that it needs more.
 
     A job that is killed before its use is sampled was seen to use next to nothing.
@@ -376,13 +381,13 @@ def _profiles(stated: _Stated) -> list[str | None]:
     return made
 
 
-def _notes(said: Spoken, table: Table, job: Job) -> tuple[Statement, ...]:
+def _notes(said: ModelAnswer, table: JobTable, job: Job) -> tuple[Statement, ...]:
     if said.failure and job.start is not None and table.phase == Phase.SUBMIT:
         return (Statement(NoteCode.NO_MODEL_FOR_START),)
     return ()
 
 
-def _waits(table: Table, job: Job) -> Mapping[str, float]:
+def _waits(table: JobTable, job: Job) -> Mapping[str, float]:
     """How long jobs of its partition, else of the cluster, have waited of late."""
     for name in ("partition_wait", "queue_wait"):
         waited = float(table.column(name)[0])

@@ -11,13 +11,13 @@ from threading import RLock
 from forewarn.assess.codes import NoteCode
 from forewarn.errors import BundleError
 from forewarn.evidence import Statement
-from forewarn.features.told import reading_changed
-from forewarn.job.outcomes import POLICIES, Policy
+from forewarn.features.slurm_field_differences import reading_changed
+from forewarn.job.outcomes import POLICIES, FailurePolicy
 from forewarn.job.phase import PHASES
-from forewarn.learn.bundle import Bundle
-from forewarn.learn.population import POPULATIONS
-from forewarn.learn.serving import ModelName, Served, Serving
-from forewarn.learn.table import Table
+from forewarn.learn.data.population import POPULATIONS
+from forewarn.learn.data.table import JobTable
+from forewarn.learn.registry.bundle import Bundle
+from forewarn.learn.registry.serving import ModelName, ServedModel, Serving
 
 log = logging.getLogger(__name__)
 # In which order models are asked: of a job whose user the first knows too little, the last may know the kind.
@@ -40,7 +40,7 @@ class Champion:
             return None
         return Statement(NoteCode.AGAINST_REPORT, {"model": str(self.name), "version": self.version})
 
-    def unfit(self, table: Table) -> Statement | None:
+    def unfit(self, table: JobTable) -> Statement | None:
         """Why it cannot judge a table: fields are read otherwise than when it learnt. None: it can."""
         return reading_changed(self.bundle.facts.reading, table.reading)
 
@@ -84,7 +84,7 @@ class Champions:
         )
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> FailurePolicy:
         """What counts as failure to the models that serve; without any, what operators mean by it."""
         for phase in PHASES:
             for feature_set in FEATURE_SETS:
@@ -119,7 +119,7 @@ class Champions:
                 made._loaded[slot] = champion
         return made
 
-    def _taken_up(self, slot: Slot, found: Served) -> Champion | None:
+    def _taken_up(self, slot: Slot, found: ServedModel) -> Champion | None:
         """A model that was promoted, if it can answer; else the one before it."""
         assert self._serving is not None
         try:
@@ -141,14 +141,14 @@ class Champions:
             return None
 
 
-def _served(serving: Serving | None, cluster: str) -> dict[Slot, Served]:
+def _served(serving: Serving | None, cluster: str) -> dict[Slot, ServedModel]:
     """What the pointers of a home say."""
     slots = [(phase, feature_set) for phase in PHASES for feature_set in FEATURE_SETS] if serving else []
     found = {slot: serving.served(ModelName(cluster, *slot)) for slot in slots} if serving else {}
     return {slot: served for slot, served in found.items() if served is not None}
 
 
-def _load(serving: Serving, served: Served) -> Champion:
+def _load(serving: Serving, served: ServedModel) -> Champion:
     # By its id: another may be promoted between two looks at the pointer.
     bundle = Bundle.load(serving.copy_of(served.id))
     bundle.check_answers()

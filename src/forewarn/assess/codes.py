@@ -103,7 +103,7 @@ class CauseCode(Code):
 
 
 class PassCode(Code):
-    """Why a model, or all of them, say nothing of a job; beside those of `learn/abstention.py`."""
+    """Why a model, or all of them, say nothing of a job; beside those of `learn/fitting/abstention.py`."""
 
     NO_MODEL = "no_model"
     NOTHING_LIKE_IT = "nothing_like_it"
@@ -156,9 +156,9 @@ def all_codes() -> dict[str, Code]:
     """Every code that evidence may carry, by its text."""
     # Those of other rooms are known once they are imported.
     import forewarn.assess.finding_codes
-    import forewarn.features.told
-    import forewarn.learn.abstention
-    import forewarn.learn.oddness_columns  # noqa: F401
+    import forewarn.features.slurm_field_differences
+    import forewarn.learn.fitting.abstention
+    import forewarn.learn.heads.oddness_columns  # noqa: F401
 
     found = [code for codes in Code.__subclasses__() for code in codes]
     if len({str(code) for code in found}) < len(found):

@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from forewarn.assess.past import Past
+from forewarn.assess.user_history import UserHistory
 from forewarn.features.inputs import policed, policed_job
 from forewarn.features.keys import normalised, normalised_column
 from forewarn.job.partition_defaults import with_partition_defaults
@@ -29,7 +29,7 @@ _OPEN = ("partition", "time_limit", "memory_asked", "memory_per")
 _PER_NODE = ClusterFacts(fields={"memory_asked": {"per": "node"}})  # the form in which all records have it
 
 
-def with_defaults(job: Job, partitions: Sequence[Partition], past: Past | None = None) -> Job:
+def with_defaults(job: Job, partitions: Sequence[Partition], past: UserHistory | None = None) -> Job:
     """Fill in partition, time limit, memory, account and quality of service where the script names none."""
     nodes = job.nodes_asked or 1
     tasks = job.tasks_asked or nodes
@@ -55,7 +55,7 @@ def _of_the_site(job: Job, partitions: Sequence[Partition], earlier: pl.DataFram
     return with_partition_defaults(job, partitions)
 
 
-def _earlier(past: Past, job: Job) -> pl.DataFrame:
+def _earlier(past: UserHistory, job: Job) -> pl.DataFrame:
     """The user's own earlier jobs, oldest first, with memory counted for a node."""
     jobs = past.of(job.user).filter(pl.col("submit") <= job.submit).sort("submit")
     for days in DAYS:

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from forewarn.assess.assessment import Quantiles, Resources, RunTime
 from forewarn.job.outcomes import Outcome
-from forewarn.learn.table import Table
-from forewarn.learn.usage import Foreseen
-from forewarn.learn.usage.foreseen import Distributions
-from forewarn.learn.usage.judging import ENOUGH
-from forewarn.learn.usage.quantities import memory_a_node, time_limit
+from forewarn.learn.data.table import JobTable
+from forewarn.learn.heads.usage import UsageForecast
+from forewarn.learn.heads.usage.distributions import Distributions
+from forewarn.learn.heads.usage.evaluation import ENOUGH
+from forewarn.learn.heads.usage.quantities import memory_a_node, time_limit
 
 LEVELS = (0.1, 0.5, 0.9)
 SPREAD = tuple((place + 0.5) / 10 for place in range(10))  # a run time's distribution as ten equal parts
@@ -26,8 +26,8 @@ Floats = NDArray[np.float64]
 class Forecast:
     """The jobs of a table, and what is foreseen of them; None: nothing."""
 
-    table: Table
-    foreseen: Foreseen | None
+    table: JobTable
+    foreseen: UsageForecast | None
 
     @cached_property
     def limits(self) -> Floats:
@@ -43,7 +43,7 @@ class Forecast:
         """Seconds that a job asked for."""
         return None if isnan(self.limits[row]) else int(self.limits[row])
 
-    def row(self, row: int) -> Foreseen | None:
+    def row(self, row: int) -> UsageForecast | None:
         """What is foreseen of one of the jobs."""
         return self.foreseen.row(row) if self.foreseen else None
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from forewarn.learn.usage.foreseen import Floats, Foreseen
+from forewarn.learn.heads.usage.distributions import Floats, UsageForecast
 
 
 @dataclass(frozen=True, slots=True)
-class ForeseenNeeds:
+class ForecastNeeds:
     """One row of what was foreseen; without, nothing is known."""
 
-    foreseen: Foreseen | None
+    foreseen: UsageForecast | None
     row: int = 0
 
     def over_limit(self, seconds: float) -> float | None:

@@ -1,6 +1,6 @@
 """Which model speaks for a job: generic, else restricted, else the online regression, else nobody.
 
-A model passes a job on where it has too little evidence of its own (`learn/abstention.py`). The online
+A model passes a job on where it has too little evidence of its own (`learn/fitting/abstention.py`). The online
 regression needs no training: it speaks where no model does, once it has seen enough of cluster and user.
 """
 
@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from forewarn.assess.assessment import CauseOfFailure, Failure, Route
 from forewarn.assess.champions import FEATURE_SETS, Champion, Champions
 from forewarn.assess.codes import PassCode
-from forewarn.assess.stated import OwnEndings, own_endings, with_own_endings
+from forewarn.assess.risk_parts import OwnFailures, own_endings, with_own_endings
 from forewarn.evidence import Statement, Values
-from forewarn.learn.abstention import AbstentionCode
-from forewarn.learn.bundle import Bundle
-from forewarn.learn.calibration import Calibration
-from forewarn.learn.causes import Causes
-from forewarn.learn.matrix import Matrix
-from forewarn.learn.own_record import alike, pool_with_record
-from forewarn.learn.pooling import Excess
-from forewarn.learn.table import Columns, Table
+from forewarn.learn.data.matrix import Matrix
+from forewarn.learn.data.table import Columns, JobTable
+from forewarn.learn.fitting.abstention import AbstentionCode
+from forewarn.learn.fitting.calibration import Calibration
+from forewarn.learn.fitting.own_record import alike, pool_with_record
+from forewarn.learn.fitting.pooling import Excess
+from forewarn.learn.heads.causes import Causes
+from forewarn.learn.registry.bundle import Bundle
 
 ONLINE = "online"
 FEWEST_ENDED, FEWEST_OWN = 200, 3  # jobs of the cluster, and of the user, before the regression speaks
@@ -35,7 +35,7 @@ FEWEST_FOR_NEW = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class ModelAnswer:
     """What a model says of one job, and what it saw: nothing where nobody speaks."""
 
     route: Route
@@ -44,25 +44,25 @@ class Spoken:
     champion: Champion | None = None
     matrix: Matrix | None = None  # what the model saw, of this and other jobs
     row: int = 0  # of the job in it
-    endings: OwnEndings | None = None  # how the user's runs of this very job ended
+    endings: OwnFailures | None = None  # how the user's runs of this very job ended
 
 
 def speak(
-    table: Table,
+    table: JobTable,
     champions: Champions,
     *,
     excess: Callable[[Bundle], Excess] = lambda _: {},
     ended: int,
     recent_rate: float | None = None,
     untrained: Callable[[], Calibration] = Calibration,
-) -> list[Spoken]:
+) -> list[ModelAnswer]:
     """State the risk of each job of a table; the cluster has so many `ended` jobs and a recent failure rate.
 
     `excess` tells how likely the jobs need more than they request, by a model's own forecasts.
     `untrained` makes probabilities of the online regression's log odds.
     """
     count = len(table.values)
-    said: list[Spoken | None] = [None] * count
+    said: list[ModelAnswer | None] = [None] * count
     passed: list[list[Statement]] = [[] for _ in range(count)]
     for feature_set in FEATURE_SETS:
         open_ones = [row for row in range(count) if said[row] is None]
@@ -85,8 +85,8 @@ def speak(
 
 
 def _of(
-    champion: Champion, table: Table, rows: Sequence[int], passed: list[list[Statement]], excess: Excess
-) -> list[Spoken | None]:
+    champion: Champion, table: JobTable, rows: Sequence[int], passed: list[list[Statement]], excess: Excess
+) -> list[ModelAnswer | None]:
     """What one model says of some jobs; None, and why, of those that it passes on."""
     bundle, which = champion.bundle, np.array(rows)
     part = table if len(rows) == len(table.values) else table.rows(which)
@@ -95,7 +95,7 @@ def _of(
     pooled = bundle.pooling.with_record(risk.own, matrix) if bundle.pooling else risk.own
     endings = own_endings(part)
     why = bundle.abstention.why(Columns(part))
-    made: list[Spoken | None] = []
+    made: list[ModelAnswer | None] = []
     for place, row in enumerate(rows):
         if (reason := why[place]) is not None:
             passed[row].append(_by(champion.name.feature_set, reason))
@@ -115,7 +115,7 @@ def _of(
         alone = by_cause(bundle.causes, own * risk.given[place]) if bundle.causes else ()
         route = _route(table, passed[row], champion)
         made.append(
-            Spoken(
+            ModelAnswer(
                 route,
                 with_own_endings(failure, endings[place]),
                 with_own_endings(
@@ -152,24 +152,24 @@ def untrained_threshold(recent_rate: float) -> float:
 
 
 def _online(
-    table: Table,
+    table: JobTable,
     row: int,
     passed: list[Statement],
     ended: int,
     recent_rate: float | None,
     calibration: Callable[[], Calibration],
-) -> Spoken:
+) -> ModelAnswer:
     own = float(np.nan_to_num(table.column("user_ended")[row]))
     is_new = _is_new(table, row)
     if is_new and any(isinstance(reason.code, AbstentionCode) for reason in passed):
         missing = _by(ONLINE, Statement(PassCode.NOTHING_LIKE_IT))
-        return Spoken(_route(table, [*passed, missing], None))
+        return ModelAnswer(_route(table, [*passed, missing], None))
     needed = FEWEST_FOR_NEW if is_new else FEWEST_ENDED
     if ended < needed or own < FEWEST_OWN or recent_rate is None:
         known: Values = {"jobs": ended, "jobs_of_user": int(own), "is_new": is_new}
         needs: Values = {"jobs_needed": needed, "jobs_of_user_needed": FEWEST_OWN}
         missing = _by(ONLINE, Statement(PassCode.TOO_FEW_JOBS, {**known, **needs}))
-        return Spoken(_route(table, [*passed, missing], None))
+        return ModelAnswer(_route(table, [*passed, missing], None))
     here = slice(row, row + 1)
     estimate = calibration()(table.column(ONLINE)[here])
     p = float(pool_with_record(estimate, alike(lambda name: table.column(name)[here]), recent_rate)[0])
@@ -183,10 +183,10 @@ def _online(
         model_probability=float(estimate[0]),
     )
     route = Route(model=ONLINE, version=None, phase=table.phase, feature_set=None, passed=tuple(passed))
-    return Spoken(route, failure, failure)
+    return ModelAnswer(route, failure, failure)
 
 
-def _is_new(table: Table, row: int) -> bool:
+def _is_new(table: JobTable, row: int) -> bool:
     """Whether no job of its user with this request or name has ended."""
     alike_ended = (table.column(f"user_{what}_ended")[row] for what in ("request", "name"))
     return not any(np.nan_to_num(ended) > 0 for ended in alike_ended)
@@ -197,7 +197,7 @@ def _by(who: str, reason: Statement) -> Statement:
     return Statement(reason.code, {"model": who, **reason.values})
 
 
-def _route(table: Table, passed: Sequence[Statement], champion: Champion | None) -> Route:
+def _route(table: JobTable, passed: Sequence[Statement], champion: Champion | None) -> Route:
     return Route(
         model=str(champion.name) if champion else None,
         version=champion.version if champion else None,

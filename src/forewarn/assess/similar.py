@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from forewarn.assess.assessment import SimilarJob
 from forewarn.assess.codes import DifferenceCode, TallyCode
-from forewarn.assess.past import Past
+from forewarn.assess.user_history import UserHistory
 from forewarn.evidence import Statement
 from forewarn.features.kernel import similarity as weighs
 from forewarn.features.keys import normalised, normalised_column, text_hash
 from forewarn.job.memory import total_memory
-from forewarn.job.outcomes import Outcome, Policy
+from forewarn.job.outcomes import FailurePolicy, Outcome
 from forewarn.job.record import Job
 
 LOOKED_AT = 400  # of the user's newest decisions
@@ -83,9 +83,9 @@ class Decisions:
 
 
 def similar_jobs(
-    past: Past,
+    past: UserHistory,
     job: Job,
-    policy: Policy,
+    policy: FailurePolicy,
     *,
     as_of: int | None = None,
     most: int = MOST,
@@ -121,7 +121,7 @@ def similar_jobs(
     return Similar(found, tally(found, policy))
 
 
-def _told(job: Job, together: Sequence[Job], alike: float, policy: Policy) -> SimilarJob:
+def _told(job: Job, together: Sequence[Job], alike: float, policy: FailurePolicy) -> SimilarJob:
     """One decision, told by the newest of its jobs that ended as most of them did."""
     outcomes = Counter(_outcome(other, policy) for other in together)
     usual, _ = max(outcomes.items(), key=lambda pair: (pair[1], bool(policy.fails(pair[0]))))
@@ -137,7 +137,7 @@ def _told(job: Job, together: Sequence[Job], alike: float, policy: Policy) -> Si
     )
 
 
-def _outcome(job: Job, policy: Policy) -> Outcome:
+def _outcome(job: Job, policy: FailurePolicy) -> Outcome:
     """How it ended; cancelled at its limit, where the policy counts that, it ended at its limit (SWF)."""
     outcome = Outcome(job.outcome or Outcome.UNKNOWN)
     is_timeout = outcome is Outcome.CANCELLED and job.ran_to_limit and policy.failed(job)
@@ -245,7 +245,7 @@ def differences(job: Job, other: Job) -> tuple[Statement, ...]:
     return tuple(found)
 
 
-def tally(found: tuple[SimilarJob, ...], policy: Policy) -> Statement | None:
+def tally(found: tuple[SimilarJob, ...], policy: FailurePolicy) -> Statement | None:
     """How they ended: how many, in how many submissions, how many failed and by which outcome.
 
     >>> def ended(**outcomes: int) -> SimilarJob:

@@ -25,7 +25,7 @@ from forewarn.features.kernel.run import run
 from forewarn.features.kernel.state import KNOWN, NEVER, START, SUBMIT, WAITING, State, with_room
 from forewarn.features.programs import EarlierPrograms
 from forewarn.job.columns import JOB_SCHEMA
-from forewarn.job.outcomes import Policy
+from forewarn.job.outcomes import FailurePolicy
 from forewarn.job.phase import Phase
 from forewarn.store.base import ClusterFacts, Store, View
 
@@ -58,7 +58,7 @@ class Events:
 
 
 def read_inputs(
-    store: Store, cluster: str, policy: Policy, *, phase: str, programs: EarlierPrograms | None = None
+    store: Store, cluster: str, policy: FailurePolicy, *, phase: str, programs: EarlierPrograms | None = None
 ) -> Inputs:
     """Everything the features need of a cluster's history, as seen by each job's own moment."""
     facts = store.clusters().get(cluster, ClusterFacts())
@@ -73,7 +73,10 @@ def columns_at(phase: Phase) -> dict[View, tuple[str, ...]]:
 
 
 def inputs_of(
-    frames: Iterable[Jobs], facts: ClusterFacts, policy: Policy, programs: EarlierPrograms | None = None
+    frames: Iterable[Jobs],
+    facts: ClusterFacts,
+    policy: FailurePolicy,
+    programs: EarlierPrograms | None = None,
 ) -> Inputs:
     """Frames of jobs that follow one another as arrays."""
     made = InputArrays(facts, policy)
@@ -97,7 +100,7 @@ def as_read(jobs: Jobs, facts: ClusterFacts, programs: EarlierPrograms | None = 
 class InputArrays:
     """The arrays of `Inputs`, from jobs that come some at a time, in order and `as_read`."""
 
-    def __init__(self, facts: ClusterFacts, policy: Policy) -> None:
+    def __init__(self, facts: ClusterFacts, policy: FailurePolicy) -> None:
         self._facts, self._policy = facts, policy
         self._ids: list[pl.DataFrame] = []
         self._arrays: dict[str, list[NDArray[Any]]] = {"node_first": [np.zeros(1, np.int64)]}

@@ -22,7 +22,7 @@ from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.keys import hashed_column, normalised, text_hash
 from forewarn.features.programs import PROGRAM
 from forewarn.job.memory import total_memory, total_memory_column
-from forewarn.job.outcomes import Outcome, Policy
+from forewarn.job.outcomes import FailurePolicy, Outcome
 from forewarn.job.record import Job
 from forewarn.job.units import expand_nodes
 from forewarn.store.base import ClusterFacts
@@ -163,7 +163,7 @@ def atoms_of(frame: pl.DataFrame) -> NDArray[np.uint64]:
     return made
 
 
-def results_of(frame: pl.DataFrame, policy: Policy) -> NDArray[np.float64]:
+def results_of(frame: pl.DataFrame, policy: FailurePolicy) -> NDArray[np.float64]:
     """How each row's job ended."""
     failed = labels.fails(policy)
     at_limit = (pl.col("outcome") == str(Outcome.TIMEOUT)) | labels.ran_to_limit()
@@ -265,7 +265,7 @@ def _normalised(text: str | None) -> str | None:
     return None if text is None else normalised(text)
 
 
-def job_result(job: Job, policy: Policy) -> NDArray[np.float64]:
+def job_result(job: Job, policy: FailurePolicy) -> NDArray[np.float64]:
     """`results_of` for one job."""
     ran, failed = job.run_time, policy.failed(job)
     made = np.full(len(L.RESULTS), np.nan)

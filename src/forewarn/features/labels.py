@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from forewarn.job.outcomes import Outcome, Policy
+from forewarn.job.outcomes import FailurePolicy, Outcome
 
 
 def ran_to_limit() -> pl.Expr:
@@ -13,8 +13,8 @@ def ran_to_limit() -> pl.Expr:
     return (ran >= pl.col("time_limit")).fill_null(False)
 
 
-def fails(policy: Policy) -> pl.Expr:
-    """1 for failure, 0 for none, null where the job is not of the population: `Policy.fails` for columns."""
+def fails(policy: FailurePolicy) -> pl.Expr:
+    """1 for failure, 0 for none, null where the job is not of the population: `FailurePolicy.fails` for columns."""
     outcome = pl.col("outcome")
     label = (
         pl.when(outcome.is_null() | outcome.is_in([str(o) for o in policy.left_out]))

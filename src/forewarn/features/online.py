@@ -14,7 +14,7 @@ from itertools import takewhile
 import numpy as np
 from numpy.typing import NDArray
 
-from forewarn.features import saved
+from forewarn.features import state_store as saved
 from forewarn.features.batch import events_of, read_inputs, walk
 from forewarn.features.inputs import job_atoms, job_numbers, job_result, node_keys, policed_job
 from forewarn.features.kernel import layout as L  # noqa: N812
@@ -23,11 +23,11 @@ from forewarn.features.kernel.run import run
 from forewarn.features.kernel.state import KNOWN, NEVER, START, SUBMIT, new_state, with_room
 from forewarn.features.kernel.update import corrected
 from forewarn.features.programs import EarlierPrograms
-from forewarn.features.saved import Landed, Mark
-from forewarn.job.outcomes import Policy
+from forewarn.features.state_store import RecentOutcome, StatePosition
+from forewarn.job.outcomes import FailurePolicy
 from forewarn.job.phase import Phase
 from forewarn.job.record import Job
-from forewarn.store.base import ClusterFacts, Store, Writer
+from forewarn.store.base import ClusterFacts, Store, StoreWriter
 
 Row = NDArray[np.float64]
 RECENT = 7200  # seconds for which a job whose outcome is known is remembered: more may become known of it
@@ -46,7 +46,7 @@ class OnlineFeatures:
     def __init__(
         self,
         cluster: str,
-        policy: Policy,
+        policy: FailurePolicy,
         facts: ClusterFacts | None = None,
         programs: EarlierPrograms | None = None,
     ) -> None:
@@ -57,7 +57,7 @@ class OnlineFeatures:
         self.state = new_state()
         self.at = 0  # when the last event was
         self.places: dict[int, int] = {}  # job to its place among those in flight
-        self.landed: dict[int, Landed] = {}  # jobs whose outcome became known recently, in that order
+        self.landed: dict[int, RecentOutcome] = {}  # jobs whose outcome became known recently, in that order
         self._landed: set[int] = set()  # those of them since the last save
         self._fresh: set[int] = set()  # jobs in flight that were touched since the last save
         self._anew = True  # nothing of this state is saved yet: what the store has is another's
@@ -67,7 +67,7 @@ class OnlineFeatures:
 
     @classmethod
     def from_history(
-        cls, store: Store, cluster: str, policy: Policy, *, until: int | None = None
+        cls, store: Store, cluster: str, policy: FailurePolicy, *, until: int | None = None
     ) -> OnlineFeatures:
         """Start from what the store has seen, walked in batch; no outcome that is known after `until`."""
         facts = store.clusters().get(cluster, ClusterFacts())
@@ -95,13 +95,13 @@ class OnlineFeatures:
         ):
             keys = np.zeros(L.N_ENTITIES, np.uint64)
             make_keys(inputs.numbers[job], inputs.atoms[job], keys)
-            made.landed[saved.job_key(*key)] = Landed(int(moment), number, keys, inputs.results[job])
+            made.landed[saved.job_key(*key)] = RecentOutcome(int(moment), number, keys, inputs.results[job])
         made._landed = set(made.landed)
         made._learned = set(np.flatnonzero(made.state.weight[:, L.W_COUNT]).tolist())
         return made
 
     @classmethod
-    def load(cls, store: Store, cluster: str, policy: Policy) -> OnlineFeatures:
+    def load(cls, store: Store, cluster: str, policy: FailurePolicy) -> OnlineFeatures:
         """Go on from what was saved; a `StoreError` where nothing fitting was: then `from_history`."""
         saved.check_meta(store, cluster, policy)
         facts = store.clusters().get(cluster, ClusterFacts())
@@ -153,10 +153,10 @@ class OnlineFeatures:
         self.landed[key] = replace(before, result=result)
         self._landed.add(key)
 
-    def _landed_after(self, number: int) -> Iterator[Landed]:
+    def _landed_after(self, number: int) -> Iterator[RecentOutcome]:
         return takewhile(lambda job: job.number > number, reversed(self.landed.values()))
 
-    def save(self, writer: Writer, mark: Mark | None = None) -> None:
+    def save(self, writer: StoreWriter, mark: StatePosition | None = None) -> None:
         """Save what changed since the last time; the first time, in the place of all that was saved.
 
         It believes that this write succeeds: where it does not, what is in memory is to be dropped.
@@ -177,7 +177,7 @@ class OnlineFeatures:
             forgotten=forgotten,
             learned=self._learned,
         )
-        saved.save_mark(writer, self.cluster, mark or Mark(0, self.at))
+        saved.save_mark(writer, self.cluster, mark or StatePosition(0, self.at))
         self.settle()
 
     def settle(self) -> None:
@@ -235,7 +235,7 @@ class OnlineFeatures:
         if kind == KNOWN:
             self._learned.update(slots.tolist())
             last = next(reversed(self.landed.values()), None)
-            self.landed[key] = Landed(moment, last.number + 1 if last else 0, keys.copy(), result)
+            self.landed[key] = RecentOutcome(moment, last.number + 1 if last else 0, keys.copy(), result)
             self._landed.add(key)
             self._fresh.discard(key)
         else:
@@ -245,7 +245,7 @@ class OnlineFeatures:
         return row
 
 
-def _same_entities(job: Landed, others: Sequence[Landed]) -> NDArray[np.int64]:
+def _same_entities(job: RecentOutcome, others: Sequence[RecentOutcome]) -> NDArray[np.int64]:
     """With how many others a job has each of its entities in common."""
     if not others:
         return np.zeros(L.N_ENTITIES, np.int64)

@@ -16,16 +16,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from forewarn.features import saved
+from forewarn.features import state_store as saved
 from forewarn.features.batch import event_of
 from forewarn.features.inputs import job_atoms, job_numbers, node_keys, policed_job
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.entities import keys_of_job
-from forewarn.features.kernel.look import look, room_to_look
+from forewarn.features.kernel.peek import look, room_to_look
 from forewarn.features.kernel.state import SUBMIT, Floats, Hashes, Ints, State, sparse_weights
 from forewarn.features.online import OnlineFeatures
 from forewarn.features.programs import EarlierPrograms
-from forewarn.job.outcomes import Policy
+from forewarn.job.outcomes import FailurePolicy
 from forewarn.job.phase import Phase
 from forewarn.job.record import Job
 from forewarn.store.base import ClusterFacts, Store
@@ -37,7 +37,7 @@ SKEW = 60  # seconds by which its clock may be ahead
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedJobs:
     """Jobs as the kernel reads them, at a moment."""
 
     at: int
@@ -81,7 +81,7 @@ class Snapshot(ABC):
         """Which of the jobs the state knows as pending or running: these can be asked about as at a start."""
 
     @abstractmethod
-    def _look(self, asked: Asked) -> Rows:
+    def _look(self, asked: RequestedJobs) -> Rows:
         """The features of the jobs."""
 
     @property
@@ -114,7 +114,7 @@ class Snapshot(ABC):
             values[:, self._unknown] = np.nan
         return values
 
-    def _asked(self, jobs: Sequence[Job], phase: Phase) -> Asked:
+    def _asked(self, jobs: Sequence[Job], phase: Phase) -> RequestedJobs:
         numbers = np.empty((len(jobs), len(L.NUMBERS)))
         atoms = np.empty((len(jobs), len(L.ATOMS)), np.uint64)
         nodes: list[Hashes] = []
@@ -125,7 +125,7 @@ class Snapshot(ABC):
             if job.start is None:
                 numbers[place, L.GIVEN] = np.nan  # as in the rows of jobs that wait from which models learn
             nodes.append(node_keys(job.nodes) if job.nodes and phase.reaches(Phase.START) else _NO_NODES)
-        return Asked(
+        return RequestedJobs(
             self.at,
             [saved.job_key(job.job_id, job.submit) for job in jobs],
             np.full(len(jobs), event_of(phase), np.int8),
@@ -155,7 +155,7 @@ class LiveSnapshot(Snapshot):
         """By the state's own list."""
         return [saved.job_key(job.job_id, job.submit) in self._online.places for job in jobs]
 
-    def _look(self, asked: Asked) -> Rows:
+    def _look(self, asked: RequestedJobs) -> Rows:
         places = np.array([self._online.places.get(key, -1) for key in asked.keys], np.int64)
         return _seen_from(self._online.state, places, asked, look)[0]
 
@@ -168,7 +168,7 @@ class SavedSnapshot(Snapshot):
         store: Store,
         cluster: str,
         at: int,
-        policy: Policy,
+        policy: FailurePolicy,
         *,
         own: bool = False,
         programs: EarlierPrograms | None = None,
@@ -196,7 +196,7 @@ class SavedSnapshot(Snapshot):
         flying = saved.flying(self._store, self.cluster, keys)
         return [key in flying for key in keys]
 
-    def _look(self, asked: Asked) -> Rows:
+    def _look(self, asked: RequestedJobs) -> Rows:
         keys = np.zeros((len(asked), L.N_ENTITIES), np.uint64)
         make_keys = keys_of_job.for_rows(len(asked))
         for numbers, atoms, own in zip(asked.numbers, asked.atoms, keys, strict=True):
@@ -213,7 +213,7 @@ class SavedSnapshot(Snapshot):
 
 
 def _seen_from(
-    state: State, places: Ints, asked: Asked, look: Callable[..., None]
+    state: State, places: Ints, asked: RequestedJobs, look: Callable[..., None]
 ) -> tuple[Rows, NDArray[np.int32]]:
     """The features of jobs in a state, and where their keys lie in the regression."""
     # One that has just ended, or whose submit was never seen, is asked about as at its submit.
@@ -238,29 +238,29 @@ def _seen_from(
     return out, slots
 
 
-def is_current(store: Store, cluster: str, policy: Policy) -> bool:
+def is_current(store: Store, cluster: str, policy: FailurePolicy) -> bool:
     """Whether the saved state knows all that the store does."""
     mark = saved.fitting_mark(store, cluster, policy)
     return mark is not None and mark.revision == store.revision(cluster=cluster)
 
 
-def is_collected(store: Store, cluster: str, policy: Policy, at: int) -> bool:
+def is_collected(store: Store, cluster: str, policy: FailurePolicy, at: int) -> bool:
     """Whether a collector sees to the saved state."""
     mark = saved.fitting_mark(store, cluster, policy)
     # A mark from the future says nothing: a clock was set back, or the moment asked about is long past.
     return mark is not None and mark.kept is not None and -SKEW <= at - mark.kept <= KEPT_UP
 
 
-def is_kept_up(store: Store, cluster: str, policy: Policy, at: int) -> bool:
+def is_kept_up(store: Store, cluster: str, policy: FailurePolicy, at: int) -> bool:
     """Whether the saved state knows all that the store does, or will soon: a collector sees to it."""
     return is_collected(store, cluster, policy, at) or is_current(store, cluster, policy)
 
 
-def bring_up_to_date(store: Store, cluster: str, policy: Policy) -> None:
+def bring_up_to_date(store: Store, cluster: str, policy: FailurePolicy) -> None:
     """Make the saved state know all that the store does, by walking the whole history where it does not."""
     if is_current(store, cluster, policy):
         return
     revision = store.revision(cluster=cluster)  # before the walk: what comes meanwhile is not marked as known
     state = OnlineFeatures.from_history(store, cluster, policy)
     with store.writing() as writer:
-        state.save(writer, saved.Mark(revision, state.at))
+        state.save(writer, saved.StatePosition(revision, state.at))

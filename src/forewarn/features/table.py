@@ -17,7 +17,7 @@ from forewarn.features.inputs import Inputs
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import new_state
 from forewarn.files import whole_file
-from forewarn.job.outcomes import POLICIES, Policy
+from forewarn.job.outcomes import POLICIES, FailurePolicy
 from forewarn.job.phase import Phase
 from forewarn.store.base import Store
 
@@ -25,7 +25,7 @@ Progress = Callable[[int, int], None]  # done, of how many
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class FeatureTableSummary:
     """What was written."""
 
     path: Path
@@ -81,9 +81,9 @@ def write_features(
     cluster: str | None = None,
     phase: str = Phase.SUBMIT,
     feature_set: str = "generic",
-    policy: Policy = POLICIES["wasted"],
+    policy: FailurePolicy = POLICIES["wasted"],
     progress: Progress | None = None,
-) -> Summary:
+) -> FeatureTableSummary:
     """Write the table of one cluster, or of all, to a Parquet file, a chunk at a time.
 
     At phase ``start`` jobs that never started have no row: there is no such moment in their life.
@@ -118,4 +118,4 @@ def write_features(
         if trouble:
             raise trouble[0] from None
         raise
-    return Summary(out, rows, len(schema) - 3)
+    return FeatureTableSummary(out, rows, len(schema) - 3)

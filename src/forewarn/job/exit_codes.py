@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class ExitMeaning:
     """What a code says, and how much that is worth: 0 nothing, 1 certain."""
 
     words: str
@@ -21,86 +21,99 @@ class Meaning:
 
 
 # Signals that end a program (signal(7) on Linux), and two numbers above them that Slurm uses.
-SIGNALS: Mapping[int, tuple[str, Meaning]] = MappingProxyType(
+SIGNALS: Mapping[int, tuple[str, ExitMeaning]] = MappingProxyType(
     {
-        1: ("SIGHUP", Meaning("its terminal or session was closed", "killed", 0.3)),
-        2: ("SIGINT", Meaning("it was interrupted, as by Ctrl-C", "killed", 0.4)),
-        3: ("SIGQUIT", Meaning("it was told to quit", "killed", 0.3)),
-        4: ("SIGILL", Meaning("an instruction that this CPU does not have", "wrong_architecture", 0.75)),
-        5: ("SIGTRAP", Meaning("a trap, as a debugger or a compiler's check sets it", "crash", 0.4)),
-        6: ("SIGABRT", Meaning("it aborted itself: a failed assertion or a caught error", "crash", 0.5)),
-        7: ("SIGBUS", Meaning("a page of memory or of a mapped file was lost", "file_system", 0.5)),
-        8: ("SIGFPE", Meaning("a division by zero or an invalid number", "numerical", 0.75)),
-        9: ("SIGKILL", Meaning("something outside of it killed it", "killed", 0.4)),
-        10: ("SIGUSR1", Meaning("a signal of the user's or of --signal that nobody caught", "killed", 0.4)),
-        11: ("SIGSEGV", Meaning("it used memory that it does not have: a segmentation fault", "crash", 0.75)),
-        12: ("SIGUSR2", Meaning("a signal of the user's or of --signal that nobody caught", "killed", 0.4)),
-        13: ("SIGPIPE", Meaning("who read its output had gone", "killed", 0.3)),
-        14: ("SIGALRM", Meaning("its own alarm clock rang", "killed", 0.3)),
-        15: ("SIGTERM", Meaning("it was told to end: cancelled, preempted or at a limit", "killed", 0.3)),
-        24: ("SIGXCPU", Meaning("it used more CPU time than it may", "time_limit", 0.7)),
-        25: ("SIGXFSZ", Meaning("it wrote a larger file than it may", "disk_full", 0.7)),
-        30: ("SIGPWR", Meaning("the power of the node failed", "node_failure", 0.7)),
-        31: ("SIGSYS", Meaning("a system call that is not allowed", "crash", 0.5)),
+        1: ("SIGHUP", ExitMeaning("its terminal or session was closed", "killed", 0.3)),
+        2: ("SIGINT", ExitMeaning("it was interrupted, as by Ctrl-C", "killed", 0.4)),
+        3: ("SIGQUIT", ExitMeaning("it was told to quit", "killed", 0.3)),
+        4: ("SIGILL", ExitMeaning("an instruction that this CPU does not have", "wrong_architecture", 0.75)),
+        5: ("SIGTRAP", ExitMeaning("a trap, as a debugger or a compiler's check sets it", "crash", 0.4)),
+        6: ("SIGABRT", ExitMeaning("it aborted itself: a failed assertion or a caught error", "crash", 0.5)),
+        7: ("SIGBUS", ExitMeaning("a page of memory or of a mapped file was lost", "file_system", 0.5)),
+        8: ("SIGFPE", ExitMeaning("a division by zero or an invalid number", "numerical", 0.75)),
+        9: ("SIGKILL", ExitMeaning("something outside of it killed it", "killed", 0.4)),
+        10: (
+            "SIGUSR1",
+            ExitMeaning("a signal of the user's or of --signal that nobody caught", "killed", 0.4),
+        ),
+        11: (
+            "SIGSEGV",
+            ExitMeaning("it used memory that it does not have: a segmentation fault", "crash", 0.75),
+        ),
+        12: (
+            "SIGUSR2",
+            ExitMeaning("a signal of the user's or of --signal that nobody caught", "killed", 0.4),
+        ),
+        13: ("SIGPIPE", ExitMeaning("who read its output had gone", "killed", 0.3)),
+        14: ("SIGALRM", ExitMeaning("its own alarm clock rang", "killed", 0.3)),
+        15: ("SIGTERM", ExitMeaning("it was told to end: cancelled, preempted or at a limit", "killed", 0.3)),
+        24: ("SIGXCPU", ExitMeaning("it used more CPU time than it may", "time_limit", 0.7)),
+        25: ("SIGXFSZ", ExitMeaning("it wrote a larger file than it may", "disk_full", 0.7)),
+        30: ("SIGPWR", ExitMeaning("the power of the node failed", "node_failure", 0.7)),
+        31: ("SIGSYS", ExitMeaning("a system call that is not allowed", "crash", 0.5)),
         53: (
             "53",
-            Meaning(
+            ExitMeaning(
                 "Slurm could not start it: its output file or its folder cannot be opened", "launch", 0.8
             ),
         ),
-        125: ("125", Meaning("Slurm's own number for out of memory", "out_of_memory", 0.95)),
+        125: ("125", ExitMeaning("Slurm's own number for out of memory", "out_of_memory", 0.95)),
     }
 )
 
-EXIT_CODES: Mapping[int, Meaning] = MappingProxyType(
+EXIT_CODES: Mapping[int, ExitMeaning] = MappingProxyType(
     {
-        0: Meaning("success"),
-        1: Meaning("an error that the program does not tell apart from others"),
-        2: Meaning("wrong use of a command, or a file that is not there", "usage", 0.25),
-        5: Meaning(
+        0: ExitMeaning("success"),
+        1: ExitMeaning("an error that the program does not tell apart from others"),
+        2: ExitMeaning("wrong use of a command, or a file that is not there", "usage", 0.25),
+        5: ExitMeaning(
             "an input or output error, where a program exits with the system's number", "file_system", 0.3
         ),
-        12: Meaning("out of memory, where a program exits with the system's number", "out_of_memory", 0.2),
-        28: Meaning(
+        12: ExitMeaning(
+            "out of memory, where a program exits with the system's number", "out_of_memory", 0.2
+        ),
+        28: ExitMeaning(
             "no space left on the disk, where a program exits with the system's number", "disk_full", 0.25
         ),
-        64: Meaning("wrong use of a command (sysexits)", "usage", 0.3),
-        65: Meaning("wrong input data (sysexits)", "usage", 0.3),
-        66: Meaning("an input file is not there or cannot be read (sysexits)", "file_missing", 0.35),
-        69: Meaning("a service is not available (sysexits)", "network", 0.2),
-        70: Meaning("an internal error of the program (sysexits)", "crash", 0.25),
-        71: Meaning("an error of the operating system (sysexits)", "node_failure", 0.2),
-        73: Meaning("an output file cannot be created (sysexits)", "permission", 0.3),
-        74: Meaning("an input or output error (sysexits)", "file_system", 0.3),
-        75: Meaning("a passing failure: trying again may help (sysexits)", "network", 0.2),
-        77: Meaning("no permission (sysexits)", "permission", 0.35),
-        78: Meaning("wrong configuration (sysexits)", "usage", 0.3),
-        100: Meaning("the network is down, where a program exits with the system's number", "network", 0.3),
-        101: Meaning(
+        64: ExitMeaning("wrong use of a command (sysexits)", "usage", 0.3),
+        65: ExitMeaning("wrong input data (sysexits)", "usage", 0.3),
+        66: ExitMeaning("an input file is not there or cannot be read (sysexits)", "file_missing", 0.35),
+        69: ExitMeaning("a service is not available (sysexits)", "network", 0.2),
+        70: ExitMeaning("an internal error of the program (sysexits)", "crash", 0.25),
+        71: ExitMeaning("an error of the operating system (sysexits)", "node_failure", 0.2),
+        73: ExitMeaning("an output file cannot be created (sysexits)", "permission", 0.3),
+        74: ExitMeaning("an input or output error (sysexits)", "file_system", 0.3),
+        75: ExitMeaning("a passing failure: trying again may help (sysexits)", "network", 0.2),
+        77: ExitMeaning("no permission (sysexits)", "permission", 0.35),
+        78: ExitMeaning("wrong configuration (sysexits)", "usage", 0.3),
+        100: ExitMeaning(
+            "the network is down, where a program exits with the system's number", "network", 0.3
+        ),
+        101: ExitMeaning(
             "the network is not reached, where a program exits with the system's number", "network", 0.2
         ),
-        104: Meaning("the other side closed a connection", "network", 0.4),
-        107: Meaning("a connection was lost: transport endpoint is not connected", "file_system", 0.6),
-        108: Meaning("a connection was closed: transport endpoint shut down", "file_system", 0.5),
-        110: Meaning("a connection timed out", "network", 0.4),
-        112: Meaning("a host is down", "network", 0.4),
-        113: Meaning("there is no route to a host", "network", 0.4),
-        116: Meaning("a stale file handle: a file system was lost or mounted anew", "file_system", 0.6),
-        120: Meaning("output could not be written at the end, as Python says it", "disk_full", 0.2),
-        121: Meaning("a remote input or output error", "file_system", 0.5),
-        122: Meaning(
+        104: ExitMeaning("the other side closed a connection", "network", 0.4),
+        107: ExitMeaning("a connection was lost: transport endpoint is not connected", "file_system", 0.6),
+        108: ExitMeaning("a connection was closed: transport endpoint shut down", "file_system", 0.5),
+        110: ExitMeaning("a connection timed out", "network", 0.4),
+        112: ExitMeaning("a host is down", "network", 0.4),
+        113: ExitMeaning("there is no route to a host", "network", 0.4),
+        116: ExitMeaning("a stale file handle: a file system was lost or mounted anew", "file_system", 0.6),
+        120: ExitMeaning("output could not be written at the end, as Python says it", "disk_full", 0.2),
+        121: ExitMeaning("a remote input or output error", "file_system", 0.5),
+        122: ExitMeaning(
             "a disk quota is exceeded, where a program exits with the system's number", "disk_full", 0.4
         ),
-        124: Meaning("`timeout` ended a command that took too long", "own_time_limit", 0.6),
-        125: Meaning(
+        124: ExitMeaning("`timeout` ended a command that took too long", "own_time_limit", 0.6),
+        125: ExitMeaning(
             "out of memory as Slurm counts it, or a container that did not start", "out_of_memory", 0.4
         ),
-        126: Meaning("a command is there but cannot be executed", "not_executable", 0.7),
-        127: Meaning("a command was not found", "command_missing", 0.7),
-        128: Meaning(
+        126: ExitMeaning("a command is there but cannot be executed", "not_executable", 0.7),
+        127: ExitMeaning("a command was not found", "command_missing", 0.7),
+        128: ExitMeaning(
             "an exit with a number that is none; git and some others for a fatal error", "usage", 0.2
         ),
-        255: Meaning("an exit with -1: ssh, MPI launchers and many programs for any fatal error"),
+        255: ExitMeaning("an exit with -1: ssh, MPI launchers and many programs for any fatal error"),
     }
 )
 
@@ -134,7 +147,7 @@ def signal_in(exit_code: int | None, exit_signal: int | None) -> int | None:
     return number if 0 < number <= _LAST_SIGNAL else None
 
 
-def meaning(exit_code: int | None, exit_signal: int | None) -> Meaning | None:
+def meaning(exit_code: int | None, exit_signal: int | None) -> ExitMeaning | None:
     """What a job's exit code and signal say; None where neither is known.
 
     >>> meaning(127, 0).words
@@ -146,11 +159,11 @@ def meaning(exit_code: int | None, exit_signal: int | None) -> Meaning | None:
         return None
     number = signal_in(exit_code, exit_signal)
     if number is not None:
-        name, what = SIGNALS.get(number, (str(number), Meaning("a signal that ended it", "killed", 0.2)))
+        name, what = SIGNALS.get(number, (str(number), ExitMeaning("a signal that ended it", "killed", 0.2)))
         how = f"signal {number}" + (f" ({name})" if name != str(number) else "")
         if not exit_signal:
             how = f"exit code {exit_code}, which is {how}"
-        return Meaning(f"{how}: {what.words}", what.family, what.worth)
+        return ExitMeaning(f"{how}: {what.words}", what.family, what.worth)
     code = exit_code or 0
-    what = EXIT_CODES.get(code, Meaning("a number of the program's own"))
-    return Meaning(f"exit code {code}: {what.words}", what.family, what.worth)
+    what = EXIT_CODES.get(code, ExitMeaning("a number of the program's own"))
+    return ExitMeaning(f"exit code {code}: {what.words}", what.family, what.worth)

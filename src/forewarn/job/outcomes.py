@@ -31,7 +31,7 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Kind(StrEnum):
+class FailureKind(StrEnum):
     """Whose a failure is."""
 
     USER = "user"
@@ -104,16 +104,16 @@ LIMIT_EXIT_CODES = frozenset({124, 125})
 # 125, which is no signal but how Slurm shows an out-of-memory step (0:125).
 LIMIT_SIGNALS = frozenset({9, 24, 25, 125})
 SYSTEM_SIGNALS = frozenset({7, 30})  # SIGBUS (a page of a lost file system), SIGPWR
-_KIND_OF_OUTCOME: Mapping[Outcome, Kind | None] = MappingProxyType(
+_KIND_OF_OUTCOME: Mapping[Outcome, FailureKind | None] = MappingProxyType(
     {
         Outcome.COMPLETED: None,
         Outcome.UNKNOWN: None,
-        Outcome.OUT_OF_MEMORY: Kind.LIMIT,
-        Outcome.TIMEOUT: Kind.LIMIT,
-        Outcome.DEADLINE: Kind.LIMIT,
-        Outcome.NODE_FAIL: Kind.SYSTEM,
-        Outcome.BOOT_FAIL: Kind.SYSTEM,
-        Outcome.PREEMPTED: Kind.SYSTEM,
+        Outcome.OUT_OF_MEMORY: FailureKind.LIMIT,
+        Outcome.TIMEOUT: FailureKind.LIMIT,
+        Outcome.DEADLINE: FailureKind.LIMIT,
+        Outcome.NODE_FAIL: FailureKind.SYSTEM,
+        Outcome.BOOT_FAIL: FailureKind.SYSTEM,
+        Outcome.PREEMPTED: FailureKind.SYSTEM,
     }
 )
 
@@ -124,7 +124,7 @@ def kind_of(
     exit_signal: int | None = None,
     *,
     ran_to_limit: bool = False,
-) -> Kind | None:
+) -> FailureKind | None:
     """Whose failure it is: the user's, the system's, or a limit's. None for no failure.
 
     `ran_to_limit` is for logs without a time-out state (SWF): a job that ended at or after its time
@@ -138,19 +138,19 @@ def kind_of(
     if outcome in _KIND_OF_OUTCOME:
         return _KIND_OF_OUTCOME[outcome]
     if ran_to_limit:
-        return Kind.LIMIT
+        return FailureKind.LIMIT
     if outcome is Outcome.CANCELLED:  # whatever signal scancel ended it with
-        return Kind.USER
+        return FailureKind.USER
     signal = signal_in(exit_code, exit_signal)
     if signal in LIMIT_SIGNALS or exit_code in LIMIT_EXIT_CODES:
-        return Kind.LIMIT
+        return FailureKind.LIMIT
     if signal in SYSTEM_SIGNALS or exit_code in SYSTEM_EXIT_CODES:
-        return Kind.SYSTEM
-    return Kind.USER
+        return FailureKind.SYSTEM
+    return FailureKind.USER
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class FailurePolicy:
     """Which outcomes count as failure, and which do not belong to the population at all."""
 
     name: str
@@ -179,12 +179,12 @@ class Policy:
         return self.fails(outcome, ran_to_limit=job.ran_to_limit)
 
 
-POLICIES: Mapping[str, Policy] = MappingProxyType(
+POLICIES: Mapping[str, FailurePolicy] = MappingProxyType(
     {
         # Everything but completed: what the published tables count.
-        "papers": Policy("papers", frozenset(Outcome) - {Outcome.COMPLETED, Outcome.UNKNOWN}),
+        "papers": FailurePolicy("papers", frozenset(Outcome) - {Outcome.COMPLETED, Outcome.UNKNOWN}),
         # Without preempted and user-cancelled jobs, which are noise to operators.
-        "wasted": Policy(
+        "wasted": FailurePolicy(
             "wasted",
             frozenset(Outcome) - {Outcome.COMPLETED, Outcome.UNKNOWN, Outcome.PREEMPTED, Outcome.CANCELLED},
             left_out=frozenset({Outcome.UNKNOWN, Outcome.PREEMPTED, Outcome.CANCELLED}),

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from forewarn.job.sbatch.facts import ScriptFacts, script_facts
+from forewarn.job.sbatch.script_facts import ScriptFacts, script_facts
 
 __all__ = ["ScriptFacts", "script_facts"]

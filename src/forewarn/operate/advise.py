@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
-from forewarn.assess.advice.written import for_job
+from forewarn.assess.advice.script_changes import for_job
 from forewarn.assess.assessment import Assessment
-from forewarn.learn.serving import Serving
-from forewarn.operate.predict import WAITING, Asking, Wanted, assess_live
+from forewarn.learn.registry.serving import Serving
+from forewarn.operate.predict import WAITING, Asking, LiveJobSelection, assess_live
 from forewarn.progress import Working
-from forewarn.sources.live import Scheduler
+from forewarn.sources.slurm.scheduler import Scheduler
 from forewarn.store.base import Store
 
 
@@ -28,7 +28,7 @@ def advise(
     asking: Asking | None = None,
 ) -> list[Assessment]:
     """The whole assessment of each job. What runs can no longer be changed: only its risk is told."""
-    wanted = Wanted(job_ids=job_ids)
+    wanted = LiveJobSelection(job_ids=job_ids)
     said = assess_live(
         store,
         scheduler,

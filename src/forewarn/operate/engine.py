@@ -18,12 +18,12 @@ from forewarn.assess.champions import Champions
 from forewarn.assess.machine import Machine
 from forewarn.errors import StoreError
 from forewarn.features.snapshot import LiveSnapshot
-from forewarn.job.outcomes import POLICIES, Policy
+from forewarn.job.outcomes import POLICIES, FailurePolicy
 from forewarn.job.record import Job
-from forewarn.learn.serving import Serving
-from forewarn.operate.live_pasts import LivePasts
-from forewarn.operate.online_state import FollowedState, Happened, Key, Step
-from forewarn.operate.reading_lock import ReadingLock
+from forewarn.learn.registry.serving import Serving
+from forewarn.operate.live_user_histories import LiveUserHistories
+from forewarn.operate.online_state import FollowedState, Key, StateChanges, StateStep
+from forewarn.operate.read_write_lock import ReadWriteLock
 from forewarn.store.base import ClusterFacts, Store
 
 log = logging.getLogger(__name__)
@@ -53,18 +53,18 @@ class Engine:
         self.cluster = cluster
         self._store, self._clock = store, clock
         self.saves = saves
-        self._lock = ReadingLock()
+        self._lock = ReadWriteLock()
         self._following = Lock()
         self._next_follow = 0.0
         self._serving = serving
         self._champions: Champions | None = None
         self._state: FollowedState | None = None
-        self._pasts: LivePasts | None = None
+        self._pasts: LiveUserHistories | None = None
         self._machine: Machine | None = None
         self._machine_of: MachineRead | None = None
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> FailurePolicy:
         """What counts as failure to the models that serve."""
         return self._state.policy if self._state else POLICIES["wasted"]
 
@@ -73,7 +73,7 @@ class Engine:
         """The jobs that wait."""
         return self._state.waiting if self._state else []
 
-    def follow(self, at: int | None = None) -> Happened:
+    def follow(self, at: int | None = None) -> StateChanges:
         """Take up what is new in the store and in the models; what happened to jobs since the last time."""
         moment = int(self._clock()) if at is None else at
         with self._following:
@@ -139,11 +139,11 @@ class Engine:
         with self.asking(at) as assessor:
             return assessor.assess_all(jobs)
 
-    def _followed_pasts(self, step: Step, at: int) -> LivePasts:
+    def _followed_pasts(self, step: StateStep, at: int) -> LiveUserHistories:
         pasts = self._pasts
         if pasts is None or step.jobs is None or step.state is not None or pasts.is_worn(at):
             facts = self._store.clusters().get(self.cluster, ClusterFacts())
-            return LivePasts.read(self._store, self.cluster, at, facts)
+            return LiveUserHistories.read(self._store, self.cluster, at, facts)
         return pasts.changed(step.jobs)
 
     def _followed_machine(self, at: int) -> tuple[MachineRead, Machine]:

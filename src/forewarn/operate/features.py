@@ -9,10 +9,10 @@ import polars as pl
 from forewarn.errors import UsageError
 from forewarn.features.batch import read_inputs
 from forewarn.features.inputs import policed
-from forewarn.features.table import Summary, feature_frames, schema_of, write_features
+from forewarn.features.table import FeatureTableSummary, feature_frames, schema_of, write_features
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.phase import Phase
-from forewarn.learn.encoders import CATEGORIES
+from forewarn.learn.data.encoders import CATEGORIES
 from forewarn.operate.workspace import Workspace
 from forewarn.progress import Watch, unwatched
 from forewarn.store.base import Store
@@ -28,7 +28,7 @@ def write_feature_table(
     phase: str = Phase.SUBMIT,
     feature_set: str = "generic",
     watch: Watch = unwatched,
-) -> Summary:
+) -> FeatureTableSummary:
     """Write the features of one cluster's jobs, or of all, to a Parquet file."""
     if not output.parent.is_dir():
         raise UsageError(f"--output: {output}: its folder {output.parent} is not there")

@@ -13,14 +13,14 @@ from tempfile import TemporaryDirectory
 from forewarn.config import Config
 from forewarn.errors import BadRow, NoGoodRowError, StoreError, UsageError
 from forewarn.job.moments import unix_seconds
-from forewarn.learn.population import POPULATIONS, Population
-from forewarn.learn.table import Table, read_table
-from forewarn.operate.collect import BEGINNING, read_history
-from forewarn.operate.ingest import ingest, is_read_otherwise, read_as_slurm, review, source_of
+from forewarn.learn.data.population import POPULATIONS, Population
+from forewarn.learn.data.table import JobTable, read_table
+from forewarn.operate.collector import BEGINNING, read_history
+from forewarn.operate.ingest_file import ingest, is_read_otherwise, read_as_slurm, review, source_of
 from forewarn.operate.workspace import Workspace, chosen_cluster
 from forewarn.progress import Note, Watch, logged, unwatched
-from forewarn.sources.base import Options
-from forewarn.sources.connect import connect
+from forewarn.sources.base import SourceOptions
+from forewarn.sources.slurm.connect import connect
 from forewarn.store.base import Store
 from forewarn.store.opening import open_store
 
@@ -40,7 +40,7 @@ class History:
         """Of the cluster's clock."""
         return self.store.clusters()[self.cluster].timezone
 
-    def table(self, phase: str, population: Population, watch: Watch = unwatched) -> Table:
+    def table(self, phase: str, population: Population, watch: Watch = unwatched) -> JobTable:
         """Read the jobs as a model learns them."""
         with watch(f"features at {phase}") as far:
             return read_table(self.store, self.cluster, phase, population, far)
@@ -87,7 +87,7 @@ def opened_history(
         open_store(dataclasses.replace(config, home=Path(folder))) as store,
     ):
         if source.partition(":")[0] != LIVE:
-            given = Options(cluster=cluster, status=status)
+            given = SourceOptions(cluster=cluster, status=status)
             _read_file(store, source, config, given, Path(folder, "rejects"), watch, note)
         elif status is not None:
             raise UsageError(_NOT_SWF)
@@ -110,7 +110,7 @@ def read_alike(workspace: Workspace, cluster: str | None, note: Note = logged) -
 
 
 def _read_file(
-    store: Store, source: str, config: Config, given: Options, rejects: Path, watch: Watch, note: Note
+    store: Store, source: str, config: Config, given: SourceOptions, rejects: Path, watch: Watch, note: Note
 ) -> None:
     opened = source_of(source, config, given)
     with watch(f"reading {opened.path.name}") as far:

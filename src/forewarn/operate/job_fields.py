@@ -30,7 +30,7 @@ class Measure(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class JobField:
     """One column of output."""
 
     value: pl.Expr
@@ -80,17 +80,17 @@ _SACCT_NAMES = {
     "consumedenergy": "energy",
 }
 _col = pl.col
-FIELDS: Mapping[str, Field] = MappingProxyType(
-    {name: Field(_col(name), _measure(name)) for name in (*JOB_SCHEMA, KNOWN_AT)}
-    | {theirs: Field(_col(ours), _measure(ours)) for theirs, ours in _SACCT_NAMES.items()}
+FIELDS: Mapping[str, JobField] = MappingProxyType(
+    {name: JobField(_col(name), _measure(name)) for name in (*JOB_SCHEMA, KNOWN_AT)}
+    | {theirs: JobField(_col(ours), _measure(ours)) for theirs, ours in _SACCT_NAMES.items()}
     | {
-        "nnodes": Field(pl.coalesce("nodes_given", "nodes_asked"), Measure.COUNT),
-        "ncpus": Field(pl.coalesce("cpus_given", "cpus_asked"), Measure.COUNT),
-        "elapsed": Field(_col("end") - _col("start") - _col("suspended").fill_null(0), Measure.DURATION),
-        "wait": Field(_col("start") - _col("submit"), Measure.DURATION),
+        "nnodes": JobField(pl.coalesce("nodes_given", "nodes_asked"), Measure.COUNT),
+        "ncpus": JobField(pl.coalesce("cpus_given", "cpus_asked"), Measure.COUNT),
+        "elapsed": JobField(_col("end") - _col("start") - _col("suspended").fill_null(0), Measure.DURATION),
+        "wait": JobField(_col("start") - _col("submit"), Measure.DURATION),
         # A job that has not ended shows its state in place of an outcome.
-        "outcome": Field(pl.coalesce("outcome", _col("state").str.to_lowercase()), Measure.TEXT),
-        "exitcode": Field(
+        "outcome": JobField(pl.coalesce("outcome", _col("state").str.to_lowercase()), Measure.TEXT),
+        "exitcode": JobField(
             pl.format("{}:{}", _col("exit_code"), _col("exit_signal").fill_null(0)), Measure.TEXT
         ),
     }

@@ -58,7 +58,7 @@ def in_state(texts: Iterable[str]) -> Filter | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Ids:
+class JobIdSelection:
     """The jobs that a list of ids names."""
 
     exact: frozenset[str]
@@ -72,7 +72,7 @@ class Ids:
         return AnyOf((ids, OneOf("array_job_id", whole), OneOf("het_job_id", whole)))
 
 
-def ids_of(texts: Iterable[str]) -> Ids | None:
+def ids_of(texts: Iterable[str]) -> JobIdSelection | None:
     """The ids in lists like ``123,123_[1-3],7+1``, or None where there is none."""
     exact: set[str] = set()
     whole: set[int] = set()
@@ -87,7 +87,7 @@ def ids_of(texts: Iterable[str]) -> Ids | None:
         exact |= {found.job, *(f"{found.number}_{int(task)}" for task in tasks)}
         if found.job == str(found.number):
             whole.add(found.number)
-    return Ids(frozenset(exact), frozenset(whole)) if exact else None
+    return JobIdSelection(frozenset(exact), frozenset(whole)) if exact else None
 
 
 def split(texts: Iterable[str]) -> list[str]:

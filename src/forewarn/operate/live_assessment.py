@@ -15,11 +15,11 @@ import polars as pl
 from forewarn.assess.assessment import Assessment
 from forewarn.assess.assessor import Assessor
 from forewarn.job.columns import to_records
-from forewarn.job.outcomes import Policy
+from forewarn.job.outcomes import FailurePolicy
 from forewarn.job.record import Job
-from forewarn.operate.collect import Said
+from forewarn.operate.collector import RoundAssessments
 from forewarn.operate.engine import Engine
-from forewarn.operate.online_state import Happened, Key, newest_first
+from forewarn.operate.online_state import Key, StateChanges, newest_first
 from forewarn.operate.predict import keep_assessments
 from forewarn.store.base import Store
 
@@ -36,12 +36,12 @@ class LiveAssessment:
         """`keeps` has what is said kept in the store."""
         self._store, self._cluster, self._engine, self._keeps = store, engine.cluster, engine, keeps
 
-    def after(self, at: int) -> Said:
+    def after(self, at: int) -> RoundAssessments:
         """Let the engine take up what is new, and assess what that gives reason to."""
         happened = self._engine.follow(at)
         due = self._due(happened, self._engine.waiting, self._engine.policy, at)
         if not due:
-            return Said()
+            return RoundAssessments()
         jobs = [job for job in self._jobs(due) if job.outcome is None]
         with self._engine.asking(at) as assessor:
             said = _each(assessor, jobs)
@@ -49,7 +49,9 @@ class LiveAssessment:
             keep_assessments(self._store, said.assessments)
         return said
 
-    def _due(self, happened: Happened, waiting: Iterable[Key], policy: Policy, at: int) -> list[Key]:
+    def _due(
+        self, happened: StateChanges, waiting: Iterable[Key], policy: FailurePolicy, at: int
+    ) -> list[Key]:
         """Whom to assess, in this order."""
         submitted = self._never_assessed(happened.submitted, at) if happened.anew else happened.submitted
         started = sorted(happened.started, key=newest_first)
@@ -68,7 +70,7 @@ class LiveAssessment:
         known = {(_array(job_id), submit) for job_id, submit in said.iter_rows()}
         return [(job_id, submit) for job_id, submit in keys if (_array(job_id), submit) not in known]
 
-    def _is_burst(self, happened: Happened, policy: Policy) -> bool:
+    def _is_burst(self, happened: StateChanges, policy: FailurePolicy) -> bool:
         """Whether many jobs of several users failed at about the same time: something is broken."""
         if len(happened.ended) < BURST_JOBS:
             return False
@@ -97,10 +99,10 @@ class LiveAssessment:
         ]
 
 
-def _each(assessor: Assessor, jobs: list[Job]) -> Said:
+def _each(assessor: Assessor, jobs: list[Job]) -> RoundAssessments:
     """What is said of each, of those that are warned of as a whole; without one where that goes wrong."""
     try:
-        return Said(_with_reasons(assessor, jobs, assessor.assess_all(jobs)))
+        return RoundAssessments(_with_reasons(assessor, jobs, assessor.assess_all(jobs)))
     except Exception:
         made: list[Assessment] = []
         troubles: list[str] = []
@@ -109,7 +111,7 @@ def _each(assessor: Assessor, jobs: list[Job]) -> Said:
                 made += assessor.assess_all([job])
             except Exception as error:
                 troubles.append(f"job {job.job_id}: {type(error).__name__}: {error}")
-        return Said(made, troubles)
+        return RoundAssessments(made, troubles)
 
 
 def _with_reasons(assessor: Assessor, jobs: list[Job], brief: list[Assessment]) -> list[Assessment]:

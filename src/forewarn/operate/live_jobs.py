@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 from forewarn.assess.assessment import Assessment
 from forewarn.errors import LearningError, UsageError
-from forewarn.learn.serving import Serving
+from forewarn.learn.registry.serving import Serving
 from forewarn.operate.advise import advise
 from forewarn.operate.engine import Engine
-from forewarn.operate.predict import Wanted, assess_live, forget_old, store_of_live, unknown_job
+from forewarn.operate.predict import LiveJobSelection, assess_live, forget_old, store_of_live, unknown_job
 from forewarn.operate.workspace import Workspace
 from forewarn.progress import Working
-from forewarn.sources.connect import connect
+from forewarn.sources.slurm.connect import connect
 from forewarn.store.opening import place_of
 
 Order = Literal["hours", "probability", "asked"]
@@ -79,7 +79,7 @@ def assess_live_jobs(
         if full:
             found = advise(store, scheduler, serving, job_ids, **how)
         else:
-            wanted = Wanted(job_ids=job_ids, pending=pending, running=running, user=user)
+            wanted = LiveJobSelection(job_ids=job_ids, pending=pending, running=running, user=user)
             found = assess_live(store, scheduler, serving, wanted, **how)
         if store.may_write:
             forget_old(store, scheduler.cluster, now - config.assessments_kept * 86400)

@@ -16,9 +16,9 @@ from forewarn.errors import UsageError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from forewarn.learn.bundle import Bundle
-    from forewarn.learn.matrix import Matrix
-    from forewarn.learn.serving import ModelName
+    from forewarn.learn.data.matrix import Matrix
+    from forewarn.learn.registry.bundle import Bundle
+    from forewarn.learn.registry.serving import ModelName
 
 _ALONE = "queue_running"  # missing only where nothing is known of other people's jobs
 
@@ -70,7 +70,7 @@ class Model:
 
     @cached_property
     def _loaded(self) -> Bundle:
-        from forewarn.learn.bundle import Bundle
+        from forewarn.learn.registry.bundle import Bundle
 
         return Bundle.load(self.folder)
 
@@ -80,7 +80,7 @@ class Model:
             return self._loaded
 
     def _matrix(self, frame: Any) -> Matrix:
-        from forewarn.learn.table import Table
+        from forewarn.learn.data.table import JobTable
 
         assembly = self._bundle.assembly
         if assembly.profiles is not None:
@@ -95,7 +95,7 @@ class Model:
         nothing, never = np.full(known.height, np.nan), np.full(known.height, -1)
         about = known.select(pl.col(name).cast(pl.String) for name in assembly.encoders.categories)
         return assembly.matrix(
-            Table(self.name.cluster, assembly.phase, "", names, values, nothing, never, never, about)
+            JobTable(self.name.cluster, assembly.phase, "", names, values, nothing, never, never, about)
         )
 
 

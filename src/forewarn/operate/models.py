@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.errors import UsageError
-from forewarn.learn.baselines import label
-from forewarn.learn.manifest import MODEL, Manifest
-from forewarn.learn.registry import Registry, Synced
-from forewarn.learn.serving import ModelName
-from forewarn.learn.versions import CHALLENGER, CHAMPION, Version
+from forewarn.learn.evaluation.baselines import label
+from forewarn.learn.registry.manifest import MODEL, Manifest
+from forewarn.learn.registry.registry import Registry, SyncResult
+from forewarn.learn.registry.serving import ModelName
+from forewarn.learn.registry.versions import CHALLENGER, CHAMPION, Version
 from forewarn.operate.model import Model
 from forewarn.operate.workspace import Workspace
 
@@ -100,7 +100,7 @@ def import_model(workspace: Workspace, path: Path) -> Version | None:
     return workspace.registry().import_(path)
 
 
-def sync_models(workspace: Workspace) -> Synced:
+def sync_models(workspace: Workspace) -> SyncResult:
     """Register what waits, and let the registry's champions serve here."""
     return workspace.registry().sync()
 

@@ -18,9 +18,9 @@ import polars as pl
 from forewarn.errors import StoreError
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.online import OnlineFeatures
-from forewarn.features.saved import Mark, fitting_mark, job_key
+from forewarn.features.state_store import StatePosition, fitting_mark, job_key
 from forewarn.job.columns import JOB_SCHEMA, to_records
-from forewarn.job.outcomes import Policy
+from forewarn.job.outcomes import FailurePolicy
 from forewarn.job.record import Job
 from forewarn.store.base import KNOWN_AT, ClusterFacts, Store
 from forewarn.store.filters import Between, Missing
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Happened:
+class StateChanges:
     """Jobs to which something happened since the last time."""
 
     submitted: list[Key] = field(default_factory=list)
@@ -48,14 +48,14 @@ class Happened:
 
 
 @dataclass(slots=True)
-class Step:
+class StateStep:
     """What brings a state to where the store is: some jobs that changed, or another state."""
 
     at: int
     revision: int
     jobs: pl.DataFrame | None = None  # those that changed, as the store has them now
     state: OnlineFeatures | None = None  # in the place of the one before
-    mark: Mark | None = None  # of that one, where it was saved
+    mark: StatePosition | None = None  # of that one, where it was saved
     live: dict[int, Key] = field(default_factory=dict)
     held: dict[Key, int] = field(default_factory=dict)
 
@@ -67,10 +67,12 @@ class FollowedState:
     For one thread. `apply` alone changes the state: whoever looks at it must not do so meanwhile.
     """
 
-    def __init__(self, store: Store, cluster: str, policy: Policy, *, saves: bool) -> None:
+    def __init__(self, store: Store, cluster: str, policy: FailurePolicy, *, saves: bool) -> None:
         self._store, self._cluster, self.policy, self.saves = store, cluster, policy, saves
         self.state: OnlineFeatures | None = None  # None before the first step
-        self._mark: Mark | None = None  # how far the state has come: where it is saved, what was saved last
+        self._mark: StatePosition | None = (
+            None  # how far the state has come: where it is saved, what was saved last
+        )
         self._live: dict[int, Key] = {}  # those in flight, by their number in the state
         self._waiting: dict[int, set[int]] = {}  # user and request to the numbers of those that wait
         self._held: dict[Key, int] = {}  # outcomes that count as known only later
@@ -81,19 +83,21 @@ class FollowedState:
         """The jobs that wait."""
         return [self._live[number] for some in self._waiting.values() for number in some]
 
-    def follow(self, at: int) -> Happened:
+    def follow(self, at: int) -> StateChanges:
         """Take up what is new in the store, and save the state where that is this one's task."""
         step = self.prepare(at)
         happened = self.apply(step)
         self.save(step)
         return happened
 
-    def prepare(self, at: int) -> Step:
+    def prepare(self, at: int) -> StateStep:
         """Read what is new; nothing changes yet."""
         if not self._is_another():
             assert self.state is not None
             assert self._mark is not None
-            return self._changes(Step(at, self._mark.revision, mark=self._mark, held=self._held), self.state)
+            return self._changes(
+                StateStep(at, self._mark.revision, mark=self._mark, held=self._held), self.state
+            )
         mark = fitting_mark(self._store, self._cluster, self.policy)
         if mark is None:
             return self._anew(at)
@@ -103,9 +107,9 @@ class FollowedState:
             return self._anew(at)
         if fitting_mark(self._store, self._cluster, self.policy) != mark:  # somebody wrote meanwhile
             return self._anew(at)
-        return self._changes(Step(at, mark.revision, None, state, mark, *self._named(state)), state)
+        return self._changes(StateStep(at, mark.revision, None, state, mark, *self._named(state)), state)
 
-    def _changes(self, step: Step, state: OnlineFeatures) -> Step:
+    def _changes(self, step: StateStep, state: OnlineFeatures) -> StateStep:
         """The same step with the jobs that changed since the state was what it is."""
         changed, step.revision = self._store.changes(cluster=self._cluster, since=step.revision)
         if changed.height > max(MANY, self._store.count(cluster=self._cluster) // 20):
@@ -116,20 +120,20 @@ class FollowedState:
                 return self._anew(step.at)
         return step
 
-    def _anew(self, at: int) -> Step:
+    def _anew(self, at: int) -> StateStep:
         """A state made from all of the history."""
         log.info("%s: the online state is made from all of its history", self._cluster)
         revision = self._store.revision(cluster=self._cluster)
         state = OnlineFeatures.from_history(self._store, self._cluster, self.policy, until=at)
-        return Step(at, revision, None, state, None, *self._named(state))
+        return StateStep(at, revision, None, state, None, *self._named(state))
 
-    def apply(self, step: Step) -> Happened:
+    def apply(self, step: StateStep) -> StateChanges:
         """Change the state; what happened to jobs."""
         self._is_whole = False
         if step.state is not None:
             self._take(step)
         if step.jobs is None:
-            return Happened(submitted=list(self._live.values()), anew=True)
+            return StateChanges(submitted=list(self._live.values()), anew=True)
         happened = self._walk_all(
             list(zip(to_records(step.jobs, Job), step.jobs[KNOWN_AT], strict=True)), step.at
         )
@@ -138,10 +142,10 @@ class FollowedState:
             happened.submitted, happened.anew = list(self._live.values()), True
         return happened
 
-    def save(self, step: Step) -> None:
+    def save(self, step: StateStep) -> None:
         """Save what changed, where that is this one's task."""
         assert self.state is not None
-        mark = Mark(step.revision, self.state.at, kept=step.at)
+        mark = StatePosition(step.revision, self.state.at, kept=step.at)
         if not self.saves:
             self.state.settle()
             self._mark, self._is_whole = mark, True
@@ -186,7 +190,7 @@ class FollowedState:
                     held[job_id, submit] = known_at
         return live, held
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: StateStep) -> None:
         self.state, self._mark, self._live, self._held = step.state, step.mark, step.live, step.held
         self._waiting = {}
         assert self.state is not None
@@ -235,8 +239,8 @@ class FollowedState:
 
     # --- what is walked --------------------------------------------------------------------------------
 
-    def _walk_all(self, jobs: list[tuple[Job, int | None]], at: int) -> Happened:
-        happened, requests = Happened(), set[int]()
+    def _walk_all(self, jobs: list[tuple[Job, int | None]], at: int) -> StateChanges:
+        happened, requests = StateChanges(), set[int]()
         events = [event for job, known_at in jobs for event in self._events(job, known_at, at)]
         for moment, kind, job in sorted(events, key=_order):
             request = self._walk(happened, moment, kind, job)
@@ -249,7 +253,7 @@ class FollowedState:
             happened.related += nsmallest(SPEAKERS, like_it, key=newest_first)
         return happened
 
-    def _walk(self, happened: Happened, moment: int, kind: int, job: Job) -> int:
+    def _walk(self, happened: StateChanges, moment: int, kind: int, job: Job) -> int:
         """One event; whose and what request it was of."""
         assert self.state is not None
         key, number = (job.job_id, job.submit), job_key(job.job_id, job.submit)

@@ -26,7 +26,7 @@ def precompile(shared: Path = SHARED) -> list[Path]:
         from forewarn.job.columns import to_frame
         from forewarn.job.outcomes import Outcome
         from forewarn.job.record import Job, Observation
-        from forewarn.operate.once import refresh
+        from forewarn.operate.one_shot import refresh
         from forewarn.store.base import ClusterFacts
         from forewarn.store.opening import open_store
 

@@ -26,12 +26,12 @@ from forewarn.features.snapshot import bring_up_to_date, is_collected, is_kept_u
 from forewarn.job.arrays import split_arrays
 from forewarn.job.columns import to_records
 from forewarn.job.record import Job
-from forewarn.learn.serving import Serving
-from forewarn.operate.once import stored_assessor
-from forewarn.operate.sightings import keep
+from forewarn.learn.registry.serving import Serving
+from forewarn.operate.observe import keep
+from forewarn.operate.one_shot import stored_assessor
 from forewarn.progress import Working
 from forewarn.sources.base import Batch
-from forewarn.sources.live import Scheduler
+from forewarn.sources.slurm.scheduler import Scheduler
 from forewarn.store.base import ASSESSMENT_SCHEMA, Store
 from forewarn.store.opening import open_store, place_of
 
@@ -42,7 +42,7 @@ Asking = Callable[[str], AbstractContextManager[Assessor]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class LiveJobSelection:
     """Which jobs: these, or of all that have not ended those that fit."""
 
     job_ids: Sequence[str] = ()
@@ -84,7 +84,7 @@ def store_of_live(config: Config, cluster: str, serving: Serving, *, at: int) ->
         yield store
 
 
-def fetch(scheduler: Scheduler, wanted: Wanted, unknown: list[str] | None = None) -> list[Batch]:
+def fetch(scheduler: Scheduler, wanted: LiveJobSelection, unknown: list[str] | None = None) -> list[Batch]:
     """The jobs as the scheduler has them now; one question for all, or one for each id.
 
     Ids that nobody knows are added to `unknown`; without it, the first of them is an error.
@@ -113,7 +113,7 @@ def assess_live(
     store: Store,
     scheduler: Scheduler,
     serving: Serving,
-    wanted: Wanted,
+    wanted: LiveJobSelection,
     *,
     at: int,
     timezone: str | None = None,

@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from forewarn.assess.post_mortem.report import PostMortem
     from forewarn.job.moments import Moment
     from forewarn.job.record import Job
-    from forewarn.learn.registry import Synced
-    from forewarn.learn.versions import Version
-    from forewarn.operate.benchmarking import BenchmarkResult
+    from forewarn.learn.registry.registry import SyncResult
+    from forewarn.learn.registry.versions import Version
+    from forewarn.operate.bench import BenchmarkResult
     from forewarn.operate.breakdown import Breakdown
-    from forewarn.operate.collect import Collector
-    from forewarn.operate.comparison import ComparisonResult
-    from forewarn.operate.evaluation import EvaluationResult
-    from forewarn.operate.ingestion import IngestResult
+    from forewarn.operate.collector import Collector
+    from forewarn.operate.compare import ComparisonResult
+    from forewarn.operate.evaluate import EvaluationResult
+    from forewarn.operate.ingest import IngestResult
     from forewarn.operate.job_history import JobChange
     from forewarn.operate.live_jobs import LiveResult
     from forewarn.operate.model import Model
     from forewarn.operate.models import ModelDetails, ModelList, Promotion
     from forewarn.operate.nodes import HealthResult
-    from forewarn.operate.profiling import ProfilesResult
+    from forewarn.operate.profiles import ProfilesResult
     from forewarn.operate.queries import JobFilters, JobSummary
-    from forewarn.operate.simulation import Simulated
-    from forewarn.operate.training import TrainingResult
+    from forewarn.operate.simulate import SimulationResult
+    from forewarn.operate.train import TrainingResult
 
 
 def open_site(home: str | Path | None = None, **given: Any) -> Site:
@@ -99,7 +99,7 @@ class Site:
         watch: Watch = unwatched,
     ) -> IngestResult:
         """Read sources like ``sacct:history.txt`` into the store: see `ingestion.ingest_sources`."""
-        from forewarn.operate.ingestion import ingest_sources
+        from forewarn.operate.ingest import ingest_sources
 
         return ingest_sources(
             self._workspace,
@@ -123,9 +123,9 @@ class Site:
         form: str = "parquet",
         machine: str | Path | None = None,
         watch: Watch = unwatched,
-    ) -> Simulated:
+    ) -> SimulationResult:
         """Make up a history whose failures have known causes; `ingest(*result.sources)` reads it."""
-        from forewarn.operate.simulation import simulate
+        from forewarn.operate.simulate import simulate
 
         return simulate(
             self.config,
@@ -228,7 +228,7 @@ class Site:
         ask_slurm: bool = True,
     ) -> Assessment:
         """Check a script before it is submitted: see `checking.check_scripts`."""
-        from forewarn.operate.checking import check_scripts
+        from forewarn.operate.check_scripts import check_scripts
 
         result = check_scripts(
             self._workspace, script, user=user, cluster=cluster, at=at, options=options, ask_slurm=ask_slurm
@@ -252,7 +252,7 @@ class Site:
         """
         from forewarn.job.moments import unix_seconds
         from forewarn.job.record import Job
-        from forewarn.operate.answering import assess_jobs
+        from forewarn.operate.assess_jobs import assess_jobs
 
         moment = None if at is None else unix_seconds(at)
         if isinstance(jobs, Job):
@@ -278,7 +278,7 @@ class Site:
         self, job_id: str, *, cluster: str | None = None, log: str | Path | None = None
     ) -> PostMortem:
         """Explain why a job failed, or waits: from its record, its nodes and its output."""
-        from forewarn.operate.explaining import explain_job
+        from forewarn.operate.explain import explain_job
 
         output = None if log is None else Path(log)
         return explain_job(self._workspace, job_id, cluster=cluster, log=output).report
@@ -292,7 +292,7 @@ class Site:
         ends them from another thread.
         """
         from forewarn.job.moments import unix_seconds
-        from forewarn.operate.collecting import collecting
+        from forewarn.operate.collect import collecting
 
         begin = None if since is None else unix_seconds(since)
         return collecting(self.config, since=begin, assess=assess)
@@ -306,7 +306,7 @@ class Site:
         until: Moment | None = None,
     ) -> list[Assessment]:
         """List the assessments that were kept of live jobs, oldest first."""
-        from forewarn.operate.kept_assessments import kept_assessments
+        from forewarn.operate.stored_assessments import kept_assessments
 
         return kept_assessments(
             self._workspace.reading(), cluster=cluster, job_id=job_id, since=since, until=until
@@ -328,7 +328,7 @@ class Site:
         **more: Any,
     ) -> TrainingResult:
         """Search, calibrate, judge and register a model: see `training.train` for `more`."""
-        from forewarn.operate.training import train
+        from forewarn.operate.train import train
 
         return train(
             self._workspace,
@@ -353,7 +353,7 @@ class Site:
         watch: Watch = unwatched,
     ) -> EvaluationResult:
         """Judge versions of a model on jobs that none of them has learnt from."""
-        from forewarn.operate.evaluation import evaluate
+        from forewarn.operate.evaluate import evaluate
 
         return evaluate(self._workspace, model, *which, since=since, until=until, seed=seed, watch=watch)
 
@@ -366,7 +366,7 @@ class Site:
         **more: Any,
     ) -> BenchmarkResult:
         """Measure on one log how well failure can be predicted: see `benchmarking.bench` for `more`."""
-        from forewarn.operate.benchmarking import bench
+        from forewarn.operate.bench import bench
 
         return bench(self._workspace, source, phases=phases, watch=watch, **more)
 
@@ -374,13 +374,13 @@ class Site:
         self, source: str | None = None, *, watch: Watch = unwatched, **more: Any
     ) -> ComparisonResult:
         """Compare the ways to deal with few failures: see `comparison.compare` for `more`."""
-        from forewarn.operate.comparison import compare
+        from forewarn.operate.compare import compare
 
         return compare(self._workspace, source, watch=watch, **more)
 
     def profiles(self, source: str | None = None, *, watch: Watch = unwatched, **more: Any) -> ProfilesResult:
         """Find the few kinds of jobs that there are: see `profiling.find_profiles` for `more`."""
-        from forewarn.operate.profiling import find_profiles
+        from forewarn.operate.profiles import find_profiles
 
         return find_profiles(self._workspace, source, watch=watch, **more)
 
@@ -428,7 +428,7 @@ class Site:
 
         return import_model(self._workspace, Path(path))
 
-    def sync_models(self) -> Synced:
+    def sync_models(self) -> SyncResult:
         """Register what waits, and let the registry's champions serve here."""
         from forewarn.operate.models import sync_models
 

@@ -10,7 +10,7 @@ from forewarn.config import Config
 from forewarn.errors import UsageError
 
 if TYPE_CHECKING:  # the store's imports are heavy, and not everything opens it
-    from forewarn.learn.registry import Registry
+    from forewarn.learn.registry.registry import Registry
     from forewarn.operate.engine import Engine
     from forewarn.store.base import Store
 
@@ -39,7 +39,7 @@ class Workspace:
 
     def registry(self) -> Registry:
         """Give the registry of this home's models."""
-        from forewarn.learn.registry import Registry
+        from forewarn.learn.registry.registry import Registry
 
         return Registry(self.config.home, self.config.tracking)
 
@@ -49,7 +49,7 @@ class Workspace:
 
     def engine(self, cluster: str) -> Engine:
         """Give the engine of a cluster: one for all who ask, brought up to what the store has by now."""
-        from forewarn.learn.serving import Serving
+        from forewarn.learn.registry.serving import Serving
         from forewarn.operate.engine import Engine
 
         store = self.reading()

@@ -56,7 +56,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class SourceOptions:
     """What the site says about a file where the file does not say it itself."""
 
     cluster: str | None = None  # the name to give records that carry none; else one made from the file's name
@@ -72,9 +72,9 @@ class Source(ABC):
 
     name: ClassVar[str]
 
-    def __init__(self, path: Path, options: Options | None = None) -> None:
+    def __init__(self, path: Path, options: SourceOptions | None = None) -> None:
         self.path = path
-        self.options = options or Options()
+        self.options = options or SourceOptions()
         check_zone(self.options.timezone)
         self.notes: list[str] = []
 
@@ -241,7 +241,7 @@ SOURCES: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 
-# Those whose records are as Slurm itself keeps them: see `features/told.py`.
+# Those whose records are as Slurm itself keeps them: see `features/slurm_field_differences.py`.
 OF_SLURM = frozenset({"sacct", "slurmrestd", "scontrol", "jobcomp"})
 
 # Those that tell of every run of a job that ended: one that was requeued keeps its id and may keep its submit
@@ -249,7 +249,7 @@ OF_SLURM = frozenset({"sacct", "slurmrestd", "scontrol", "jobcomp"})
 RUN_BY_RUN = frozenset({"jobcomp"})
 
 
-def open_source(spec: str, options: Options | None = None) -> Source:
+def open_source(spec: str, options: SourceOptions | None = None) -> Source:
     """The source that a text like ``swf:FILE`` names."""
     scheme, path = parsed(spec)
     module, name = SOURCES[scheme]

@@ -22,10 +22,10 @@ import polars as pl
 
 from forewarn.errors import BadRow, SourceError
 from forewarn.job.outcomes import outcome_of_state
-from forewarn.sources.base import EARLIEST, LATEST, Batch, Options, Source, line_blocks, opened
+from forewarn.sources.base import EARLIEST, LATEST, Batch, Source, SourceOptions, line_blocks, opened
 from forewarn.sources.parquet import parquet_frames, parquet_table
-from forewarn.sources.slurmrestd.json_stream import JsonReader
-from forewarn.sources.units import clocks_put_right
+from forewarn.sources.slurm.json_stream import JsonReader
+from forewarn.sources.slurm.unit_columns import clocks_put_right
 
 _TEXTS = ("user", "account", "partition", "qos", "state", "name", "work_dir", "submit_line")
 _NUMBERS = ("job_id", "wallclock_req", "nodes_req", "processors_req", "gpus_req", "mem_req")
@@ -45,7 +45,7 @@ class NrelSource(Source):
 
     name: ClassVar[str] = "nrel"
 
-    def __init__(self, path: Path, options: Options | None = None) -> None:
+    def __init__(self, path: Path, options: SourceOptions | None = None) -> None:
         super().__init__(path, options)
         # How often each job id came in the run of rows with this submit time, which may go on.
         self._submit: int | None = None

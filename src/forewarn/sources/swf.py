@@ -19,7 +19,7 @@ import polars as pl
 from forewarn.errors import BadRow, SourceError, UsageError
 from forewarn.job.outcomes import Outcome
 from forewarn.job.units import MOST_COUNT
-from forewarn.sources.base import Batch, Lines, Options, Source, opened
+from forewarn.sources.base import Batch, Lines, Source, SourceOptions, opened
 
 COLUMNS = (
     *("number", "submit", "wait", "run_time", "cpus_given", "cpu_time", "memory_used"),
@@ -54,7 +54,7 @@ class SwfSource(Source):
 
     name: ClassVar[str] = "swf"
 
-    def __init__(self, path: Path, options: Options | None = None) -> None:
+    def __init__(self, path: Path, options: SourceOptions | None = None) -> None:
         super().__init__(path, options)
         self._header = _Header()
         self._last_submit = 0.0

@@ -1,7 +1,7 @@
 """The contract of a store: where what was seen is kept, and what was made of it.
 
 It has four parts, by what they keep: observations, online state, assessments, facts and cursors
-(`store/contract/`). `Store` reads all of them and is the door to writing, `Writer` writes them.
+(`store/contract/`). `Store` reads all of them and is the door to writing, `StoreWriter` writes them.
 
 - **Staged, then published.** What is written inside `writing()` is staged: no reader sees it. It becomes
   visible, all of it together, when the block ends, and no crash loses it after that. A block that fails, or a
@@ -27,7 +27,13 @@ from forewarn.store.contract.assessments import (
     AssessmentWriter,
 )
 from forewarn.store.contract.facts import ClusterFacts, FactReader, FactWriter
-from forewarn.store.contract.observations import KNOWN_AT, ObservationReader, ObservationWriter, View, Written
+from forewarn.store.contract.observations import (
+    KNOWN_AT,
+    ObservationReader,
+    ObservationWriter,
+    View,
+    WriteCounts,
+)
 from forewarn.store.contract.state import StateReader, StateWriter
 
 __all__ = [
@@ -37,12 +43,12 @@ __all__ = [
     "ClusterFacts",
     "Store",
     "View",
-    "Writer",
-    "Written",
+    "StoreWriter",
+    "WriteCounts",
 ]
 
 
-class Writer(ObservationWriter, StateWriter, AssessmentWriter, FactWriter):
+class StoreWriter(ObservationWriter, StateWriter, AssessmentWriter, FactWriter):
     """The writing side, valid inside `Store.writing()`, for the thread that began it."""
 
 
@@ -63,7 +69,7 @@ class Store(ObservationReader, StateReader, AssessmentReader, FactReader):
         """
 
     @abstractmethod
-    def writing(self) -> AbstractContextManager[Writer]:
+    def writing(self) -> AbstractContextManager[StoreWriter]:
         """One write: staged inside the block, published at its end, dropped where the block fails.
 
         `StoreError` where the store was opened for reading only, `StoreBusyError` where another one writes

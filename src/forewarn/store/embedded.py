@@ -22,12 +22,12 @@ from forewarn.store.connections import Connections
 from forewarn.store.database import connect, leave_readable, make_private, told, use_log
 from forewarn.store.filesystem import refuse_unfit
 from forewarn.store.filters import Filter
-from forewarn.store.packing import unpacked_text
-from forewarn.store.readable import Readable, find_way
+from forewarn.store.read_only_file import ReadOnlyFile, find_way
 from forewarn.store.scanning import Scan, changes, observations
 from forewarn.store.schema import migrate
 from forewarn.store.segments import TIME, check_kind
 from forewarn.store.sqlite_segments import SqliteSegments
+from forewarn.store.text_compression import unpacked_text
 from forewarn.store.writer import EmbeddedWriter
 
 FILE = "forewarn.db"
@@ -78,7 +78,7 @@ class EmbeddedStore(Store):
         self._known_delay = known_delay
         self._busy_seconds = busy_seconds
         with told(path, busy_seconds):
-            self._readable = find_way(path, busy_seconds) if read_only else Readable(path)
+            self._readable = find_way(path, busy_seconds) if read_only else ReadOnlyFile(path)
         self._connections = Connections(path, busy_seconds, self._connected, self._let_go)
         try:
             with self._connection() as connection:

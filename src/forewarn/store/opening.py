@@ -11,8 +11,8 @@ from __future__ import annotations
 from forewarn.config import Config
 from forewarn.errors import UsageError
 from forewarn.store.base import Store
+from forewarn.store.location import StoreLocation
 from forewarn.store.people import PeopleStore
-from forewarn.store.place import StorePlace
 
 
 def open_store(config: Config, *, read_only: bool = False) -> Store:
@@ -25,10 +25,10 @@ def open_people_store(config: Config) -> PeopleStore:
     return place_of(config).open_people()
 
 
-def place_of(config: Config) -> StorePlace:
+def place_of(config: Config) -> StoreLocation:
     """What can be told and done of the store before it is open; `UsageError` of a kind that there is not."""
     if config.store == "embedded":
-        from forewarn.store.embedded_place import EmbeddedPlace  # what a kind needs is loaded with it
+        from forewarn.store.embedded_location import EmbeddedLocation  # what a kind needs is loaded with it
 
-        return EmbeddedPlace(config)
+        return EmbeddedLocation(config)
     raise UsageError(f"store: no kind of store {config.store!r}; there is embedded")

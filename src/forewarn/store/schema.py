@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 
 from forewarn.errors import OldStoreError, StoreError
-from forewarn.store.packing import packed_text
+from forewarn.store.text_compression import packed_text
 
 APPLICATION_ID = 0x46_57_72_6E  # "FWrn"
 

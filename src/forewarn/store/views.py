@@ -33,7 +33,7 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class ObservationRuns:
     """The observations of each record, oldest first: where its run begins, and its last row.
 
     `place` leads from the sorted order to the frame's own, which is wide and need not be sorted for it.
@@ -74,7 +74,7 @@ def jobs(
 
 
 def _as_of(
-    view: View, frame: pl.DataFrame, now: pl.DataFrame, runs: Runs, wanted: Collection[str]
+    view: View, frame: pl.DataFrame, now: pl.DataFrame, runs: ObservationRuns, wanted: Collection[str]
 ) -> pl.DataFrame:
     """The jobs of now with what is wanted of the view's moment put in its place."""
     if view == "now":
@@ -89,7 +89,9 @@ def _as_of(
     return then
 
 
-def _runs(frame: pl.DataFrame, key: Sequence[str], order: Sequence[str]) -> tuple[pl.DataFrame, Runs | None]:
+def _runs(
+    frame: pl.DataFrame, key: Sequence[str], order: Sequence[str]
+) -> tuple[pl.DataFrame, ObservationRuns | None]:
     """The runs of the frame, or the frame in order where every record has one row."""
     sorted_key = frame.select(pl.int_range(pl.len(), dtype=pl.Int64).alias("_place"), *order)
     if not (in_order := _in_order(sorted_key, order)):
@@ -100,7 +102,7 @@ def _runs(frame: pl.DataFrame, key: Sequence[str], order: Sequence[str]) -> tupl
     if begins.all():
         return frame if in_order else frame[place], None
     first = np.flatnonzero(begins)
-    return frame, Runs(place, first, np.append(first[1:], frame.height) - 1)
+    return frame, ObservationRuns(place, first, np.append(first[1:], frame.height) - 1)
 
 
 def _in_order(frame: pl.DataFrame, order: Sequence[str]) -> bool:
@@ -112,7 +114,7 @@ def _in_order(frame: pl.DataFrame, order: Sequence[str]) -> bool:
     return not frame.select(disorder.any()).item()
 
 
-def _values(frame: pl.DataFrame, names: Sequence[str], runs: Runs) -> pl.DataFrame:
+def _values(frame: pl.DataFrame, names: Sequence[str], runs: ObservationRuns) -> pl.DataFrame:
     """For each run the latest value of these fields that is not null."""
     columns = []
     for name in names:
@@ -128,14 +130,16 @@ def _values(frame: pl.DataFrame, names: Sequence[str], runs: Runs) -> pl.DataFra
     return pl.DataFrame(columns)
 
 
-def _latest_of(chosen: pl.Series, runs: Runs, *, otherwise: Rows) -> Rows:
+def _latest_of(chosen: pl.Series, runs: ObservationRuns, *, otherwise: Rows) -> Rows:
     """For each run its last row that is chosen, where there is one."""
     rows = np.arange(chosen.len())
     at = np.maximum.accumulate(np.where(chosen.to_numpy()[runs.place], rows, -1))[runs.last]
     return np.where(at < runs.first, otherwise, at)  # before the run's first row lies another record
 
 
-def _first_values(frame: pl.DataFrame, names: Sequence[str], runs: Runs) -> list[tuple[str, pl.Series]]:
+def _first_values(
+    frame: pl.DataFrame, names: Sequence[str], runs: ObservationRuns
+) -> list[tuple[str, pl.Series]]:
     """For each run the earliest value of these fields that is not null."""
     rows, after = np.arange(frame.height), frame.height
     columns = []
@@ -147,15 +151,15 @@ def _first_values(frame: pl.DataFrame, names: Sequence[str], runs: Runs) -> list
     return columns
 
 
-def _seen_by(frame: pl.DataFrame, moment: Rows, runs: Runs) -> Runs:
+def _seen_by(frame: pl.DataFrame, moment: Rows, runs: ObservationRuns) -> ObservationRuns:
     """The runs cut to what had been seen by each record's moment, at least its earliest row."""
     seen_at = frame["seen_at"].to_numpy()[runs.place]
     by_then = seen_at <= np.repeat(moment, runs.last - runs.first + 1)
     count = np.add.reduceat(by_then.astype(np.int64), runs.first)
-    return Runs(runs.place, runs.first, runs.first + np.maximum(count, 1) - 1)
+    return ObservationRuns(runs.place, runs.first, runs.first + np.maximum(count, 1) - 1)
 
 
-def _first_live(frame: pl.DataFrame, runs: Runs) -> pl.Series:
+def _first_live(frame: pl.DataFrame, runs: ObservationRuns) -> pl.Series:
     """When each job's outcome was first seen by someone, rather than read from a record of the past."""
     never = np.iinfo(np.int64).max
     live = ~pl.col("reconstructed") & pl.col("outcome").is_not_null()

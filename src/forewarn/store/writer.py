@@ -9,19 +9,19 @@ from collections.abc import Iterable
 import polars as pl
 
 from forewarn.errors import StoreError, UsageError
-from forewarn.store.base import ASSESSMENT_KEY, ASSESSMENT_SCHEMA, ClusterFacts, Writer, Written
-from forewarn.store.observing import Observing
-from forewarn.store.packing import packed_text
+from forewarn.store.base import ASSESSMENT_KEY, ASSESSMENT_SCHEMA, ClusterFacts, StoreWriter, WriteCounts
+from forewarn.store.segment_writer import SegmentWriter
 from forewarn.store.sqlite_segments import SqliteSegments
+from forewarn.store.text_compression import packed_text
 
 
-class EmbeddedWriter(Writer):
+class EmbeddedWriter(StoreWriter):
     """Writes into an open transaction; who opened that ends it."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._open: sqlite3.Connection | None = connection
         (written,) = connection.execute("SELECT coalesce(max(last_written), 0) FROM segment").fetchone()
-        self._observing = Observing(SqliteSegments(connection), written, self._tally)
+        self._observing = SegmentWriter(SqliteSegments(connection), written, self._tally)
 
     def finish(self) -> None:
         """Do what is left before the transaction may be committed."""
@@ -37,7 +37,7 @@ class EmbeddedWriter(Writer):
             raise StoreError("this write has ended: begin another one with store.writing()")
         return self._open
 
-    def observe(self, kind: str, frame: pl.DataFrame, *, file: str | None = None) -> Written:
+    def observe(self, kind: str, frame: pl.DataFrame, *, file: str | None = None) -> WriteCounts:
         """Add observations: see the contract."""
         assert self._connection  # it has not ended
         return self._observing.observe(kind, frame, file=file)

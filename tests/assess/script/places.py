@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from forewarn.assess.assessment import Finding
-from forewarn.assess.script import Here, findings
+from forewarn.assess.script import LocalHost, findings
 from forewarn.job.sbatch.script import read_script
 
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent"}
@@ -19,7 +19,9 @@ def check(
     path = folder / "job.sbatch"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     return list(
-        findings(read_script(text, command_line=command_line), path, Here(ENVIRONMENT | (environment or {})))
+        findings(
+            read_script(text, command_line=command_line), path, LocalHost(ENVIRONMENT | (environment or {}))
+        )
     )
 
 

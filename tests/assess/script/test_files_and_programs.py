@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from forewarn.assess.script import findings
-from forewarn.assess.script.elf import loader_cache, read_program
-from forewarn.assess.script.here import Here
 from forewarn.assess.wording import finding as what
 from forewarn.assess.wording import fix
 from forewarn.job.sbatch.script import read_script
+from forewarn.local_host.elf import loader_cache, read_program
+from forewarn.local_host.local_host import LocalHost
 from tests.assess.script.places import ENVIRONMENT, check, told
 
 HEAD = "#!/bin/sh\n"
@@ -95,7 +95,7 @@ def test_permissions(tmp_path: Path) -> None:
 
 
 def test_no_permission_to_read_or_write(tmp_path: Path) -> None:
-    class Forbidden(Here):
+    class Forbidden(LocalHost):
         """A user who may do nothing; root, as tests may run, may do all."""
 
         def may(self, path: str, how: str) -> bool | None:
@@ -122,7 +122,7 @@ def test_the_folder_of_the_output(tmp_path: Path) -> None:
     assert rules(tmp_path, HEAD + "#SBATCH -o logs/%j/x.out\ntrue\n") == []
 
 
-class Version(Here):
+class Version(LocalHost):
     """A machine with this Slurm."""
 
     def __init__(self, version: tuple[int, int]) -> None:
@@ -334,7 +334,7 @@ def test_an_environment_that_is_not_there(tmp_path: Path) -> None:
     assert other == [("missing-environment", 2, "error")]
     by_module = HEAD + "module load conda\nconda activate other\n"
     assert rules(tmp_path, by_module, environment=around | HAS_MODULES) == []
-    assert Here({"HOME": str(tmp_path)}).environments("torch") == f"{tmp_path}/miniconda3/envs/torch"
+    assert LocalHost({"HOME": str(tmp_path)}).environments("torch") == f"{tmp_path}/miniconda3/envs/torch"
 
 
 def test_a_script_in_python_itself(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.assess.script.python_packages import missing_packages
 from forewarn.assess.wording import finding as what
+from forewarn.local_host.python_packages import missing_packages
 from tests.assess.script.places import check
 
 HEAD = "#!/bin/bash\n"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from forewarn.assess.script.agreement import agreed
-from forewarn.assess.script.testing import read_answer
+from forewarn.assess.script.sbatch_agreement import agreed
+from forewarn.assess.script.sbatch_test import read_answer
 from forewarn.assess.wording import finding as what
 
 # Slurm 24.11 wrote these in a lab: to a good script, one for 99 nodes (or any with all nodes drained), one

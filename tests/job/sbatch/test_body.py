@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from forewarn.job.sbatch.body import read_body
-from forewarn.job.sbatch.facts import line_facts, script_facts
 from forewarn.job.sbatch.files import Use
 from forewarn.job.sbatch.script import read_script
+from forewarn.job.sbatch.script_facts import line_facts, script_facts
 
 G = 1 << 30
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forewarn.job.sbatch.option_table import LETTERS, OPTIONS, Argument, options_of
 from forewarn.job.sbatch.script import read_script
-from forewarn.job.sbatch.table import LETTERS, OPTIONS, Argument, options_of
-from forewarn.job.sbatch.words import WordError, split_words
+from forewarn.job.sbatch.word_split import WordError, split_words
 from tests.job.sbatch.corpus import REFUSED, SCRIPTS, idle, script
 
 

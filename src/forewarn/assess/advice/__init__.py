@@ -5,10 +5,10 @@ before and after it are both stated by the path that states the risk of any job.
 memory and time; what could be asked for less is a saving, told apart from it.
 """
 
-from forewarn.assess.advice.changed import Changed, changed
-from forewarn.assess.advice.needs import Needs
+from forewarn.assess.advice.changed_job import ChangedJob, changed
+from forewarn.assess.advice.needs import JobNeeds
 from forewarn.assess.advice.savings import savings
 from forewarn.assess.advice.search import advise
 from forewarn.assess.advice.situation import Situation
 
-__all__ = ["Changed", "Needs", "Situation", "advise", "changed", "savings"]
+__all__ = ["ChangedJob", "JobNeeds", "Situation", "advise", "changed", "savings"]

@@ -11,8 +11,8 @@ from forewarn.assess.advice.rounding import rounded_memory, rounded_time
 from forewarn.assess.advice.situation import Situation, counted, most_memory
 from forewarn.assess.assessment import Change, Failure
 from forewarn.assess.codes import CauseCode, StepCode
-from forewarn.assess.oddness.machine import Place, limit
-from forewarn.assess.stated import of_cause
+from forewarn.assess.oddness.partitions import PartitionNodes, limit
+from forewarn.assess.risk_parts import of_cause
 from forewarn.evidence import Statement
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
@@ -46,7 +46,7 @@ class Move:
     nodes: int | None = None  # the new number of nodes
 
 
-def moves(s: Situation, place: Place) -> Iterator[Move]:
+def moves(s: Situation, place: PartitionNodes) -> Iterator[Move]:
     """All that could help, in one place."""
     more = list(_memory(s, place))
     yield from more or _spread(s, place)
@@ -65,7 +65,7 @@ def addressed(failure: Failure) -> float:
     return of_cause(failure, *_ANY)
 
 
-def _memory(s: Situation, place: Place) -> Iterator[Move]:
+def _memory(s: Situation, place: PartitionNodes) -> Iterator[Move]:
     """Ask for what is enough, as far as nodes of the partition have it."""
     asked, risk = s.memory, of_cause(s.failure, Outcome.OUT_OF_MEMORY)
     if asked is None or risk < WORTH or s.job.memory_per == "gpu":
@@ -84,7 +84,7 @@ def _memory(s: Situation, place: Place) -> Iterator[Move]:
     )
 
 
-def _spread(s: Situation, place: Place) -> Iterator[Move]:
+def _spread(s: Situation, place: PartitionNodes) -> Iterator[Move]:
     """Where no node has enough: the same tasks on twice as many nodes need half of it on each."""
     job, nodes, risk = s.job, s.job.nodes_asked or 1, of_cause(s.failure, Outcome.OUT_OF_MEMORY)
     asked, most = s.memory, most_memory(replace(s.job, nodes_asked=2 * nodes), place)
@@ -101,7 +101,7 @@ def _spread(s: Situation, place: Place) -> Iterator[Move]:
     )
 
 
-def _time(s: Situation, place: Place) -> Iterator[Move]:
+def _time(s: Situation, place: PartitionNodes) -> Iterator[Move]:
     """Ask for time that is enough, as far as the partition gives it."""
     asked, risk = s.limit, of_cause(s.failure, Outcome.TIMEOUT)
     if asked is None or risk < WORTH:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Needs(Protocol):
+class JobNeeds(Protocol):
     """How long one job will run and how much memory it will take, as far as history tells.
 
     A part that history does not tell is None throughout.

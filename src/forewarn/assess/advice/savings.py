@@ -15,8 +15,8 @@ from forewarn.assess.advice.rounding import rounded_memory, rounded_time
 from forewarn.assess.advice.situation import Situation, counted
 from forewarn.assess.assessment import Change, Saving
 from forewarn.assess.codes import CauseCode, StepCode
-from forewarn.assess.oddness.machine import Place
-from forewarn.assess.stated import of_cause
+from forewarn.assess.oddness.partitions import PartitionNodes
+from forewarn.assess.risk_parts import of_cause
 from forewarn.evidence import Statement
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
@@ -101,7 +101,7 @@ def _memory(s: Situation) -> Iterator[Saving]:
     )
 
 
-def _fair_share(job: Job, place: Place) -> float:
+def _fair_share(job: Job, place: PartitionNodes) -> float:
     """The memory that comes with its CPUs: whoever leaves that unused keeps nobody waiting."""
     each = [node.memory / node.cpus for node in place.nodes if node.memory and node.cpus]
     return min(each, default=0.0) * max(1.0, (job.cpus_asked or 1) / (job.nodes_asked or 1))

@@ -9,8 +9,8 @@ from forewarn.assess.advice.moves import WORTH, Move, addressed, moves, targets
 from forewarn.assess.advice.situation import Situation, can_run_in
 from forewarn.assess.assessment import Advice, Change, Failure
 from forewarn.assess.codes import CauseCode, StepCode
-from forewarn.assess.oddness.machine import places
-from forewarn.assess.stated import of_cause
+from forewarn.assess.oddness.partitions import places
+from forewarn.assess.risk_parts import of_cause
 from forewarn.evidence import Statement
 from forewarn.job.outcomes import Outcome
 

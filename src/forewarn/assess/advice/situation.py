@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from forewarn.assess.advice.needs import Needs
+from forewarn.assess.advice.needs import JobNeeds
 from forewarn.assess.assessment import Change, Failure, NodeFitness
 from forewarn.assess.node_health import in_service
-from forewarn.assess.oddness.machine import Place, limit, places
-from forewarn.assess.oddness.request import Request
+from forewarn.assess.oddness.partitions import PartitionNodes, limit, places
+from forewarn.assess.oddness.request import NodeRequest
 from forewarn.job.memory import node_memory, units_a_node
 from forewarn.job.record import Job, Node, Partition
 from forewarn.job.units import UNLIMITED
@@ -20,7 +20,7 @@ class Situation:
     """All that advice on one job is made of."""
 
     job: Job  # with its defaults filled in
-    needs: Needs
+    needs: JobNeeds
     failure: Failure  # as it is stated
     # What is stated of the job with each of some lists of changes; None where nobody can say.
     after: Callable[[Sequence[Sequence[Change]]], Sequence[Failure | None]]
@@ -34,10 +34,10 @@ class Situation:
     may_use: Callable[[], Collection[str]] = frozenset
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PartitionNodes:
         """Where it is meant to run; of several partitions, the first."""
         found = places(self.job, self.nodes, self.partitions)
-        return found[0] if found else Place("", None, tuple(self.nodes))
+        return found[0] if found else PartitionNodes("", None, tuple(self.nodes))
 
     @property
     def memory(self) -> float | None:
@@ -59,12 +59,12 @@ def counted(job: Job) -> float:
     return units_a_node(job, job.memory_per)
 
 
-def most_memory(job: Job, place: Place) -> int | None:
+def most_memory(job: Job, place: PartitionNodes) -> int | None:
     """Bytes a node that as many nodes as the job needs can give: those in service that else fit it.
 
     None where no node is known, or nothing of their memory.
     """
-    request = Request.of(replace(job, memory_asked=None))
+    request = NodeRequest.of(replace(job, memory_asked=None))
     able = sorted(
         (node.memory for node in place.nodes if node.memory and in_service(node) and request.fits(node)),
         reverse=True,
@@ -80,7 +80,7 @@ def most_memory(job: Job, place: Place) -> int | None:
     return most
 
 
-def can_run_in(job: Job, place: Place) -> bool:
+def can_run_in(job: Job, place: PartitionNodes) -> bool:
     """Whether a place can take the job as it asks; nodes with GPUs are for those who use them."""
     partition = place.partition
     if partition is None or partition.state not in (None, "UP"):
@@ -91,6 +91,6 @@ def can_run_in(job: Job, place: Place) -> bool:
         most is not None and nodes > most
     ):
         return False
-    request = Request.of(job)
+    request = NodeRequest.of(job)
     able = [n for n in place.nodes if in_service(n) and request.fits(n) and (job.gpus_asked or not n.gpus)]
     return len(able) >= nodes

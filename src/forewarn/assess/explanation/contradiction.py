@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from forewarn.assess.explanation.groups import Group
-from forewarn.assess.explanation.known import Features, known
+from forewarn.assess.explanation.feature_values import Features, known
+from forewarn.assess.explanation.groups import EvidenceGroup
 from forewarn.evidence import Value
 
 _ENTITIES = {
-    Group.REQUEST: ("user_request",),
-    Group.NAME: ("user_name", "user_dir"),
-    Group.USER: ("user",),
+    EvidenceGroup.REQUEST: ("user_request",),
+    EvidenceGroup.NAME: ("user_name", "user_dir"),
+    EvidenceGroup.USER: ("user",),
 }
 
 
 def contradiction(
-    group: Group, features: Features, weight: float, brought: Mapping[str, float], base_rate: float
+    group: EvidenceGroup, features: Features, weight: float, brought: Mapping[str, float], base_rate: float
 ) -> dict[str, Value]:
     """What to add to a reason that would surprise: nothing where the jobs that it is about point its way.
 
@@ -24,9 +24,9 @@ def contradiction(
 
     >>> well = {"user_request_streak": -5.0, "user_request_rate15": 0.0}
     >>> by = {"user_request_streak": -0.1, "user_request_since_end": 0.4}
-    >>> contradiction(Group.REQUEST, well, 0.3, by, 0.2)
+    >>> contradiction(EvidenceGroup.REQUEST, well, 0.3, by, 0.2)
     {'nonetheless': 'raises', 'by': 'user_request_since_end'}
-    >>> contradiction(Group.REQUEST, well, -0.3, by, 0.2)
+    >>> contradiction(EvidenceGroup.REQUEST, well, -0.3, by, 0.2)
     {}
     """
     entity = next((e for e in _ENTITIES.get(group, ()) if known(features, f"{e}_streak")), None)

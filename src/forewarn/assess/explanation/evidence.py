@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from forewarn.assess.codes import ReasonCode
-from forewarn.assess.explanation.groups import Group
+from forewarn.assess.explanation.feature_values import Features, first_known, known
+from forewarn.assess.explanation.groups import EvidenceGroup
 from forewarn.assess.explanation.histories import history, streak
-from forewarn.assess.explanation.known import Features, first_known, known
 from forewarn.evidence import Statement, Value
 
 CROWD = 30  # jobs of others below which a rate would tell of single ones
@@ -142,27 +142,27 @@ def _present(features: Features, **columns: str) -> dict[str, Value]:
     return {name: value for name, column in columns.items() if (value := known(features, column)) is not None}
 
 
-_OF_GROUP: Mapping[Group, Callable[[Features], Statement]] = {
-    Group.REQUEST: _request,
-    Group.NAME: _name,
-    Group.USER: _user,
-    Group.IN_FLIGHT: _in_flight,
-    Group.TIME_LIMIT: _time_limit,
-    Group.MEMORY: _memory,
-    Group.SIZE: _size,
-    Group.PARTITION: _partition,
-    Group.NODES: _nodes,
-    Group.CLUSTER: _cluster,
-    Group.QUEUE: _queue,
-    Group.OTHERS: _others,
-    Group.TIME_OF_DAY: _time_of_day,
-    Group.NEEDS: lambda _: Statement(ReasonCode.NEEDS),
-    Group.USE: lambda _: Statement(ReasonCode.USE),
+_OF_GROUP: Mapping[EvidenceGroup, Callable[[Features], Statement]] = {
+    EvidenceGroup.REQUEST: _request,
+    EvidenceGroup.NAME: _name,
+    EvidenceGroup.USER: _user,
+    EvidenceGroup.IN_FLIGHT: _in_flight,
+    EvidenceGroup.TIME_LIMIT: _time_limit,
+    EvidenceGroup.MEMORY: _memory,
+    EvidenceGroup.SIZE: _size,
+    EvidenceGroup.PARTITION: _partition,
+    EvidenceGroup.NODES: _nodes,
+    EvidenceGroup.CLUSTER: _cluster,
+    EvidenceGroup.QUEUE: _queue,
+    EvidenceGroup.OTHERS: _others,
+    EvidenceGroup.TIME_OF_DAY: _time_of_day,
+    EvidenceGroup.NEEDS: lambda _: Statement(ReasonCode.NEEDS),
+    EvidenceGroup.USE: lambda _: Statement(ReasonCode.USE),
 }
 
 
 def evidence(
-    group: Group,
+    group: EvidenceGroup,
     features: Features,
     *,
     categories: Mapping[str, str] = {},
@@ -179,13 +179,13 @@ def evidence(
     profile
         The name of the cluster's kind of jobs that it is most like.
 
-    >>> evidence(Group.REQUEST, {"user_request_ended": 6.0, "user_request_streak": 4.0}).values
+    >>> evidence(EvidenceGroup.REQUEST, {"user_request_ended": 6.0, "user_request_streak": 4.0}).values
     {'streak': 4, 'ended': 6}
     """
-    if group is Group.PROFILE:
+    if group is EvidenceGroup.PROFILE:
         return Statement(ReasonCode.PROFILE, {"profile": profile})
     found = _OF_GROUP[group](features)
-    if group is Group.PARTITION and categories:
+    if group is EvidenceGroup.PARTITION and categories:
         named: dict[str, Value] = {"fields": tuple(categories), "names": tuple(categories.values())}
         return Statement(found.code, {**named, **found.values})
     return found

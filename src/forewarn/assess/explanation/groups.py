@@ -8,36 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from forewarn.features.evidence import Group, evidence_of
+from forewarn.features.column_meaning import EvidenceGroup, evidence_of
 
-__all__ = ["Group", "group_of", "resolved"]
+__all__ = ["EvidenceGroup", "group_of", "resolved"]
 
 
-def group_of(column: str) -> Group:
+def group_of(column: str) -> EvidenceGroup:
     """The kind of evidence that a column of a model is.
 
     >>> group_of("user_request_streak"), group_of("similar_limit_ratio"), group_of("script_rate15")
-    (<Group.REQUEST: 'same_request'>, <Group.TIME_LIMIT: 'time_limit'>, <Group.OTHERS: 'others_jobs'>)
+    (<EvidenceGroup.REQUEST: 'same_request'>, <EvidenceGroup.TIME_LIMIT: 'time_limit'>, <EvidenceGroup.OTHERS: 'others_jobs'>)
     """
     return evidence_of(column).group
 
 
-def resolved(group: Group, values: Mapping[str, float]) -> Group:
+def resolved(group: EvidenceGroup, values: Mapping[str, float]) -> EvidenceGroup:
     """Where a column's contribution is told: the online regression's with what it rests on for this job.
 
     That is the narrowest history there is: its weights are those of the user, the request, the name and
     their latest outcomes.
 
-    >>> resolved(Group.LEARNT, {"user_ended": 12.0, "user_request_ended": 0.0})
-    <Group.USER: 'recent_jobs'>
+    >>> resolved(EvidenceGroup.LEARNT, {"user_ended": 12.0, "user_request_ended": 0.0})
+    <EvidenceGroup.USER: 'recent_jobs'>
     """
-    if group is not Group.LEARNT:
+    if group is not EvidenceGroup.LEARNT:
         return group
     for whose, history in (
-        ("user_request", Group.REQUEST),
-        ("user_name", Group.NAME),
-        ("user", Group.USER),
+        ("user_request", EvidenceGroup.REQUEST),
+        ("user_name", EvidenceGroup.NAME),
+        ("user", EvidenceGroup.USER),
     ):
         if values.get(f"{whose}_ended", 0.0) > 0:
             return history
-    return Group.OTHERS
+    return EvidenceGroup.OTHERS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forewarn.assess.explanation.known import Features, known
+from forewarn.assess.explanation.feature_values import Features, known
 from forewarn.evidence import Value
 
 _MEMORIES = (("rate15", 15), ("rate100", 100))

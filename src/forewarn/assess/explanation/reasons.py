@@ -11,9 +11,9 @@ from forewarn.assess.assessment import Reason
 from forewarn.assess.codes import ReasonCode
 from forewarn.assess.explanation.contradiction import contradiction
 from forewarn.assess.explanation.evidence import evidence
-from forewarn.assess.explanation.groups import Group, group_of, resolved
-from forewarn.learn.bundle import Bundle
-from forewarn.learn.matrix import Matrix
+from forewarn.assess.explanation.groups import EvidenceGroup, group_of, resolved
+from forewarn.learn.data.matrix import Matrix
+from forewarn.learn.registry.bundle import Bundle
 
 MOST = 5  # reasons, without everything else
 LEAST = 0.02  # log odds: less is no reason, only noise
@@ -44,16 +44,16 @@ def reasons(
     """
     one = matrix.rows(np.array([row]))
     *brought, bias = bundle.contributions(one)[0].tolist()
-    weights: dict[Group, float] = {}
-    columns: dict[Group, list[tuple[float, str]]] = {}
-    brought_by: dict[Group, dict[str, float]] = {}
+    weights: dict[EvidenceGroup, float] = {}
+    columns: dict[EvidenceGroup, list[tuple[float, str]]] = {}
+    brought_by: dict[EvidenceGroup, dict[str, float]] = {}
     for name, weight in zip(one.names, brought, strict=True):
         group = resolved(group_of(name), values)
         weights[group] = weights.get(group, 0.0) + weight
         brought_by.setdefault(group, {})[name] = weight
         if weight:
             columns.setdefault(group, []).append((abs(weight), name))
-    order = list(Group)
+    order = list(EvidenceGroup)
     ranked = sorted(weights, key=lambda group: (-abs(weights[group]), order.index(group)))
     shown = [group for group in ranked[:most] if abs(weights[group]) >= LEAST]
     categories, profile = _categories(bundle, one), _profile(bundle, one)

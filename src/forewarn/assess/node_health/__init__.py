@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from forewarn.assess.node_health.findings import Evidence, Health, NodeHealth
+from forewarn.assess.node_health.classification import node_health
 from forewarn.assess.node_health.fitness import exclude_line, fitness, sick_risk
-from forewarn.assess.node_health.judging import node_health
-from forewarn.assess.node_health.kept import keep_health, kept_health
-from forewarn.assess.node_health.states import in_service
+from forewarn.assess.node_health.health_cache import keep_health, kept_health
+from forewarn.assess.node_health.records import Health, NodeEvidence, NodeHealth
+from forewarn.assess.node_health.slurm_states import in_service
 
 __all__ = [
-    "Evidence",
+    "NodeEvidence",
     "Health",
     "NodeHealth",
     "exclude_line",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from forewarn.assess.assessment import NodeFitness
-from forewarn.assess.node_health.findings import Health, NodeHealth
-from forewarn.assess.node_health.states import in_service
-from forewarn.assess.oddness import Request, places
+from forewarn.assess.node_health.records import Health, NodeHealth
+from forewarn.assess.node_health.slurm_states import in_service
+from forewarn.assess.oddness import NodeRequest, places
 from forewarn.job.record import Job, Node, Partition
 from forewarn.job.units import compress_nodes
 
@@ -33,7 +33,7 @@ def fitness(
     The line is there only where the job can be had without the nodes that it names. `exclude` are those that
     the job keeps off already.
     """
-    request = Request.of(job)
+    request = NodeRequest.of(job)
     judged = {node.node: node.health for node in health if node.cluster == job.cluster}
     able = {
         node.name: node

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from forewarn.assess.node_health.expected import MOST, Floats, chance
+from forewarn.assess.node_health.expected_failures import MOST, Floats, chance
 
 SICK_FAILURE = 0.4  # of the jobs that would have gone well: what a sick node is taken to break
 _GRID = 0.02

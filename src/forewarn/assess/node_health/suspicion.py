@@ -15,9 +15,9 @@ from math import exp, log
 import numpy as np
 import polars as pl
 
-from forewarn.assess.node_health.expected import MOST, expect, thinned
+from forewarn.assess.node_health.expected_failures import MOST, expect, thinned
+from forewarn.assess.node_health.job_runs import BURST_SECONDS, DAY, EVIDENCE_DAYS, without_bursts
 from forewarn.assess.node_health.likelihood import benjamini_hochberg, scores, tail
-from forewarn.assess.node_health.runs import BURST_SECONDS, DAY, EVIDENCE_DAYS, without_bursts
 
 WAYS = ("system", "broke", "lost")
 SPANS = (0.5, 1.0, 2.0, 4.0, 7.0, float(EVIDENCE_DAYS))  # days

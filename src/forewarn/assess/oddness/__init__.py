@@ -12,28 +12,28 @@ import numpy as np
 
 from forewarn.assess.assessment import Oddity, Oddness
 from forewarn.assess.codes import OddityCode
-from forewarn.assess.oddness.habits import beyond_usual
-from forewarn.assess.oddness.machine import Place, named_partitions, places
-from forewarn.assess.oddness.request import Request
-from forewarn.assess.oddness.rules import LAST_RULES, RULES, Rule
-from forewarn.assess.oddness.usual import Usual
+from forewarn.assess.oddness.beyond_usual import beyond_usual
+from forewarn.assess.oddness.partitions import PartitionNodes, named_partitions, places
+from forewarn.assess.oddness.request import NodeRequest
+from forewarn.assess.oddness.rules import LAST_RULES, RULES, OddnessRule
+from forewarn.assess.oddness.usual import UsualRequest
 from forewarn.job.record import Job, Node, Partition
-from forewarn.learn.oddness import Forest
-from forewarn.learn.table import Table
+from forewarn.learn.data.table import JobTable
+from forewarn.learn.heads.oddness import IsolationForest
 
-__all__ = ["Request", "Usual", "oddities", "oddness", "places"]
+__all__ = ["NodeRequest", "UsualRequest", "oddities", "oddness", "places"]
 UNUSUAL = 0.95  # rarer than so many of the earlier jobs, from which the reasons are worth telling
 
 
 def oddities(
-    job: Job, nodes: Sequence[Node], partitions: Sequence[Partition], usual: Usual | None = None
+    job: Job, nodes: Sequence[Node], partitions: Sequence[Partition], usual: UsualRequest | None = None
 ) -> tuple[Oddity, ...]:
     """All that is odd about a job's request, what is impossible first.
 
     Of several partitions that a job names, it is odd only if it is so in each. What is not known of the
     cluster (no records of nodes, say) makes nothing odd.
     """
-    request, where = Request.of(job), places(job, nodes, partitions)
+    request, where = NodeRequest.of(job), places(job, nodes, partitions)
     found = [*_unknown_partition(job, partitions), *_broken(RULES, request, where)]
     if not any(oddity.impossible for oddity in found):
         found += _broken(LAST_RULES, request, where)
@@ -46,10 +46,10 @@ def oddness(
     job: Job,
     nodes: Sequence[Node],
     partitions: Sequence[Partition],
-    usual: Usual | None = None,
+    usual: UsualRequest | None = None,
     *,
-    forest: Forest | None = None,
-    table: Table | None = None,
+    forest: IsolationForest | None = None,
+    table: JobTable | None = None,
     row: int = 0,
 ) -> Oddness:
     """The rules and the forest together; the forest looks at one row of a table, where there are both."""
@@ -62,7 +62,9 @@ def oddness(
     return Oddness(oddities=found, rarer_than=rare, because=because)
 
 
-def _broken(rules: Sequence[Rule], request: Request, where: Sequence[Place]) -> Iterator[Oddity]:
+def _broken(
+    rules: Sequence[OddnessRule], request: NodeRequest, where: Sequence[PartitionNodes]
+) -> Iterator[Oddity]:
     for rule in rules:
         found = [rule.holds(request, place) for place in where]
         odd = [one for one in found if one is not None]

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from math import ceil
 
-from forewarn.assess.oddness.machine import features_of, gpu_types
+from forewarn.assess.oddness.partitions import features_of, gpu_types
 from forewarn.job.memory import units
 from forewarn.job.record import Job, Node
 from forewarn.job.units import UNLIMITED, parse_tres
@@ -15,7 +15,7 @@ _FEATURE = re.compile(r"[A-Za-z_][\w.:-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class NodeRequest:
     """What is asked for, counted by node. None is what the job leaves open.
 
     Where the job does not say on how many nodes, Slurm may spread its tasks: then only what one task needs
@@ -37,7 +37,7 @@ class Request:
     constraint: str | None
 
     @classmethod
-    def of(cls, job: Job) -> Request:
+    def of(cls, job: Job) -> NodeRequest:
         """Read a job's request."""
         left_open = set((job.defaulted or "").split(","))
         nodes = None if "nodes_asked" in left_open else job.nodes_asked or None

@@ -11,22 +11,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from forewarn.assess.codes import OddityCode
-from forewarn.assess.oddness.machine import Place, features_of, gpu_types, limit
-from forewarn.assess.oddness.request import Request, features_named, has_features
+from forewarn.assess.oddness.partitions import PartitionNodes, features_of, gpu_types, limit
+from forewarn.assess.oddness.request import NodeRequest, features_named, has_features
 from forewarn.evidence import Statement, Value
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class OddnessRule:
     """One thing that can be odd: its name, the field of the job it is about, and whether it holds."""
 
     name: str
     field: str
-    holds: Callable[[Request, Place], Statement | None]
+    holds: Callable[[NodeRequest, PartitionNodes], Statement | None]
     impossible: bool = True
 
 
-def memory_beyond_nodes(request: Request, place: Place) -> Statement | None:
+def memory_beyond_nodes(request: NodeRequest, place: PartitionNodes) -> Statement | None:
     """More memory on a node than any has."""
     most = max((node.memory for node in place.nodes if node.memory), default=None)
     if request.memory_a_node is None or most is None or request.memory_a_node <= most:
@@ -36,7 +36,7 @@ def memory_beyond_nodes(request: Request, place: Place) -> Statement | None:
     return _odd(OddityCode.MEMORY_EXCEEDS_NODES, place, request.memory_a_node, most, **more)
 
 
-def memory_beyond_limit(request: Request, place: Place) -> Statement | None:
+def memory_beyond_limit(request: NodeRequest, place: PartitionNodes) -> Statement | None:
     """More memory on a node than the partition allows."""
     allowed = place.partition and limit(place.partition.memory_max)
     if not allowed or not place.partition or place.partition.memory_max_per != "node":
@@ -46,7 +46,7 @@ def memory_beyond_limit(request: Request, place: Place) -> Statement | None:
     return _odd(OddityCode.MEMORY_EXCEEDS_LIMIT, place, request.memory_a_node, allowed)
 
 
-def cpus_beyond_nodes(request: Request, place: Place) -> Statement | None:
+def cpus_beyond_nodes(request: NodeRequest, place: PartitionNodes) -> Statement | None:
     """More CPUs on a node, or for one task, than any has."""
     most = max((node.cpus for node in place.nodes if node.cpus), default=None)
     if request.cpus_a_node is None or most is None or request.cpus_a_node <= most:
@@ -55,7 +55,7 @@ def cpus_beyond_nodes(request: Request, place: Place) -> Statement | None:
     return _odd(OddityCode.CPUS_EXCEED_NODES, place, request.cpus_a_node, most, per=each)
 
 
-def cpus_beyond_partition(request: Request, place: Place) -> Statement | None:
+def cpus_beyond_partition(request: NodeRequest, place: PartitionNodes) -> Statement | None:
     """More CPUs than all nodes together have."""
     known = [node.cpus for node in place.nodes if node.cpus]
     total = place.partition.cpus_total if place.partition else None
@@ -65,14 +65,14 @@ def cpus_beyond_partition(request: Request, place: Place) -> Statement | None:
     return _odd(OddityCode.CPUS_EXCEED_PARTITION, place, request.cpus, total)
 
 
-def no_gpus(request: Request, place: Place) -> Statement | None:
+def no_gpus(request: NodeRequest, place: PartitionNodes) -> Statement | None:
     """GPUs where no node has any."""
     if not request.gpus or not place.nodes or any(node.gpus for node in place.nodes):
         return None
     return _odd(OddityCode.NO_GPUS, place, request.gpus, 0)
 
 
-def gpus_beyond_nodes(request: Request, place: Place) -> Statement | None:
+def gpus_beyond_nodes(request: NodeRequest, place: PartitionNodes) -> Statement | None:
     """More GPUs than a node has, or all of them together."""
     has = [node.gpus for node in place.nodes if node.gpus]
     if not request.gpus or not has:
@@ -84,7 +84,7 @@ def gpus_beyond_nodes(request: Request, place: Place) -> Statement | None:
     return None
 
 
-def no_such_gpu(request: Request, place: Place) -> Statement | None:
+def no_such_gpu(request: NodeRequest, place: PartitionNodes) -> Statement | None:
     """A type of GPU that no node has."""
     types = {kind for node in place.nodes for kind in gpu_types(node.gres)}
     if not request.gpu_types or not types or None in types or request.gpu_types & types:
@@ -93,14 +93,14 @@ def no_such_gpu(request: Request, place: Place) -> Statement | None:
     return _odd(OddityCode.NO_SUCH_GPU, place, tuple(sorted(request.gpu_types)), there)
 
 
-def nodes_beyond_partition(request: Request, place: Place) -> Statement | None:
+def nodes_beyond_partition(request: NodeRequest, place: PartitionNodes) -> Statement | None:
     """More nodes than there are."""
     if request.nodes is None or place.node_count is None or request.nodes <= place.node_count:
         return None
     return _odd(OddityCode.NODES_EXCEED_PARTITION, place, request.nodes, place.node_count)
 
 
-def nodes_beyond_limit(request: Request, place: Place) -> Statement | None:
+def nodes_beyond_limit(request: NodeRequest, place: PartitionNodes) -> Statement | None:
     """More nodes than one job may have."""
     most = place.partition and limit(place.partition.nodes_max)
     if not most or request.nodes is None or request.nodes <= most:
@@ -108,7 +108,7 @@ def nodes_beyond_limit(request: Request, place: Place) -> Statement | None:
     return _odd(OddityCode.NODES_EXCEED_LIMIT, place, request.nodes, most)
 
 
-def time_beyond_limit(request: Request, place: Place) -> Statement | None:
+def time_beyond_limit(request: NodeRequest, place: PartitionNodes) -> Statement | None:
     """Longer than the partition lets anything run."""
     most = place.partition and limit(place.partition.time_max)
     if not most or request.time_limit is None or request.time_limit <= most:
@@ -116,14 +116,14 @@ def time_beyond_limit(request: Request, place: Place) -> Statement | None:
     return _odd(OddityCode.TIME_EXCEEDS_LIMIT, place, request.time_limit, most)
 
 
-def tasks_cannot_fill(request: Request, place: Place) -> Statement | None:  # noqa: ARG001 - true in any place
+def tasks_cannot_fill(request: NodeRequest, place: PartitionNodes) -> Statement | None:  # noqa: ARG001 - true in any place
     """Fewer tasks than nodes: some would stand empty, and Slurm gives fewer."""
     if request.nodes is None or request.tasks is None or request.tasks >= request.nodes:
         return None
     return Statement(OddityCode.TASKS_CANNOT_FILL_NODES, {"nodes": request.nodes, "tasks": request.tasks})
 
 
-def no_such_feature(request: Request, place: Place) -> Statement | None:
+def no_such_feature(request: NodeRequest, place: PartitionNodes) -> Statement | None:
     """A constraint that no node meets."""
     names = features_named(request.constraint)
     if not names or not place.nodes or any(has_features(request.constraint, node) for node in place.nodes):
@@ -133,14 +133,14 @@ def no_such_feature(request: Request, place: Place) -> Statement | None:
     return _odd(OddityCode.NO_SUCH_FEATURE, place, missing, tuple(there))
 
 
-def no_node_fits(request: Request, place: Place) -> Statement | None:
+def no_node_fits(request: NodeRequest, place: PartitionNodes) -> Statement | None:
     """Each thing asked for is somewhere, but all of it on no one node."""
     if not place.nodes or any(map(request.fits, place.nodes)):
         return None
     return Statement(OddityCode.NO_NODE_FITS, {"partition": place.name})
 
 
-def too_few_fit(request: Request, place: Place) -> Statement | None:
+def too_few_fit(request: NodeRequest, place: PartitionNodes) -> Statement | None:
     """Not as many such nodes as asked for."""
     fit = sum(map(request.fits, place.nodes))
     if not fit or request.nodes is None or request.nodes <= fit:
@@ -148,7 +148,7 @@ def too_few_fit(request: Request, place: Place) -> Statement | None:
     return _odd(OddityCode.TOO_FEW_NODES_FIT, place, request.nodes, fit)
 
 
-def partition_is_down(request: Request, place: Place) -> Statement | None:  # noqa: ARG001 - of any job
+def partition_is_down(request: NodeRequest, place: PartitionNodes) -> Statement | None:  # noqa: ARG001 - of any job
     """Nothing starts there until somebody brings it up."""
     state = (place.partition.state or "").upper() if place.partition else ""
     if not {"DOWN", "INACTIVE", "DRAIN"} & set(state.split("+")):
@@ -156,28 +156,28 @@ def partition_is_down(request: Request, place: Place) -> Statement | None:  # no
     return Statement(OddityCode.PARTITION_IS_DOWN, {"partition": place.name, "state": state.lower()})
 
 
-def _odd(code: OddityCode, place: Place, asked: Value, there: Value, **more: Value) -> Statement:
+def _odd(code: OddityCode, place: PartitionNodes, asked: Value, there: Value, **more: Value) -> Statement:
     """What is asked for, and what there is in a place; an empty partition is the whole cluster."""
     return Statement(code, {"partition": place.name, "asked": asked, "there": there, **more})
 
 
-RULES: tuple[Rule, ...] = (
-    Rule("memory-beyond-nodes", "memory_asked", memory_beyond_nodes),
-    Rule("memory-beyond-limit", "memory_asked", memory_beyond_limit),
-    Rule("cpus-beyond-nodes", "cpus_asked", cpus_beyond_nodes),
-    Rule("cpus-beyond-partition", "cpus_asked", cpus_beyond_partition),
-    Rule("no-gpus", "gpus_asked", no_gpus),
-    Rule("gpus-beyond-nodes", "gpus_asked", gpus_beyond_nodes),
-    Rule("no-such-gpu", "tres_asked", no_such_gpu),
-    Rule("nodes-beyond-partition", "nodes_asked", nodes_beyond_partition),
-    Rule("nodes-beyond-limit", "nodes_asked", nodes_beyond_limit),
-    Rule("time-beyond-limit", "time_limit", time_beyond_limit),
-    Rule("no-such-feature", "constraint", no_such_feature),
-    Rule("partition-is-down", "partition", partition_is_down, impossible=False),
-    Rule("tasks-cannot-fill-nodes", "tasks_asked", tasks_cannot_fill, impossible=False),
+RULES: tuple[OddnessRule, ...] = (
+    OddnessRule("memory-beyond-nodes", "memory_asked", memory_beyond_nodes),
+    OddnessRule("memory-beyond-limit", "memory_asked", memory_beyond_limit),
+    OddnessRule("cpus-beyond-nodes", "cpus_asked", cpus_beyond_nodes),
+    OddnessRule("cpus-beyond-partition", "cpus_asked", cpus_beyond_partition),
+    OddnessRule("no-gpus", "gpus_asked", no_gpus),
+    OddnessRule("gpus-beyond-nodes", "gpus_asked", gpus_beyond_nodes),
+    OddnessRule("no-such-gpu", "tres_asked", no_such_gpu),
+    OddnessRule("nodes-beyond-partition", "nodes_asked", nodes_beyond_partition),
+    OddnessRule("nodes-beyond-limit", "nodes_asked", nodes_beyond_limit),
+    OddnessRule("time-beyond-limit", "time_limit", time_beyond_limit),
+    OddnessRule("no-such-feature", "constraint", no_such_feature),
+    OddnessRule("partition-is-down", "partition", partition_is_down, impossible=False),
+    OddnessRule("tasks-cannot-fill-nodes", "tasks_asked", tasks_cannot_fill, impossible=False),
 )
 # Of the whole, asked only where nothing above says more precisely what is wrong.
-LAST_RULES: tuple[Rule, ...] = (
-    Rule("no-node-fits", "partition", no_node_fits),
-    Rule("too-few-nodes-fit", "nodes_asked", too_few_fit),
+LAST_RULES: tuple[OddnessRule, ...] = (
+    OddnessRule("no-node-fits", "partition", no_node_fits),
+    OddnessRule("too-few-nodes-fit", "nodes_asked", too_few_fit),
 )

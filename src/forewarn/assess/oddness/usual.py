@@ -15,7 +15,7 @@ HIGH = 0.95  # the share of earlier jobs that stayed at or below the second numb
 
 
 @dataclass(frozen=True, slots=True)
-class Usual:
+class UsualRequest:
     """By field: the median of what was asked, and what 95 % of the jobs stayed within.
 
     Fields are memory_asked (bytes a node), time_limit, nodes_asked, cpus_asked.
@@ -25,11 +25,11 @@ class Usual:
     fields: Mapping[str, tuple[float, float]]
 
     @classmethod
-    def of(cls, jobs: pl.DataFrame) -> Usual:
+    def of(cls, jobs: pl.DataFrame) -> UsualRequest:
         """From earlier jobs, columns as in the record; each campaign's many jobs count as many.
 
         >>> jobs = pl.DataFrame({"nodes_asked": [1, 1, 2], "cpus_asked": [4, None, 4]})
-        >>> Usual.of(jobs).fields["nodes_asked"]
+        >>> UsualRequest.of(jobs).fields["nodes_asked"]
         (1.0, 2.0)
         """
         found: dict[str, tuple[float, float]] = {}

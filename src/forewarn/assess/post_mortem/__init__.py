@@ -1,6 +1,6 @@
 """Why did my job fail: answered from its record, its surroundings and its log, without any language model."""
 
 from forewarn.assess.post_mortem.explain import explain
-from forewarn.assess.post_mortem.report import Confidence, Evidence, LogFile, LogLine, PostMortem
+from forewarn.assess.post_mortem.report import Confidence, FailureEvidence, LogFile, LogLine, PostMortem
 
-__all__ = ["Confidence", "Evidence", "LogFile", "LogLine", "PostMortem", "explain"]
+__all__ = ["Confidence", "FailureEvidence", "LogFile", "LogLine", "PostMortem", "explain"]

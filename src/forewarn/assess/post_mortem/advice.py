@@ -19,19 +19,19 @@ _RULE = "how much it needs is not known, and twice that is a rule of thumb"
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class ResubmitForecast:
     """What a model foresees that a job needs, were it submitted again."""
 
     memory: float | None = None  # bytes on a node that are enough for 95 % of such jobs
     seconds: float | None = None  # that are enough for 90 %
 
 
-Foresee = Callable[[], Forecast]  # asked only where it matters: it takes a second
+Foresee = Callable[[], ResubmitForecast]  # asked only where it matters: it takes a second
 
 
-def nobody_foresees() -> Forecast:
+def nobody_foresees() -> ResubmitForecast:
     """Without a model."""
-    return Forecast()
+    return ResubmitForecast()
 
 
 def with_numbers(job: Job, family: str | None, foresee: Foresee = nobody_foresees) -> Iterator[str]:

@@ -7,22 +7,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from forewarn.assess.past import read_past
-from forewarn.assess.post_mortem import record_evidence, surroundings
+from forewarn.assess.post_mortem import nearby_failures as surroundings
+from forewarn.assess.post_mortem import record_evidence
 from forewarn.assess.post_mortem.advice import Foresee, nobody_foresees, with_numbers
-from forewarn.assess.post_mortem.families import FAMILIES
+from forewarn.assess.post_mortem.cause_families import FAMILIES
+from forewarn.assess.post_mortem.likely_cause import LikelyCause, verdict
 from forewarn.assess.post_mortem.log_matching import matches, worth
 from forewarn.assess.post_mortem.log_paths import log_paths
 from forewarn.assess.post_mortem.log_reading import read_log
 from forewarn.assess.post_mortem.pending_reasons import in_words
-from forewarn.assess.post_mortem.report import Confidence, Evidence, LogFile, LogLine, PostMortem
-from forewarn.assess.post_mortem.verdict import Verdict, verdict
+from forewarn.assess.post_mortem.report import Confidence, FailureEvidence, LogFile, LogLine, PostMortem
 from forewarn.assess.similar import Similar, similar_jobs
+from forewarn.assess.user_history import read_past
 from forewarn.assess.wording.amounts import duration, percent
-from forewarn.job.outcomes import POLICIES, Outcome, Policy, kind_of
+from forewarn.job.outcomes import POLICIES, FailurePolicy, Outcome, kind_of
 from forewarn.job.record import Job
 from forewarn.job.units import UNLIMITED
-from forewarn.sources.live import JobDetails
+from forewarn.sources.slurm.scheduler import JobDetails
 from forewarn.store.base import ClusterFacts, Store
 
 _LOG_WORTH = 0.9  # of a line, since a program can go on after an error
@@ -38,7 +39,7 @@ def explain(
     risk: float | None = None,
     now: int | None = None,
     foresee: Foresee = nobody_foresees,
-    policy: Policy = POLICIES["wasted"],
+    policy: FailurePolicy = POLICIES["wasted"],
 ) -> PostMortem:
     """Why a job failed, waits, or how it fares.
 
@@ -77,7 +78,9 @@ def _as_of(job: Job, now: int) -> int:
     return now if job.outcome is None else job.submit
 
 
-def _report(job: Job, phase: str, told: Verdict, evidence: Iterable[Evidence], **more: object) -> PostMortem:
+def _report(
+    job: Job, phase: str, told: LikelyCause, evidence: Iterable[FailureEvidence], **more: object
+) -> PostMortem:
     kind = None
     if job.outcome is not None:
         kind = kind_of(Outcome(job.outcome), job.exit_code, job.exit_signal, ran_to_limit=job.ran_to_limit)
@@ -128,7 +131,7 @@ def _ended(
     return _report(
         job,
         "ended",
-        Verdict(told.family, told.cause, told.confidence, to_do),
+        LikelyCause(told.family, told.cause, told.confidence, to_do),
         shown,
         log=lines,
         logs=files,
@@ -139,29 +142,31 @@ def _ended(
     )
 
 
-def _of_log(lines: Sequence[LogLine]) -> list[Evidence]:
+def _of_log(lines: Sequence[LogLine]) -> list[FailureEvidence]:
     return [
-        Evidence(source="log", what=line.what, family=line.family, worth=_LOG_WORTH * worth(line))
+        FailureEvidence(source="log", what=line.what, family=line.family, worth=_LOG_WORTH * worth(line))
         for line in lines[:_MOST_FROM_LOG]
     ]
 
 
 def _pending(job: Job, details: JobDetails, similar: Similar, risk: float | None, now: int) -> PostMortem:
     waiting = in_words(job.reason)
-    evidence = [Evidence(source="scheduler", what=f"Slurm's reason: {job.reason or 'none'}")]
-    evidence.append(Evidence(source="record", what=f"it has waited for {duration(max(0, now - job.submit))}"))
+    evidence = [FailureEvidence(source="scheduler", what=f"Slurm's reason: {job.reason or 'none'}")]
+    evidence.append(
+        FailureEvidence(source="record", what=f"it has waited for {duration(max(0, now - job.submit))}")
+    )
     to_do = [waiting.to_do.replace("JOBID", job.job_id)] if waiting.to_do else []
     estimate = details.start_estimate if details.start_estimate and details.start_estimate > now else None
     if estimate is not None:
         ahead = duration(estimate - now)
         evidence.append(
-            Evidence(
+            FailureEvidence(
                 source="scheduler", what=f"Slurm's own estimate of its start: in {ahead} (squeue --start)"
             )
         )
     elif not waiting.never:
-        evidence.append(Evidence(source="scheduler", what="Slurm has no estimate of its start"))
-    told = Verdict(None, f"The job waits: {waiting.words}", waiting.confidence, tuple(to_do))
+        evidence.append(FailureEvidence(source="scheduler", what="Slurm has no estimate of its start"))
+    told = LikelyCause(None, f"The job waits: {waiting.words}", waiting.confidence, tuple(to_do))
     return _report(
         job,
         "pending",
@@ -187,7 +192,7 @@ def _running(
         words += f" of the {duration(limit)} that it may ({percent(min(ran / limit, 1.0))})"
     causes = [line for line in lines if not line.follow_up]
     cause = "The job runs" + (f", but its log has an error: {causes[0].what}" if causes else "")
-    told = Verdict(
+    told = LikelyCause(
         causes[0].family if causes else None,
         cause,
         Confidence.POSSIBLE if causes else Confidence.CERTAIN,
@@ -199,7 +204,7 @@ def _running(
         job,
         "running",
         told,
-        [Evidence(source="use", what=words), *_of_risk(risk)],
+        [FailureEvidence(source="use", what=words), *_of_risk(risk)],
         log=lines,
         logs=files,
         risk=risk,
@@ -210,11 +215,11 @@ def _running(
     )
 
 
-def _of_risk(risk: float | None) -> list[Evidence]:
+def _of_risk(risk: float | None) -> list[FailureEvidence]:
     return (
         []
         if risk is None
-        else [Evidence(source="assessment", what=f"its risk of failing is {percent(risk)}")]
+        else [FailureEvidence(source="assessment", what=f"its risk of failing is {percent(risk)}")]
     )
 
 

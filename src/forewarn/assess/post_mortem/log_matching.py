@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from forewarn.assess.post_mortem.log_reading import Log, Part, shortened
+from forewarn.assess.post_mortem.log_reading import Log, LogPart, shortened
 from forewarn.assess.post_mortem.patterns import PATTERNS, Pattern
 from forewarn.assess.post_mortem.report import LogLine
 
@@ -51,19 +51,19 @@ class _Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Matches:
+class LogMatches:
     """The lines of a log that match."""
 
     lines: tuple[LogLine, ...]
     in_time: bool  # False: the budget was used up before all lines had been matched
 
 
-def matches(log: Log, most: int = MOST) -> Matches:
+def matches(log: Log, most: int = MOST) -> LogMatches:
     """The lines that tell most: causes first, in order of worth and then of place, then what follows them."""
     until = time.monotonic() + BUDGET
     found = [match for part in log.parts for match in _of_part(part, until)]
     in_time = time.monotonic() <= until
-    return Matches(tuple(_told(log, match) for match in _chosen(found)[:most]), in_time)
+    return LogMatches(tuple(_told(log, match) for match in _chosen(found)[:most]), in_time)
 
 
 def worth(line: LogLine) -> float:
@@ -71,7 +71,7 @@ def worth(line: LogLine) -> float:
     return 0.1 if line.follow_up else _WORTH[line.pattern]
 
 
-def _of_part(part: Part, until: float) -> list[_Match]:
+def _of_part(part: LogPart, until: float) -> list[_Match]:
     """Of each line what says most of it, in order; lines that the time did not suffice for are left out."""
     lines = list(part.lines())
     best: dict[int, _Match] = {}

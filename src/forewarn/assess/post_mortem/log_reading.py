@@ -17,7 +17,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LogPart:
     """Some bytes of a log that begin and end with a line."""
 
     text: bytes
@@ -28,9 +28,9 @@ class Part:
 
         What a progress bar has overwritten is a line too, and so is each piece of one that has no end.
 
-        >>> list(Part(b"a\\n 5%\\r\\x1b[31mError\\x1b[0m\\n").lines())
+        >>> list(LogPart(b"a\\n 5%\\r\\x1b[31mError\\x1b[0m\\n").lines())
         [(1, 'a'), (2, ' 5%'), (2, 'Error')]
-        >>> list(Part(b"a\\nb\\n", from_end=True).lines())
+        >>> list(LogPart(b"a\\nb\\n", from_end=True).lines())
         [(-2, 'a'), (-1, 'b')]
         """
         text = self.text.decode("utf-8", "replace")
@@ -52,7 +52,7 @@ class Log:
 
     path: Path
     size: int
-    parts: tuple[Part, ...]
+    parts: tuple[LogPart, ...]
 
     @property
     def whole(self) -> bool:
@@ -72,14 +72,14 @@ def read_log(path: Path, *, head: int = HEAD, tail: int = TAIL) -> Log:
             raise OSError(f"{path}: not a plain file")
         size = about.st_size
         if size <= head + tail:
-            return Log(path, size, (Part(file.read(head + tail)),))
+            return Log(path, size, (LogPart(file.read(head + tail)),))
         first = file.read(head)
         file.seek(size - tail)
         last = file.read(tail)
     # Lines that the bounds cut are left out, unless a part is one line.
     first = first[: first.rfind(b"\n") + 1] or first
     last = last[last.find(b"\n") + 1 :] or last
-    return Log(path, size, (Part(first), Part(last, from_end=True)))
+    return Log(path, size, (LogPart(first), LogPart(last, from_end=True)))
 
 
 def shortened(text: str, around: int = 0) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from forewarn.assess.post_mortem.pending_table import HELD_BY_LIMIT, REASONS, Waiting
+from forewarn.assess.post_mortem.pending_reason_table import HELD_BY_LIMIT, REASONS, PendingReason
 from forewarn.assess.post_mortem.report import Confidence
 
 # Limits by name: QOSMaxCpuPerUserLimit, AssocGrpCPUMinutesLimit, QOSGrpNodeLimit, MaxJobsPerAccount …
@@ -58,7 +58,7 @@ _PER = {
 }
 
 
-def in_words(reason: str | None) -> Waiting:
+def in_words(reason: str | None) -> PendingReason:
     """What a reason says.
 
     >>> in_words("QOSMaxCpuPerUserLimit").words
@@ -69,21 +69,21 @@ def in_words(reason: str | None) -> Waiting:
     True
     """
     if not reason:
-        return Waiting("Slurm gives no reason", confidence=Confidence.UNKNOWN)
+        return PendingReason("Slurm gives no reason", confidence=Confidence.UNKNOWN)
     plain, _, more = reason.replace("_,", ",").partition(",")
     name = plain.strip().strip("()")
     found = REASONS.get(reason) or REASONS.get(name) or _by_begin(reason)
     if found is not None:
         nodes = re.search(r"UnavailableNodes:(\S+)", more or reason)
         words = f"{found.words} ({nodes[1]})" if nodes and nodes[1] else found.words
-        return Waiting(words, found.to_do, found.never)
+        return PendingReason(words, found.to_do, found.never)
     limit = _LIMIT.fullmatch(name)
     if limit is not None:
         return _limit(limit)
-    return Waiting(f"Slurm says: {reason.replace('_', ' ')}", confidence=Confidence.POSSIBLE)
+    return PendingReason(f"Slurm says: {reason.replace('_', ' ')}", confidence=Confidence.POSSIBLE)
 
 
-def _by_begin(reason: str) -> Waiting | None:
+def _by_begin(reason: str) -> PendingReason | None:
     begins = (
         ("Nodes_required", REASONS["Nodes_required"]),
         ("Nodes required", REASONS["Nodes_required"]),
@@ -94,29 +94,29 @@ def _by_begin(reason: str) -> Waiting | None:
     return next((found for begin, found in begins if reason.startswith(begin)), None)
 
 
-def _limit(found: re.Match[str]) -> Waiting:
+def _limit(found: re.Match[str]) -> PendingReason:
     owner = {"QOS": "its QOS", None: "a limit"}.get(found["owner"], "its account")
     name = found["thing"].lower().removesuffix("utes")
     thing = _THINGS.get(name, _THINGS.get(name.removesuffix("s"), found["thing"]))
     per = _PER.get(found["per"] or "")
     spent = "minutes" in thing and "running" not in thing
     if found["sort"] == "Min":
-        return Waiting(
+        return PendingReason(
             f"{owner} wants more {thing} than it asks for", "Ask for more, or use another --qos.", never=True
         )
     if found["per"] in ("PerJob", "PerNode") or thing == "time":
         where = f" for {per}" if per else ""
-        return Waiting(
+        return PendingReason(
             f"{owner} allows only so much {thing}{where}, and it asks for more: it will not start like this",
             "Ask for less (`scontrol update job JOBID …`), or use another --qos.",
             never=True,
         )
     if spent:
-        return Waiting(
+        return PendingReason(
             f"{owner} together may have only so many {thing}, and they are used up",
             "Ask who manages the account for more, or use another (-A).",
         )
     many = "much" if thing in ("memory", "energy", "disk space") else "many"
     if found["sort"] == "Grp":
-        return Waiting(f"{owner} together may have only so {many} {thing} at once", HELD_BY_LIMIT)
-    return Waiting(f"{owner} lets {per or 'a user'} have only so {many} {thing} at once", HELD_BY_LIMIT)
+        return PendingReason(f"{owner} together may have only so {many} {thing} at once", HELD_BY_LIMIT)
+    return PendingReason(f"{owner} lets {per or 'a user'} have only so {many} {thing} at once", HELD_BY_LIMIT)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from math import ceil
 
-from forewarn.assess.post_mortem.report import Evidence
+from forewarn.assess.post_mortem.report import FailureEvidence
 from forewarn.assess.wording.amounts import duration, memory, percent
 from forewarn.job.exit_codes import meaning, signal_in
 from forewarn.job.memory import units
@@ -14,7 +14,7 @@ from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
 from forewarn.job.step_outcomes import EXACT_STATES, StepEnd, outcome_of_steps
 from forewarn.job.units import UNLIMITED
-from forewarn.sources.live import StepRecord
+from forewarn.sources.slurm.scheduler import StepRecord
 
 # Slurm decides these itself: the state is the cause.
 _STATES = {
@@ -39,23 +39,23 @@ _AT_ONCE = 20  # seconds
 _SENT_BY_SLURM = (9, 15)  # signals with which Slurm ends the steps of a job that is over
 
 
-def of_state(job: Job) -> Iterator[Evidence]:
+def of_state(job: Job) -> Iterator[FailureEvidence]:
     """The scheduler's own word, and its reason."""
     if job.outcome is None:
         return
     outcome = Outcome(job.outcome)
     if job.state == "FAILED" and outcome in _STEP_STATES:
         family, words, worth = _STEP_STATES[outcome]
-        yield Evidence(source="record", what=words, family=family, worth=worth)
+        yield FailureEvidence(source="record", what=words, family=family, worth=worth)
     elif outcome in _STATES:
         family, words, worth = _STATES[outcome]
         if outcome is Outcome.CANCELLED:
             words, family, worth = _cancelled(job, words)
-        yield Evidence(source="record", what=words, family=family, worth=worth)
+        yield FailureEvidence(source="record", what=words, family=family, worth=worth)
     elif outcome is Outcome.FAILED:
-        yield Evidence(source="record", what=f"Slurm calls it {job.state or 'FAILED'}")
+        yield FailureEvidence(source="record", what=f"Slurm calls it {job.state or 'FAILED'}")
         if _never_ran(job):
-            yield Evidence(
+            yield FailureEvidence(
                 source="record",
                 what="Slurm failed it before it had a node, as it does with what no node can give",
                 family="refused",
@@ -119,26 +119,26 @@ _REASONS = {
 }
 
 
-def of_reason(job: Job) -> Iterator[Evidence]:
+def of_reason(job: Job) -> Iterator[FailureEvidence]:
     """Slurm's reason, which for an ended job tells how it ended."""
     for begin, (family, words, worth) in _REASONS.items():
         if job.reason and job.reason.startswith(begin):
             if begin == "JobLaunchFailure" and job.exit_signal not in (None, 0, 53):
                 continue  # 22.05 says so of a script that a signal ended
-            yield Evidence(source="record", what=words, family=family, worth=worth)
+            yield FailureEvidence(source="record", what=words, family=family, worth=worth)
 
 
-def of_exit(job: Job) -> Iterator[Evidence]:
+def of_exit(job: Job) -> Iterator[FailureEvidence]:
     """Its exit code and signal, where they say anything."""
     if job.outcome not in (Outcome.COMPLETED, Outcome.FAILED, Outcome.OUT_OF_MEMORY) or _never_ran(job):
         return  # they tell how it was ended, not why
     said = meaning(job.exit_code, job.exit_signal)
     if said is not None and (job.exit_code or job.exit_signal):
-        yield Evidence(source="exit code", what=said.words, family=said.family, worth=said.worth)
+        yield FailureEvidence(source="exit code", what=said.words, family=said.family, worth=said.worth)
     if job.derived_exit_code and job.derived_exit_code != job.exit_code:
         said = meaning(job.derived_exit_code, 0)
         assert said is not None
-        yield Evidence(
+        yield FailureEvidence(
             source="exit code",
             what=f"of its steps, the highest is {said.words}",
             family=said.family,
@@ -146,7 +146,7 @@ def of_exit(job: Job) -> Iterator[Evidence]:
         )
 
 
-def of_steps(job: Job, steps: Sequence[StepRecord]) -> Iterator[Evidence]:
+def of_steps(job: Job, steps: Sequence[StepRecord]) -> Iterator[FailureEvidence]:
     """Steps that did not go well."""
     bad = [step for step in steps if step.state not in (None, "COMPLETED", "RUNNING", "PENDING")]
     if not bad:
@@ -164,9 +164,9 @@ def of_steps(job: Job, steps: Sequence[StepRecord]) -> Iterator[Evidence]:
             worth = 0.95 if decided is exact else 0.6  # else the script went on after it
         elif step.name == "batch" or (step.state == "CANCELLED" and not _died_by_itself(job, step)):
             family, worth = None, 0.0  # the script's exit code is the job's own; others ended with the job
-        yield Evidence(source="steps", what=words, family=family, worth=worth)
+        yield FailureEvidence(source="steps", what=words, family=family, worth=worth)
     if len(bad) > 3:
-        yield Evidence(source="steps", what=f"{len(bad)} of {len(steps)} steps did not go well")
+        yield FailureEvidence(source="steps", what=f"{len(bad)} of {len(steps)} steps did not go well")
 
 
 def _died_by_itself(job: Job, step: StepRecord) -> bool:
@@ -185,19 +185,19 @@ def memory_of_a_node(job: Job) -> float | None:
     return job.memory_asked * units(job.memory_per, nodes=nodes, cpus=cpus, gpus=gpus) / nodes
 
 
-def of_use(job: Job) -> Iterator[Evidence]:
+def of_use(job: Job) -> Iterator[FailureEvidence]:
     """What it used against what it had."""
     ran, limit = job.run_time, job.time_limit
     if ran is not None and limit and limit < UNLIMITED:
         at_limit = ran >= limit
-        yield Evidence(
+        yield FailureEvidence(
             source="use",
             what=f"it ran for {duration(ran)} of the {duration(limit)} that it had",
             family="time_limit" if at_limit and job.outcome != Outcome.COMPLETED else None,
             worth=0.5 if at_limit else 0.0,
         )
     elif ran is not None:
-        yield Evidence(source="use", what=f"it ran for {duration(ran)}")
+        yield FailureEvidence(source="use", what=f"it ran for {duration(ran)}")
     had = memory_of_a_node(job)
     if job.max_memory is not None and had:
         # The record tells of the largest task only: those beside it on the node may have used as much.
@@ -207,7 +207,7 @@ def of_use(job: Job) -> Iterator[Evidence]:
         near = share >= _NEAR
         killed = signal_in(job.exit_code, job.exit_signal) in (9, 125) or job.outcome == Outcome.OUT_OF_MEMORY
         worth = (0.8 if killed else 0.3) if near else 0.3 if killed and share >= _HIGH else 0.0
-        yield Evidence(
+        yield FailureEvidence(
             source="use",
             what=f"its largest task used {memory(job.max_memory)} of the {memory(had)} that it had on a node "
             f"({percent(share)})"
@@ -220,23 +220,23 @@ def of_use(job: Job) -> Iterator[Evidence]:
     yield from _idle(job)
 
 
-def at_once(job: Job, steps: Sequence[StepRecord]) -> Iterator[Evidence]:
+def at_once(job: Job, steps: Sequence[StepRecord]) -> Iterator[FailureEvidence]:
     """What a failure right after the start tells, where nothing else tells the cause."""
     ran, killed = job.run_time, any(step.exit_signal for step in steps)
     if ran is not None and ran <= _AT_ONCE and job.outcome == Outcome.FAILED and not killed:
-        yield Evidence(
+        yield FailureEvidence(
             source="use",
             what=f"it failed within {duration(ran)}: usually something it needs at its beginning is missing",
         )
 
 
-def _idle(job: Job) -> Iterator[Evidence]:
+def _idle(job: Job) -> Iterator[FailureEvidence]:
     cpus, ran = job.cpus_given or job.cpus_asked, job.run_time
     if job.cpu_time is None or not cpus or ran is None or ran < _IDLE_SECONDS:
         return
     share = job.cpu_time / (cpus * ran)
     if share < _IDLE:
-        yield Evidence(
+        yield FailureEvidence(
             source="use",
             what=f"its {cpus} CPUs were busy {percent(share)} of the time: it waited for something",
         )

@@ -10,7 +10,7 @@ from forewarn.assess.assessment import SimilarJob
 from forewarn.assess.json_form import part_to_json
 from forewarn.assess.wording import YOU, Reader, words
 from forewarn.evidence import Statement
-from forewarn.sources.live import StepRecord
+from forewarn.sources.slurm.scheduler import StepRecord
 
 
 class Confidence(StrEnum):
@@ -34,7 +34,7 @@ class Confidence(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class FailureEvidence:
     """One fact that bears on the cause."""
 
     source: str  # record, exit code, use, steps, node, cluster, log, scheduler
@@ -85,7 +85,7 @@ class PostMortem:
     family: str | None  # of the cause: out_of_memory, missing_module …
     cause: str  # in one sentence
     confidence: Confidence
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[FailureEvidence, ...] = ()
     log: tuple[LogLine, ...] = ()  # root causes first
     logs: tuple[LogFile, ...] = ()  # where it was looked
     steps: tuple[StepRecord, ...] = ()

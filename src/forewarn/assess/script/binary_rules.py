@@ -7,17 +7,17 @@ from collections.abc import Iterator
 
 from forewarn.assess.assessment import Finding
 from forewarn.assess.finding_codes import FindingCode, FixCode
-from forewarn.assess.script.elf import Program, read_program
-from forewarn.assess.script.subject import Subject
+from forewarn.assess.script.script_context import ScriptContext
 from forewarn.evidence import Values
 from forewarn.job.sbatch.files import Use
+from forewarn.local_host.elf import Program, read_program
 
 _READ = 1 << 24  # the tables that tell are near the begin of a program
 _SAME = {"amd64": "x86_64", "arm64": "aarch64", "i686": "i386", "i586": "i386"}
 _RUNS_TOO = {("x86_64", "i386")}
 
 
-def binaries(subject: Subject) -> Iterator[Finding]:
+def binaries(subject: ScriptContext) -> Iterator[Finding]:
     """Look at every program that is called by its path."""
     seen = set[str]()
     for use in subject.script.body.files:
@@ -34,7 +34,7 @@ def binaries(subject: Subject) -> Iterator[Finding]:
             yield from _libraries(subject, use.path, use.line, place, program)
 
 
-def _script(subject: Subject, path: str, line: int, data: bytes) -> Iterator[Finding]:
+def _script(subject: ScriptContext, path: str, line: int, data: bytes) -> Iterator[Finding]:
     first = data[:256].split(b"\n")[0]
     if first.startswith(b"#!"):
         words = first[2:].decode("utf-8", "replace").split()
@@ -46,7 +46,7 @@ def _script(subject: Subject, path: str, line: int, data: bytes) -> Iterator[Fin
             yield _error("missing-interpreter", code, {"path": path, "interpreter": words[0]}, line)
 
 
-def _architecture(subject: Subject, path: str, line: int, program: Program) -> Iterator[Finding]:
+def _architecture(subject: ScriptContext, path: str, line: int, program: Program) -> Iterator[Finding]:
     here = subject.around.architecture
     here = _SAME.get(here, here) if here else None
     if here is None or program.machine == here or (here, program.machine) in _RUNS_TOO:
@@ -56,7 +56,9 @@ def _architecture(subject: Subject, path: str, line: int, program: Program) -> I
     yield _error("wrong-architecture", code, values, line, fix)
 
 
-def _libraries(subject: Subject, path: str, line: int, place: str, program: Program) -> Iterator[Finding]:
+def _libraries(
+    subject: ScriptContext, path: str, line: int, place: str, program: Program
+) -> Iterator[Finding]:
     # A module or environment brings libraries that are not here now.
     if subject.changes_programs or program.interpreter is None:
         return

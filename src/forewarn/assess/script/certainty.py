@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 
 from forewarn.assess.assessment import Finding
-from forewarn.assess.script.subject import Subject
+from forewarn.assess.script.script_context import ScriptContext
 from forewarn.job.sbatch.shell import Command
 
 
-def as_sure(finding: Finding, subject: Subject) -> Finding:
+def as_sure(finding: Finding, subject: ScriptContext) -> Finding:
     """An error of the run as a warning, where the script goes on after it and may still end well."""
     if finding.severity != "error" or finding.about != "run" or finding.line is None:
         return finding
@@ -19,7 +19,7 @@ def as_sure(finding: Finding, subject: Subject) -> Finding:
     return replace(finding, values={**finding.values, "script_goes_on": True}, severity="warning")
 
 
-def ends_the_job(subject: Subject, line: int) -> bool:
+def ends_the_job(subject: ScriptContext, line: int) -> bool:
     """Whether a command of this line that fails ends the job as failed.
 
     It does as the script's last command, and under `set -e`. Of several in one line, such as a pipe, the last
@@ -40,7 +40,7 @@ def ends_the_job(subject: Subject, line: int) -> bool:
     return stops or here[-1] is body.commands[-1]
 
 
-def _errexit(subject: Subject, line: int) -> tuple[bool, bool]:
+def _errexit(subject: ScriptContext, line: int) -> tuple[bool, bool]:
     """Whether the shell stops at errors by then, and minds those inside a pipe."""
     first = subject.script.text.partition("\n")[0].split()
     stops = first[:1] != [] and any(re.fullmatch(r"-[a-z]*e[a-z]*", word) for word in first[1:])

@@ -7,9 +7,9 @@ from difflib import unified_diff
 
 from forewarn.assess.assessment import Change
 from forewarn.job.sbatch.directives import MAGIC
-from forewarn.job.sbatch.getopt import Given
+from forewarn.job.sbatch.getopt import GivenOption
+from forewarn.job.sbatch.option_table import OPTIONS
 from forewarn.job.sbatch.script import Script, read_script
-from forewarn.job.sbatch.table import OPTIONS
 
 # Setting one of these is refused while another is there.
 _EXCLUDE = ({"mem", "mem-per-cpu", "mem-per-gpu"},)
@@ -91,7 +91,7 @@ def _without(text: str, option: str) -> str:
     return text
 
 
-def _cut(row: str, one: Given) -> str | None:
+def _cut(row: str, one: GivenOption) -> str | None:
     begin = row.find(one.spelled)
     if begin < 0 or one.span is None or one.span[0] < begin:
         return None
@@ -102,7 +102,7 @@ def _cut(row: str, one: Given) -> str | None:
     )
 
 
-def _given(script: Script, option: str) -> list[Given]:
+def _given(script: Script, option: str) -> list[GivenOption]:
     option = OPTIONS[option].means if option in OPTIONS else option
     return [g for g in script.options.given if g.option == option and g.origin == "script"]
 

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 from forewarn.assess.assessment import Finding
 from forewarn.assess.finding_codes import FindingCode, FixCode
-from forewarn.assess.script.subject import Subject
+from forewarn.assess.script.script_context import ScriptContext
 from forewarn.evidence import Value
 from forewarn.job.arrays import task_numbers
 from forewarn.job.sbatch.files import FileUse, Use
-from forewarn.job.sbatch.getopt import Given
+from forewarn.job.sbatch.getopt import GivenOption
 
 
-def missing_files(subject: Subject) -> Iterator[Finding]:
+def missing_files(subject: ScriptContext) -> Iterator[Finding]:
     """What is read, run or entered must be there by then."""
     for use, place in _looked_at(subject, Use.READ, Use.RUN, Use.SOURCE, Use.ENTER):
         if subject.around.kind(place) != "nothing" or subject.is_made(use, place):
@@ -44,7 +44,7 @@ _MISSING = {
 _CAUGHT = re.compile(r"\|\|\s*(?!exit\b|return\b|false\b|kill\b|[{(\s])")
 
 
-def _is_caught(subject: Subject, use: FileUse) -> bool:
+def _is_caught(subject: ScriptContext, use: FileUse) -> bool:
     """Whether the line goes on with something else where its command fails: `cat a.txt || echo none`."""
     lines = subject.script.text.splitlines()
     return not use.sure and use.line <= len(lines) and _CAUGHT.search(lines[use.line - 1]) is not None
@@ -54,7 +54,7 @@ _TASK = re.compile(r"\$(?:SLURM_ARRAY_TASK_ID\b|\{SLURM_ARRAY_TASK_ID\})")
 _MOST_TASKS = 1000  # that are looked at
 
 
-def missing_of_tasks(subject: Subject) -> Iterator[Finding]:
+def missing_of_tasks(subject: ScriptContext) -> Iterator[Finding]:
     """What each task of an array reads by its number."""
     tasks = task_numbers(subject.script.request.array_tasks or "", _MOST_TASKS)
     named = [use for use in subject.script.body.files if use.use in (Use.READ, Use.SOURCE, Use.RUN)]
@@ -77,7 +77,7 @@ def missing_of_tasks(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def permissions(subject: Subject) -> Iterator[Finding]:
+def permissions(subject: ScriptContext) -> Iterator[Finding]:
     """What is there must be allowed."""
     for use, place in _looked_at(subject, Use.READ, Use.RUN, Use.SOURCE, Use.ENTER):
         kind = subject.around.kind(place)
@@ -97,7 +97,7 @@ def permissions(subject: Subject) -> Iterator[Finding]:
         yield Finding(rule=rule, code=code, values=values, line=use.line, severity=severity, fix=fix)
 
 
-def unwritable(subject: Subject) -> Iterator[Finding]:
+def unwritable(subject: ScriptContext) -> Iterator[Finding]:
     """Where the script writes, there must be a folder that may be written to."""
     for use, place in _looked_at(subject, Use.WRITE):
         if use.program in ("cp", "mv", "rsync", "ln", "scp") and subject.around.kind(place) == "folder":
@@ -112,7 +112,7 @@ def unwritable(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _cannot_write(subject: Subject, place: str, use: FileUse) -> FindingCode | None:
+def _cannot_write(subject: ScriptContext, place: str, use: FileUse) -> FindingCode | None:
     folder = os.path.dirname(place)  # noqa: PTH120 - text, not a look at a file
     kind = subject.around.kind(folder)
     if kind == "nothing":
@@ -128,7 +128,7 @@ def _cannot_write(subject: Subject, place: str, use: FileUse) -> FindingCode | N
 _MAKES, _MAKES_NOT = (24, 11), (22, 5)
 
 
-def job_output(subject: Subject) -> Iterator[Finding]:
+def job_output(subject: ScriptContext) -> Iterator[Finding]:
     """The job's own output and input: where they cannot be opened, the job fails without a word."""
     options = subject.script.options
     for option in ("output", "error", "input"):
@@ -159,7 +159,9 @@ def job_output(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _no_folder(subject: Subject, given: Given, place: str, *, is_input: bool) -> Iterator[Finding]:
+def _no_folder(
+    subject: ScriptContext, given: GivenOption, place: str, *, is_input: bool
+) -> Iterator[Finding]:
     """Whether that ends the job depends on the version of Slurm."""
     version, above = subject.around.slurm, None
     if is_input:
@@ -188,11 +190,11 @@ def _no_folder(subject: Subject, given: Given, place: str, *, is_input: bool) ->
     )
 
 
-def _severity(subject: Subject, place: str) -> str:
+def _severity(subject: ScriptContext, place: str) -> str:
     return "error" if subject.is_shared(place) else "warning"
 
 
-def _above(subject: Subject, place: str) -> str | None:
+def _above(subject: ScriptContext, place: str) -> str | None:
     """The nearest folder above that is there."""
     while place not in ("", "/"):
         place = os.path.dirname(place)  # noqa: PTH120
@@ -201,7 +203,7 @@ def _above(subject: Subject, place: str) -> str | None:
     return None
 
 
-def work_folder(subject: Subject) -> Iterator[Finding]:
+def work_folder(subject: ScriptContext) -> Iterator[Finding]:
     """Where the job begins."""
     given = subject.script.options.get("chdir")
     if given is not None and subject.around.kind(subject.folder) == "nothing":
@@ -213,7 +215,7 @@ def work_folder(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _looked_at(subject: Subject, *kinds: Use) -> Iterator[tuple[FileUse, str]]:
+def _looked_at(subject: ScriptContext, *kinds: Use) -> Iterator[tuple[FileUse, str]]:
     seen = set[tuple[Use, str]]()
     for use in subject.script.body.files:
         place = subject.place(use.path) if use.use in kinds and "://" not in use.path else None

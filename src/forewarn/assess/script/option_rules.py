@@ -8,17 +8,17 @@ from itertools import combinations
 
 from forewarn.assess.assessment import Finding
 from forewarn.assess.finding_codes import FindingCode, FixCode
-from forewarn.assess.script.subject import Subject
+from forewarn.assess.script.script_context import ScriptContext
 from forewarn.evidence import Value
 from forewarn.job.memory import units
-from forewarn.job.sbatch.getopt import Given
+from forewarn.job.sbatch.getopt import GivenOption
 
 _MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 # Pairs of which the last one counts, or that undo each other.
 _OPPOSITES = (("requeue", "no-requeue"), ("exclusive", "oversubscribe"), ("quiet", "verbose"))
 
 
-def problems(subject: Subject) -> Iterator[Finding]:
+def problems(subject: ScriptContext) -> Iterator[Finding]:
     """What the parser could not make sense of."""
     for problem in subject.script.problems:
         severity = "error" if problem.refused else "note"
@@ -32,7 +32,7 @@ def problems(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def memory_twice(subject: Subject) -> Iterator[Finding]:
+def memory_twice(subject: ScriptContext) -> Iterator[Finding]:
     """Memory by node, by CPU and by GPU exclude each other."""
     found = [given for given in subject.script.options.given if given.option in _MEMORY]
     # A variable gives way to what script or command line say; these two do not give way to each other.
@@ -48,7 +48,7 @@ def memory_twice(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def opposites(subject: Subject) -> Iterator[Finding]:
+def opposites(subject: ScriptContext) -> Iterator[Finding]:
     """Options that undo each other."""
     options = subject.script.options
     for one, other in _OPPOSITES:
@@ -58,7 +58,7 @@ def opposites(subject: Subject) -> Iterator[Finding]:
             yield Finding(rule="conflict", code=FindingCode.OPPOSITES, values=values, line=line)
 
 
-def given_twice(subject: Subject) -> Iterator[Finding]:
+def given_twice(subject: ScriptContext) -> Iterator[Finding]:
     """An option with two values in the same script: the last one counts."""
     seen: dict[str, tuple[str | None, int | None]] = {}
     for given in subject.script.options.given:
@@ -76,7 +76,7 @@ def given_twice(subject: Subject) -> Iterator[Finding]:
         seen[given.option] = (given.value, given.line)
 
 
-def time_form(subject: Subject) -> Iterator[Finding]:
+def time_form(subject: ScriptContext) -> Iterator[Finding]:
     """``00:30`` is thirty seconds to Slurm, ``30`` thirty minutes."""
     given = subject.script.options.get("time")
     limit = subject.script.request.time_limit
@@ -100,7 +100,7 @@ def time_form(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def own_size(subject: Subject) -> Iterator[Finding]:
+def own_size(subject: ScriptContext) -> Iterator[Finding]:
     """A program that sizes itself to more memory than the job asks for."""
     floor, request = subject.script.memory_floor, subject.script.request
     if floor is None or not request.memory or (request.memory_per == "gpu" and not request.gpus):
@@ -118,7 +118,7 @@ def own_size(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def array_output(subject: Subject) -> Iterator[Finding]:
+def array_output(subject: ScriptContext) -> Iterator[Finding]:
     """Tasks of an array that write over each other's output."""
     options = subject.script.options
     if "array" not in options:
@@ -137,7 +137,7 @@ def array_output(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _as_given(given: Given) -> dict[str, Value]:
+def _as_given(given: GivenOption) -> dict[str, Value]:
     """An option as it was written."""
     return {"spelled": given.spelled, "value": given.value}
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from forewarn.assess.assessment import Finding
 from forewarn.assess.finding_codes import FindingCode, FixCode
-from forewarn.assess.script.subject import Subject
+from forewarn.assess.script.script_context import ScriptContext
 from forewarn.job.sbatch.calls import LAUNCHERS
 from forewarn.job.sbatch.shell import is_plain
 
@@ -31,7 +31,7 @@ _DEFINED = re.compile(
 )
 
 
-def interpreter(subject: Subject) -> Iterator[Finding]:
+def interpreter(subject: ScriptContext) -> Iterator[Finding]:
     """The first line's program must be there and runnable."""
     first = subject.script.text.partition("\n")[0].rstrip("\r")
     words = first[2:].split() if first.startswith("#!") else []
@@ -53,7 +53,7 @@ def interpreter(subject: Subject) -> Iterator[Finding]:
             yield Finding(rule="missing-interpreter", code=code, values=values, line=1)
 
 
-def programs(subject: Subject) -> Iterator[Finding]:
+def programs(subject: ScriptContext) -> Iterator[Finding]:
     """Programs that are called by name and are on no PATH."""
     if subject.changes_programs or not subject.script.body.is_shell:
         return
@@ -71,7 +71,7 @@ def programs(subject: Subject) -> Iterator[Finding]:
         yield _not_on_path(name, call.line)
 
 
-def _launchers(subject: Subject) -> Iterator[Finding]:
+def _launchers(subject: ScriptContext) -> Iterator[Finding]:
     """What starts other programs and is on no PATH itself: mpirun, apptainer. Slurm brings srun."""
     calls = [call for call in subject.script.body.calls if call.launchers and call.command.words]
     for name, line in {call.command.words[0]: call.line for call in reversed(calls)}.items():
@@ -91,7 +91,7 @@ _MODULE_FILES = tuple(
 )
 
 
-def modules(subject: Subject) -> Iterator[Finding]:
+def modules(subject: ScriptContext) -> Iterator[Finding]:
     """Modules that nobody here has."""
     body = subject.script.body
     if body.modules and not subject.runs_other_scripts and not _has_module_system(subject):
@@ -117,7 +117,7 @@ def modules(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _has_module_system(subject: Subject) -> bool:
+def _has_module_system(subject: ScriptContext) -> bool:
     around = subject.around
     return any(around.environment.get(name) for name in _MODULE_VARIABLES) or any(
         around.kind(file) != "nothing" for file in _MODULE_FILES

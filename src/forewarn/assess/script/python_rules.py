@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from forewarn.assess.assessment import Finding
 from forewarn.assess.finding_codes import FindingCode, FixCode
-from forewarn.assess.script.here import CONDA_ROOTS
 from forewarn.assess.script.python_code import changes_path, imported_surely, parsed
-from forewarn.assess.script.subject import Subject
+from forewarn.assess.script.script_context import ScriptContext
 from forewarn.job.sbatch.body import Environment, language_of
 from forewarn.job.sbatch.calls import Call
 from forewarn.job.sbatch.files import script_of
+from forewarn.local_host.local_host import CONDA_ROOTS
 
 _READ = 1 << 20
 _INSTALLERS = frozenset(
@@ -33,7 +33,7 @@ _INSTALLERS = frozenset(
 )
 
 
-def missing_environment(subject: Subject) -> Iterator[Finding]:
+def missing_environment(subject: ScriptContext) -> Iterator[Finding]:
     """An environment that is activated and not there."""
     for environment in subject.script.body.environments:
         if environment.kind == "conda" and not _may_have_conda(subject, environment.name):
@@ -59,7 +59,7 @@ def missing_environment(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _may_have_conda(subject: Subject, name: str) -> bool:
+def _may_have_conda(subject: ScriptContext, name: str) -> bool:
     """Whether there is one, or something in the script may bring it."""
     if subject.script.body.modules or subject.runs_other_scripts:
         return True
@@ -71,7 +71,7 @@ def _may_have_conda(subject: Subject, name: str) -> bool:
     )
 
 
-def broken_python(subject: Subject) -> Iterator[Finding]:
+def broken_python(subject: ScriptContext) -> Iterator[Finding]:
     """A script that this Python cannot parse."""
     for call, place in _scripts(subject):
         source = subject.around.head(place, _READ)
@@ -80,7 +80,7 @@ def broken_python(subject: Subject) -> Iterator[Finding]:
             yield Finding(rule="python-syntax", code=FindingCode.PYTHON_SYNTAX, values=values, line=call.line)
 
 
-def missing_imports(subject: Subject) -> Iterator[Finding]:
+def missing_imports(subject: ScriptContext) -> Iterator[Finding]:
     """Packages that the script imports and its Python does not find."""
     for call, place in _scripts(subject):
         tree = parsed(subject.around.head(place, _READ))
@@ -110,7 +110,7 @@ def missing_imports(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def missing_run(subject: Subject) -> Iterator[Finding]:
+def missing_run(subject: ScriptContext) -> Iterator[Finding]:
     """`python3 -m tool` of a package that its Python does not find."""
     for call in subject.script.body.calls:
         words = call.arguments
@@ -133,7 +133,7 @@ def missing_run(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def itself(subject: Subject) -> Iterator[Finding]:
+def itself(subject: ScriptContext) -> Iterator[Finding]:
     """A batch script that is Python itself."""
     body = subject.script.body
     if body.is_shell or body.language != "python" or body.interpreter is None:
@@ -154,7 +154,7 @@ def itself(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _scripts(subject: Subject) -> Iterator[tuple[Call, str]]:
+def _scripts(subject: ScriptContext) -> Iterator[tuple[Call, str]]:
     """Calls of Python with a script that can be looked at."""
     for call in subject.script.body.calls:
         if language_of(call.program) != "python" or call.image is not None:
@@ -164,13 +164,13 @@ def _scripts(subject: Subject) -> Iterator[tuple[Call, str]]:
             yield call, place
 
 
-def _inside(subject: Subject, call: Call, script: str) -> str:
+def _inside(subject: ScriptContext, call: Call, script: str) -> str:
     """The script with the folder that the job has gone to by then."""
     uses = [f.path for f in subject.script.body.files if f.line == call.line and f.path.endswith(script)]
     return uses[0] if uses else script
 
 
-def _brings_packages(subject: Subject, line: int) -> bool:
+def _brings_packages(subject: ScriptContext, line: int) -> bool:
     """Whether a module, a variable or an installation before this line may bring what is not there now."""
     body = subject.script.body
     return (
@@ -185,14 +185,14 @@ def _brings_packages(subject: Subject, line: int) -> bool:
     )
 
 
-def _folder(subject: Subject, environment: Environment) -> str | None:
+def _folder(subject: ScriptContext, environment: Environment) -> str | None:
     """Where an environment is; None where that cannot be told."""
     if environment.kind == "conda" and "/" not in environment.name:
         return subject.around.environments(environment.name)
     return subject.place(environment.name)
 
 
-def _python(subject: Subject, call: Call) -> str | None:
+def _python(subject: ScriptContext, call: Call) -> str | None:
     """The Python that will run; None where that cannot be told."""
     if "/" in call.program:
         return subject.place(call.program)

@@ -19,11 +19,11 @@ from forewarn.assess.script import (
     text_rules,
 )
 from forewarn.assess.script.certainty import as_sure
-from forewarn.assess.script.subject import Subject
-from forewarn.assess.script.surroundings import Surroundings
+from forewarn.assess.script.host import Host
+from forewarn.assess.script.script_context import ScriptContext
 from forewarn.job.sbatch.script import Script
 
-Rule = Callable[[Subject], Iterator[Finding]]
+Rule = Callable[[ScriptContext], Iterator[Finding]]
 # By who decides: sbatch at once, Slurm when the job starts, or the shell while it runs.
 RULES: Mapping[str, tuple[Rule, ...]] = MappingProxyType(
     {
@@ -43,13 +43,13 @@ _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
 def findings(
-    script: Script, path: Path, surroundings: Surroundings, *, work_dir: Path | None = None
+    script: Script, path: Path, surroundings: Host, *, work_dir: Path | None = None
 ) -> tuple[Finding, ...]:
     """What is wrong with a script, the worst first, then by line.
 
     `path` is where the script is; `work_dir` is where sbatch will be called, if that is not its folder.
     """
-    subject = Subject(script, path, surroundings, path.parent if work_dir is None else work_dir)
+    subject = ScriptContext(script, path, surroundings, path.parent if work_dir is None else work_dir)
     found = dict.fromkeys(
         as_sure(replace(finding, about=about), subject)
         for about, rules in RULES.items()

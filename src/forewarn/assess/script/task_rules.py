@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from forewarn.assess.assessment import Finding
 from forewarn.assess.finding_codes import FindingCode, FixCode
-from forewarn.assess.script.elf import read_program
 from forewarn.assess.script.python_code import imported_by, parsed
-from forewarn.assess.script.subject import Subject
+from forewarn.assess.script.script_context import ScriptContext
 from forewarn.job.sbatch.body import language_of
 from forewarn.job.sbatch.calls import CONTAINERS, MPI_LAUNCHERS, Call
 from forewarn.job.sbatch.files import script_of
+from forewarn.local_host.elf import read_program
 
 # Python packages that make several processes of one program work together.
 _TOGETHER_WORDS = """
@@ -27,7 +27,7 @@ _EACH = frozenset(
 _READ = 1 << 20
 
 
-def tasks_and_nodes(subject: Subject) -> Iterator[Finding]:
+def tasks_and_nodes(subject: ScriptContext) -> Iterator[Finding]:
     """Numbers that do not fit each other."""
     options, request = subject.script.options, subject.script.request
     if "ntasks" not in options or "nodes" not in options:
@@ -60,7 +60,7 @@ def tasks_and_nodes(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def idle_tasks(subject: Subject) -> Iterator[Finding]:
+def idle_tasks(subject: ScriptContext) -> Iterator[Finding]:
     """Several tasks, and nothing that starts more than one."""
     request, body = subject.script.request, subject.script.body
     if request.tasks < 2 or not body.is_shell or not body.calls:
@@ -79,7 +79,7 @@ def idle_tasks(subject: Subject) -> Iterator[Finding]:
     )
 
 
-def _starts_itself(subject: Subject) -> bool:
+def _starts_itself(subject: ScriptContext) -> bool:
     """Programs that start what they need on their own, or are scripts that we cannot see into."""
     calls = subject.script.body.calls
     opaque = {
@@ -100,7 +100,7 @@ def _starts_itself(subject: Subject) -> bool:
     )
 
 
-def copies(subject: Subject) -> Iterator[Finding]:
+def copies(subject: ScriptContext) -> Iterator[Finding]:
     """`srun` of a program that knows nothing of the others: it runs as many times."""
     for call in subject.script.body.calls:
         launcher = next((name for name in call.launchers if name in MPI_LAUNCHERS), None)
@@ -117,7 +117,7 @@ def copies(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _is_serial(subject: Subject, call: Call) -> str | None:
+def _is_serial(subject: ScriptContext, call: Call) -> str | None:
     """Why a program cannot work with its copies; None where it may."""
     if call.name in _SERIAL:
         script = script_of(call)
@@ -135,7 +135,7 @@ def _is_serial(subject: Subject, call: Call) -> str | None:
     return None if linked else "not_linked_with_mpi"
 
 
-def _python_is_serial(subject: Subject, call: Call) -> str | None:
+def _python_is_serial(subject: ScriptContext, call: Call) -> str | None:
     script = script_of(call)
     place = subject.place(script) if script else None
     tree = parsed(subject.around.head(place, _READ)) if place else None
@@ -157,7 +157,7 @@ _KNOWN_SERIAL = frozenset(
 )
 
 
-def missing_launcher(subject: Subject) -> Iterator[Finding]:
+def missing_launcher(subject: ScriptContext) -> Iterator[Finding]:
     """An MPI program that is started without srun or mpirun, though several tasks are asked for."""
     if subject.script.request.tasks < 2:
         return

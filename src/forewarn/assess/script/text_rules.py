@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from forewarn.assess.assessment import Finding
 from forewarn.assess.finding_codes import FindingCode, FixCode
-from forewarn.assess.script.subject import Subject
+from forewarn.assess.script.script_context import ScriptContext
 
 _PLACEHOLDER = re.compile(
     r"<[A-Za-z][\w .-]*>|\bYOUR[_-]?\w+|\byour_\w+|\bx{3,}\b|\bX{3,}\b|\bCHANGE[_-]?ME\b|/path/to/"
@@ -24,7 +24,7 @@ _IN_BODY = re.compile(
 )
 
 
-def line_ends(subject: Subject) -> Iterator[Finding]:
+def line_ends(subject: ScriptContext) -> Iterator[Finding]:
     """Windows' line ends: sbatch refuses them."""
     text = subject.script.text
     if "\r\n" in text or "\r" in text.partition("\n")[0]:
@@ -39,14 +39,14 @@ def line_ends(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def zero_bytes(subject: Subject) -> Iterator[Finding]:
+def zero_bytes(subject: ScriptContext) -> Iterator[Finding]:
     """A script with NUL bytes is no text."""
     if "\0" in subject.script.text:
         line = subject.script.text.partition("\0")[0].count("\n") + 1
         yield Finding(rule="not-text", code=FindingCode.NUL_BYTE, line=line, severity="error")
 
 
-def shebang(subject: Subject) -> Iterator[Finding]:
+def shebang(subject: ScriptContext) -> Iterator[Finding]:
     """The first line must name an interpreter."""
     text = subject.script.text
     if not text.strip():
@@ -63,7 +63,7 @@ def shebang(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def ignored_options(subject: Subject) -> Iterator[Finding]:
+def ignored_options(subject: ScriptContext) -> Iterator[Finding]:
     """Options behind the first command are comments."""
     lines = subject.script.text.split("\n")
     for line in subject.script.directives.ignored:
@@ -79,7 +79,7 @@ def ignored_options(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def lookalikes(subject: Subject) -> Iterator[Finding]:
+def lookalikes(subject: ScriptContext) -> Iterator[Finding]:
     """What looks like an option and is a comment. ``##SBATCH`` is how people switch one off: only a note."""
     lines = subject.script.text.split("\n")
     for line in subject.script.directives.lookalikes:
@@ -93,7 +93,7 @@ def lookalikes(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def placeholders(subject: Subject) -> Iterator[Finding]:
+def placeholders(subject: ScriptContext) -> Iterator[Finding]:
     """Words of a template that nobody filled in."""
     for given in subject.script.options.given:
         match = _PLACEHOLDER.search(given.value or "") if given.option in _NAMING else None
@@ -116,7 +116,7 @@ def placeholders(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def other_schedulers(subject: Subject) -> Iterator[Finding]:
+def other_schedulers(subject: ScriptContext) -> Iterator[Finding]:
     """Lines for PBS or LSF: sbatch reads some of them, silently."""
     for number, line in enumerate(subject.script.text.split("\n"), 1):
         if re.match(r"#(?:PBS|BSUB)\s", line) and "ignore-pbs" not in subject.script.options:

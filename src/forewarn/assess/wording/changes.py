@@ -8,7 +8,7 @@ from typing import Any
 from forewarn.assess.codes import CauseCode, StepCode
 from forewarn.assess.wording.amounts import clock, memory, risk
 from forewarn.assess.wording.reader import Reader
-from forewarn.assess.wording.table import Table
+from forewarn.assess.wording.templates import Table
 
 Values = Mapping[str, Any]
 

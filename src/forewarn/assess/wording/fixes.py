@@ -8,7 +8,7 @@ from typing import Any
 
 from forewarn.assess.finding_codes import FixCode
 from forewarn.assess.wording.reader import Reader
-from forewarn.assess.wording.table import Table, Words, filled
+from forewarn.assess.wording.templates import Table, Words, filled
 from forewarn.job.sbatch.problems import ProblemFix
 from forewarn.job.units import format_memory
 

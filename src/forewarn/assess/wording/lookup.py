@@ -9,7 +9,7 @@ from forewarn.assess.assessment import Advice, Finding, Oddity, Reason, Saving
 from forewarn.assess.finding_codes import FixCode
 from forewarn.assess.wording import changes, findings, fixes, oddities, reasons, routes, similar
 from forewarn.assess.wording.reader import YOU, Reader
-from forewarn.assess.wording.table import Table, filled
+from forewarn.assess.wording.templates import Table, filled
 from forewarn.evidence import Code, Statement, Values
 from forewarn.job.sbatch.problems import ProblemFix
 
@@ -24,7 +24,7 @@ TABLE: Table = {
 }
 
 
-class Evidence(Protocol):
+class HasEvidence(Protocol):
     """Whatever has a code and values."""
 
     @property
@@ -36,12 +36,12 @@ class Evidence(Protocol):
         """Of what."""
 
 
-def words(evidence: Evidence, reader: Reader = YOU) -> str:
+def words(evidence: HasEvidence, reader: Reader = YOU) -> str:
     """What a piece of evidence says to a reader."""
     return filled(TABLE[evidence.code], evidence.values, reader)
 
 
-def each(some: Sequence[Evidence], reader: Reader = YOU) -> list[str]:
+def each(some: Sequence[HasEvidence], reader: Reader = YOU) -> list[str]:
     """The words of several."""
     return [words(one, reader) for one in some]
 

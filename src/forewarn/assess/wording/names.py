@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from forewarn.assess.assessment import Verdict
-from forewarn.features.evidence import in_words
+from forewarn.features.column_meaning import in_words
 from forewarn.job.outcomes import Outcome
-from forewarn.learn.baselines import label
+from forewarn.learn.evaluation.baselines import label
 
 VERDICTS: Mapping[Verdict, str] = MappingProxyType(
     {

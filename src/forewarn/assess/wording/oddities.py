@@ -9,9 +9,9 @@ from forewarn.assess.codes import OddityCode
 from forewarn.assess.wording.amounts import clock, count, listed, memory, percent, share_of_jobs
 from forewarn.assess.wording.names import place
 from forewarn.assess.wording.reader import Reader
-from forewarn.assess.wording.table import Table, filled
+from forewarn.assess.wording.templates import Table, filled
 from forewarn.job.units import UNLIMITED
-from forewarn.learn.oddness_columns import UnusualCode
+from forewarn.learn.heads.oddness_columns import UnusualCode
 
 Values = Mapping[str, Any]
 

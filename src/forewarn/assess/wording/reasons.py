@@ -9,7 +9,7 @@ from forewarn.assess.codes import ReasonCode
 from forewarn.assess.wording.amounts import count, duration, listed, memory, percent, times
 from forewarn.assess.wording.names import GROUPS, feature
 from forewarn.assess.wording.reader import Reader
-from forewarn.assess.wording.table import Table
+from forewarn.assess.wording.templates import Table
 
 Values = Mapping[str, Any]
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

@@ -9,10 +9,10 @@ from forewarn.assess.codes import HoursCode, NoteCode, PassCode
 from forewarn.assess.wording.amounts import clock, count, percent
 from forewarn.assess.wording.names import cause
 from forewarn.assess.wording.reader import Reader
-from forewarn.assess.wording.table import Table
+from forewarn.assess.wording.templates import Table
 from forewarn.evidence import Statement
-from forewarn.features.told import ReadingCode, reading_in_words
-from forewarn.learn.abstention import RUNGS, WITHOUT_HISTORY, AbstentionCode
+from forewarn.features.slurm_field_differences import ReadingCode, reading_in_words
+from forewarn.learn.fitting.abstention import RUNGS, WITHOUT_HISTORY, AbstentionCode
 
 Values = Mapping[str, Any]
 NOT_ENOUGH = "not enough evidence"

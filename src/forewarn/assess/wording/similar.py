@@ -10,7 +10,7 @@ from forewarn.assess.codes import DifferenceCode, TallyCode
 from forewarn.assess.wording.amounts import count, duration, memory
 from forewarn.assess.wording.names import OUTCOMES
 from forewarn.assess.wording.reader import Reader
-from forewarn.assess.wording.table import Table
+from forewarn.assess.wording.templates import Table
 
 Values = Mapping[str, Any]
 

@@ -14,7 +14,7 @@ from forewarn.assess.wording.names import cause, rule
 from forewarn.assess.wording.reader import YOU, Reader
 from forewarn.assess.wording.routes import NOT_ENOUGH
 from forewarn.evidence import Statement
-from forewarn.learn.abstention import AbstentionCode
+from forewarn.learn.fitting.abstention import AbstentionCode
 
 Values = Mapping[str, Any]
 LITTLE = 0.05  # node hours that are not worth a word

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from posixpath import basename
 from types import MappingProxyType
 
+from forewarn.job.sbatch.option_table import OPTIONS, SHORT, Argument
 from forewarn.job.sbatch.shell import Command
-from forewarn.job.sbatch.table import OPTIONS, SHORT, Argument
 
 # Words before a program, and those of their options that take the next word as a value.
 _PLAIN: Mapping[str, str] = MappingProxyType(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from forewarn.job.sbatch.option_table import version_of
 from forewarn.job.sbatch.problems import Problem, ProblemCode
-from forewarn.job.sbatch.table import version_of
-from forewarn.job.sbatch.words import SPACE, Word, WordError, split_words
+from forewarn.job.sbatch.word_split import SPACE, Word, WordError, split_words
 
 MAGIC = "#SBATCH"
 OLD_MAGIC = "#SLURM"  # read as well, with a complaint

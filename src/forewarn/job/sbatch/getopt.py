@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from forewarn.evidence import Values
+from forewarn.job.sbatch.option_table import OPTIONS, PYXIS, SHORT, Argument, Option, options_of
 from forewarn.job.sbatch.problems import Problem, ProblemCode, ProblemFix
-from forewarn.job.sbatch.table import OPTIONS, PYXIS, SHORT, Argument, Option, options_of
-from forewarn.job.sbatch.words import Word
+from forewarn.job.sbatch.word_split import Word
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenOption:
     """One option as it was given."""
 
     option: str  # its full name, without dashes
@@ -31,7 +31,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedWord:
     """A word and the line that it stands in."""
 
     word: Word
@@ -39,23 +39,23 @@ class Placed:
 
 
 def read_options(
-    words: Iterable[Placed], origin: str, slurm: str | None = None
-) -> tuple[list[Given], list[Problem], list[Placed]]:
+    words: Iterable[PlacedWord], origin: str, slurm: str | None = None
+) -> tuple[list[GivenOption], list[Problem], list[PlacedWord]]:
     """The options, what is wrong, and the words from the first on that is no option."""
-    reader = _Reader(list(words), origin, options_of(slurm), any_version=slurm is None)
+    reader = _OptionReader(list(words), origin, options_of(slurm), any_version=slurm is None)
     reader.read()
     return reader.given, reader.problems, reader.words[reader.place :]
 
 
-class _Reader:
+class _OptionReader:
     """The state of one reading."""
 
     def __init__(
-        self, words: list[Placed], origin: str, known: Mapping[str, Option], *, any_version: bool
+        self, words: list[PlacedWord], origin: str, known: Mapping[str, Option], *, any_version: bool
     ) -> None:
         self.words, self.place, self.origin, self.known = words, 0, origin, known
         self.any_version = any_version
-        self.given: list[Given] = []
+        self.given: list[GivenOption] = []
         self.problems: list[Problem] = []
 
     def read(self) -> None:
@@ -72,7 +72,7 @@ class _Reader:
             else:
                 self._short(self.words[self.place - 1])
 
-    def _long(self, placed: Placed) -> None:
+    def _long(self, placed: PlacedWord) -> None:
         name, equals, value = placed.word.text[2:].partition("=")
         option = self._named(name, placed)
         if option is None:
@@ -89,7 +89,7 @@ class _Reader:
         else:
             self._add(option, value if equals else None, f"--{name}", placed, span)
 
-    def _named(self, name: str, placed: Placed) -> Option | None:
+    def _named(self, name: str, placed: PlacedWord) -> Option | None:
         if name in self.known:
             return self.known[name]
         if name in PYXIS:
@@ -115,7 +115,7 @@ class _Reader:
             self._wrong("unknown-option", ProblemCode.UNKNOWN_OPTION, {"option": name}, placed, near)
         return None
 
-    def _short(self, placed: Placed) -> None:
+    def _short(self, placed: PlacedWord) -> None:
         text = placed.word.text
         for at in range(1, len(text)):
             letter = text[at]
@@ -135,7 +135,7 @@ class _Reader:
                 self._next_word(option, f"-{letter}", placed)
             return
 
-    def _next_word(self, option: Option, spelled: str, placed: Placed) -> None:
+    def _next_word(self, option: Option, spelled: str, placed: PlacedWord) -> None:
         if self.place >= len(self.words):
             self._wrong("missing-value", ProblemCode.MISSING_VALUE, {"spelled": spelled}, placed)
             return
@@ -149,15 +149,15 @@ class _Reader:
         option: Option,
         value: str | None,
         spelled: str,
-        placed: Placed,
+        placed: PlacedWord,
         span: tuple[int, int] | None,
         value_line: int | None = None,
     ) -> None:
         line = placed.line if value_line is None else value_line
-        self.given.append(Given(option.means, value, self.origin, placed.line, spelled, span, line))
+        self.given.append(GivenOption(option.means, value, self.origin, placed.line, spelled, span, line))
 
     def _wrong(
-        self, rule: str, code: ProblemCode, values: Values, placed: Placed, near: Sequence[str] = ()
+        self, rule: str, code: ProblemCode, values: Values, placed: PlacedWord, near: Sequence[str] = ()
     ) -> None:
         """Note a problem; `near` has the option that may have been meant."""
         more = ({"near": near[0]} if near else {}) | (

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 from forewarn.job.sbatch.directives import Directives
 from forewarn.job.sbatch.environment import VARIABLES
-from forewarn.job.sbatch.getopt import Given, Placed, read_options
+from forewarn.job.sbatch.getopt import GivenOption, PlacedWord, read_options
+from forewarn.job.sbatch.option_table import OPTIONS, Argument
 from forewarn.job.sbatch.problems import Problem, ProblemCode, ProblemFix
-from forewarn.job.sbatch.table import OPTIONS, Argument
-from forewarn.job.sbatch.words import Word
+from forewarn.job.sbatch.word_split import Word
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SbatchOptions:
     """What was given, in the order in which sbatch takes it: the last of an option is what counts."""
 
-    given: tuple[Given, ...]
+    given: tuple[GivenOption, ...]
     problems: tuple[Problem, ...] = ()
     arguments: tuple[str, ...] = ()  # of the command line: the script and what it is called with
 
-    def __getitem__(self, option: str) -> Given:
+    def __getitem__(self, option: str) -> GivenOption:
         """The one that counts."""
         if (given := self.get(option)) is None:
             raise KeyError(option)
@@ -33,7 +33,7 @@ class Options:
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys(given.option for given in self.given))
 
-    def get(self, option: str) -> Given | None:
+    def get(self, option: str) -> GivenOption | None:
         """The one that counts, None where the option was not given."""
         return next((given for given in reversed(self.given) if given.option == option), None)
 
@@ -53,10 +53,10 @@ def collect_options(
     environment: Mapping[str, str] | None = None,
     slurm: str | None = None,
     component: int = 0,
-) -> Options:
+) -> SbatchOptions:
     """Put them together, for one component of the job."""
     words = [
-        Placed(word, directive.line)
+        PlacedWord(word, directive.line)
         for directive in directives.read
         if directive.component == component
         for word in directive.words
@@ -68,10 +68,10 @@ def collect_options(
     for variable, option in VARIABLES.items():
         if (said := (environment or {}).get(variable)) is not None:
             value = None if OPTIONS[option].argument is Argument.NONE else said
-            given.append(Given(option, value, "environment", spelled=variable))
-    typed = [Placed(Word(text, 0, len(text), plain=True), None) for text in command_line]
+            given.append(GivenOption(option, value, "environment", spelled=variable))
+    typed = [PlacedWord(Word(text, 0, len(text), plain=True), None) for text in command_line]
     more, wrong, arguments = read_options(typed, "command line", slurm)
-    return Options(
+    return SbatchOptions(
         (*given, *more),
         (*directives.problems, *problems, *wrong),
         tuple(placed.word.text for placed in arguments),

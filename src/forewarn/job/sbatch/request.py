@@ -10,14 +10,14 @@ from typing import TypeVar
 from forewarn.job.partition_defaults import with_partition_defaults
 from forewarn.job.record import Job, Partition
 from forewarn.job.sbatch import values
-from forewarn.job.sbatch.options import Options
+from forewarn.job.sbatch.options import SbatchOptions
 from forewarn.job.sbatch.problems import Problem, ProblemCode
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class SbatchRequest:
     """The numbers. None: not asked for, and the site decides."""
 
     min_nodes: int = 1
@@ -35,15 +35,15 @@ class Request:
     problems: tuple[Problem, ...] = ()
 
 
-def read_request(options: Options) -> Request:
+def read_request(options: SbatchOptions) -> SbatchRequest:
     """Work it out; a value that sbatch refuses is a problem, and taken as not given."""
-    return _Reader(options).read()
+    return _RequestReader(options).read()
 
 
-class _Reader:
+class _RequestReader:
     """Reads values and keeps what is wrong with them."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: SbatchOptions) -> None:
         self.options = options
         self.problems: list[Problem] = []
 
@@ -58,7 +58,7 @@ class _Reader:
             self.problems.append(Problem("bad-value", ProblemCode.BAD_VALUE, values, given.line))
             return None
 
-    def read(self) -> Request:
+    def read(self) -> SbatchRequest:
         nodes = self.value("nodes", values.nodes)
         listed = self.value("nodelist", _node_list)
         tasks = self.value("ntasks", values.count)
@@ -94,7 +94,7 @@ class _Reader:
         if "overcommit" in self.options:
             cpus = max(low, 1)
         memory, per = self._memory()
-        return Request(
+        return SbatchRequest(
             min_nodes=low,
             max_nodes=high,
             tasks=tasks,
@@ -164,8 +164,8 @@ def _node_list(text: str) -> int | None:
 
 
 def to_job(
-    options: Options,
-    request: Request,
+    options: SbatchOptions,
+    request: SbatchRequest,
     *,
     cluster: str,
     submit: int,

@@ -10,10 +10,10 @@ from types import MappingProxyType
 from forewarn.job.record import Job, Partition
 from forewarn.job.sbatch.body import Body, read_body
 from forewarn.job.sbatch.directives import Directives, read_directives
-from forewarn.job.sbatch.facts import ScriptFacts, facts_of
-from forewarn.job.sbatch.options import Options, collect_options
+from forewarn.job.sbatch.options import SbatchOptions, collect_options
 from forewarn.job.sbatch.problems import Problem
-from forewarn.job.sbatch.request import Request, read_request, to_job
+from forewarn.job.sbatch.request import SbatchRequest, read_request, to_job
+from forewarn.job.sbatch.script_facts import ScriptFacts, facts_of
 from forewarn.job.sbatch.sized_memory import SizedMemory
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -26,13 +26,13 @@ class Script:
 
     text: str
     directives: Directives
-    components: tuple[Options, ...]  # of a heterogeneous job; one of any other
-    request: Request
+    components: tuple[SbatchOptions, ...]  # of a heterogeneous job; one of any other
+    request: SbatchRequest
     body: Body
     facts: ScriptFacts
 
     @property
-    def options(self) -> Options:
+    def options(self) -> SbatchOptions:
         """Those of the job, of a heterogeneous one those of its first component."""
         return self.components[0]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 
 from forewarn.errors import UsageError
-from forewarn.learn.families.base import Family
+from forewarn.learn.families.base import ModelFamily
 
 FAMILIES = ("xgboost", "lightgbm", "catboost", "forest")  # what a search chooses from
 _ALL = (*FAMILIES, "online", "rule")
 
 
-def family(name: str) -> Family:
+def family(name: str) -> ModelFamily:
     """Find a family by its name. The library that fits its models is imported by its first fit.
 
     >>> family("online").name
@@ -19,5 +19,5 @@ def family(name: str) -> Family:
     """
     if name not in _ALL:
         raise UsageError(f"no model family {name!r}; there are {', '.join(_ALL)}")
-    found: Family = import_module(f"{__name__}.{name}").FAMILY
+    found: ModelFamily = import_module(f"{__name__}.{name}").FAMILY
     return found

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.errors import LearningError
-from forewarn.learn.matrix import Matrix, Sample
+from forewarn.learn.data.matrix import Matrix, Sample
 
 Params = Mapping[str, Any]
 # Told after some rounds: how many there are, and the loss on the validation rows. True: stop here.
@@ -25,7 +25,7 @@ OnRound = Callable[[int, float], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Real:
+class FloatRange:
     """A number between two bounds; with `log`, small ones as often as large ones."""
 
     low: float
@@ -34,7 +34,7 @@ class Real:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class IntRange:
     """A whole number between two bounds, both included."""
 
     low: int
@@ -43,7 +43,7 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class OneOf:
+class Categories:
     """One of some values."""
 
     values: tuple[Any, ...]
@@ -51,10 +51,10 @@ class OneOf:
 
 _LARGE = 1e30  # the largest 32-bit float would overflow where a library adds to it
 
-Range = Real | Whole | OneOf
+Range = FloatRange | IntRange | Categories
 
 
-class Model(ABC):
+class FittedModel(ABC):
     """What was fitted. Rows given to it have the columns that it was fitted on, in their order.
 
     No call changes a model: any number of threads may ask one at once.
@@ -97,7 +97,7 @@ class Model(ABC):
         """Write the native files into a folder that exists and is empty."""
 
 
-class Family(ABC):
+class ModelFamily(ABC):
     """How models of one kind are made."""
 
     name: ClassVar[str]
@@ -114,7 +114,7 @@ class Family(ABC):
         threads: int,
         validation: Sample | None = None,
         on_round: OnRound | None = None,
-    ) -> Model:
+    ) -> FittedModel:
         """Fit on the sample; what `params` leaves out is as in `defaults`.
 
         With `validation`, boosting ends when its log loss has not fallen for a while, and the model keeps the
@@ -127,8 +127,8 @@ class Family(ABC):
         """Raise `MissingExtraError` if what fits models is not installed."""
 
     @abstractmethod
-    def load(self, folder: Path) -> Model:
-        """What `Model.save` wrote there. Raises `BundleError` for files that are not the family's."""
+    def load(self, folder: Path) -> FittedModel:
+        """What `FittedModel.save` wrote there. Raises `BundleError` for files that are not the family's."""
 
 
 def finite(values: NDArray[np.float32]) -> NDArray[np.float32]:

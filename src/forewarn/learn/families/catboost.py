@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from forewarn.learn.families.base import Params, Range, Real, Whole, finite
+from forewarn.learn.data.matrix import Sample
+from forewarn.learn.families.base import FloatRange, IntRange, Params, Range, finite
 from forewarn.learn.families.catboost_native import CatboostTrees
-from forewarn.learn.families.native import NativeFamily, Watch, places
-from forewarn.learn.matrix import Sample
+from forewarn.learn.families.native import EarlyStopping, NativeFamily, places
 
 if TYPE_CHECKING:
     import catboost
 
 
-class Catboost(NativeFamily):
+class CatboostFamily(NativeFamily):
     """Trees that ask the same on each level."""
 
     name: ClassVar[str] = "catboost"
@@ -39,16 +39,22 @@ class Catboost(NativeFamily):
         "max_ctr_complexity": 2,
     }
     space: ClassVar[Mapping[str, Range]] = {
-        "learning_rate": Real(0.02, 0.15, log=True),
-        "depth": Whole(4, 8),
-        "l2_leaf_reg": Real(1.0, 300.0, log=True),
-        "rsm": Real(0.1, 0.8),
-        "subsample": Real(0.4, 0.95),
-        "random_strength": Real(0.1, 10.0, log=True),
+        "learning_rate": FloatRange(0.02, 0.15, log=True),
+        "depth": IntRange(4, 8),
+        "l2_leaf_reg": FloatRange(1.0, 300.0, log=True),
+        "rsm": FloatRange(0.1, 0.8),
+        "subsample": FloatRange(0.4, 0.95),
+        "random_strength": FloatRange(0.1, 10.0, log=True),
     }
 
     def boost(
-        self, train: Sample, params: Params, seed: int, threads: int, validation: Sample | None, watch: Watch
+        self,
+        train: Sample,
+        params: Params,
+        seed: int,
+        threads: int,
+        validation: Sample | None,
+        watch: EarlyStopping,
     ) -> tuple[bytes, int]:
         """Boost, round by round."""
         import catboost
@@ -85,7 +91,7 @@ class Catboost(NativeFamily):
 
 
 class _Watched:
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: EarlyStopping) -> None:
         self._watch = watch
 
     def after_iteration(self, info: Any) -> bool:
@@ -100,7 +106,7 @@ def _serialized(booster: catboost.CatBoost) -> bytes:
         if name in about:
             del about[name]
     with TemporaryDirectory() as folder:
-        path = Path(folder, Catboost.file)
+        path = Path(folder, CatboostFamily.file)
         booster.save_model(str(path))
         return path.read_bytes()
 
@@ -125,4 +131,4 @@ def _labelled(sample: Sample) -> catboost.Pool:
     )
 
 
-FAMILY = Catboost()
+FAMILY = CatboostFamily()

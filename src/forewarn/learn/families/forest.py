@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from forewarn.learn.families.base import Params, Range, Real, Whole, finite, probabilities
-from forewarn.learn.families.lightgbm import Lightgbm, dataset, options
-from forewarn.learn.families.native import NativeModel, Watch
-from forewarn.learn.matrix import Matrix, Sample
+from forewarn.learn.data.matrix import Matrix, Sample
+from forewarn.learn.families.base import FloatRange, IntRange, Params, Range, finite, probabilities
+from forewarn.learn.families.lightgbm import LightgbmFamily, dataset, options
+from forewarn.learn.families.native import EarlyStopping, NativeModel
 
 if TYPE_CHECKING:
     import lightgbm
@@ -42,7 +42,7 @@ class ForestModel(NativeModel):
         return super().contributions(matrix) / self.rounds
 
 
-class Forest(Lightgbm):
+class ForestFamily(LightgbmFamily):
     """Bagging."""
 
     name: ClassVar[str] = "forest"
@@ -58,15 +58,21 @@ class Forest(Lightgbm):
         "max_bin": 127,
     }
     space: ClassVar[Mapping[str, Range]] = {
-        "num_leaves": Whole(16, 400, log=True),
-        "bagging_fraction": Real(0.3, 0.8),
-        "feature_fraction_bynode": Real(0.08, 0.7, log=True),
-        "min_data_in_leaf": Whole(10, 300, log=True),
-        "lambda_l2": Real(0.1, 20.0, log=True),
+        "num_leaves": IntRange(16, 400, log=True),
+        "bagging_fraction": FloatRange(0.3, 0.8),
+        "feature_fraction_bynode": FloatRange(0.08, 0.7, log=True),
+        "min_data_in_leaf": IntRange(10, 300, log=True),
+        "lambda_l2": FloatRange(0.1, 20.0, log=True),
     }
 
     def boost(
-        self, train: Sample, params: Params, seed: int, threads: int, validation: Sample | None, watch: Watch
+        self,
+        train: Sample,
+        params: Params,
+        seed: int,
+        threads: int,
+        validation: Sample | None,
+        watch: EarlyStopping,
     ) -> tuple[bytes, int]:
         """Grow trees side by side."""
         import lightgbm
@@ -103,4 +109,4 @@ def _loss(margins: NDArray[np.float64], sample: Sample) -> float:
     return float(-np.average(np.log(p), weights=sample.weights))
 
 
-FAMILY = Forest()
+FAMILY = ForestFamily()

@@ -6,16 +6,16 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from forewarn.learn.families.base import Params, Range, Real, Whole, finite
+from forewarn.learn.data.matrix import Sample
+from forewarn.learn.families.base import FloatRange, IntRange, Params, Range, finite
 from forewarn.learn.families.lightgbm_native import LightgbmTrees
-from forewarn.learn.families.native import NativeFamily, Watch, leaf_size, places
-from forewarn.learn.matrix import Sample
+from forewarn.learn.families.native import EarlyStopping, NativeFamily, leaf_size, places
 
 if TYPE_CHECKING:
     import lightgbm
 
 
-class Lightgbm(NativeFamily):
+class LightgbmFamily(NativeFamily):
     """Trees grown where the gain is largest."""
 
     name: ClassVar[str] = "lightgbm"
@@ -33,17 +33,23 @@ class Lightgbm(NativeFamily):
         "max_bin": 127,
     }
     space: ClassVar[Mapping[str, Range]] = {
-        "learning_rate": Real(0.015, 0.1, log=True),
-        "num_leaves": Whole(6, 120, log=True),
-        "bagging_fraction": Real(0.4, 0.95),
-        "feature_fraction": Real(0.1, 0.8),
-        "min_data_in_leaf": Whole(20, 1500, log=True),
-        "lambda_l2": Real(1.0, 500.0, log=True),
-        "min_gain_to_split": Real(1e-3, 10.0, log=True),
+        "learning_rate": FloatRange(0.015, 0.1, log=True),
+        "num_leaves": IntRange(6, 120, log=True),
+        "bagging_fraction": FloatRange(0.4, 0.95),
+        "feature_fraction": FloatRange(0.1, 0.8),
+        "min_data_in_leaf": IntRange(20, 1500, log=True),
+        "lambda_l2": FloatRange(1.0, 500.0, log=True),
+        "min_gain_to_split": FloatRange(1e-3, 10.0, log=True),
     }
 
     def boost(
-        self, train: Sample, params: Params, seed: int, threads: int, validation: Sample | None, watch: Watch
+        self,
+        train: Sample,
+        params: Params,
+        seed: int,
+        threads: int,
+        validation: Sample | None,
+        watch: EarlyStopping,
     ) -> tuple[bytes, int]:
         """Boost, round by round."""
         import lightgbm
@@ -110,4 +116,4 @@ def dataset(sample: Sample, params: Params, reference: lightgbm.Dataset | None =
     )
 
 
-FAMILY = Lightgbm()
+FAMILY = LightgbmFamily()

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.errors import BundleError, LearningError, NotEnoughError
-from forewarn.learn.families.base import Family, Model, OnRound, Params
+from forewarn.learn.data.matrix import Matrix, Sample
+from forewarn.learn.families.base import FittedModel, ModelFamily, OnRound, Params
 from forewarn.learn.families.shared_library import LibraryError, import_package
-from forewarn.learn.matrix import Matrix, Sample
 
 FACTS = "family.json"
 EVERY = 10  # rounds after which `on_round` is told
@@ -25,7 +25,7 @@ Values = NDArray[np.float32]
 _UNREADABLE: tuple[type[Exception], ...] = (OSError, ValueError, KeyError, TypeError, LibraryError)
 
 
-class Trees(Protocol):
+class NativeTrees(Protocol):
     """A fitted model that only answers: no call changes it, and any number of threads may ask at once."""
 
     features: int
@@ -43,14 +43,14 @@ class Trees(Protocol):
         """Write the native file."""
 
 
-class NativeModel(Model):
+class NativeModel(FittedModel):
     """Trees with the columns they know."""
 
     def __init__(
         self,
         family: str,
         file: str,  # the name of its native file
-        trees: Trees,
+        trees: NativeTrees,
         names: tuple[str, ...],
         categorical: frozenset[str],
         rounds: int,
@@ -91,7 +91,7 @@ class NativeModel(Model):
         (folder / FACTS).write_text(json.dumps(facts, indent=1) + "\n")
 
 
-class NativeFamily(Family):
+class NativeFamily(ModelFamily):
     """A family whose library fits in rounds. Its models answer without the library's Python package."""
 
     model: ClassVar[type[NativeModel]] = NativeModel
@@ -100,12 +100,18 @@ class NativeFamily(Family):
 
     @abstractmethod
     def boost(
-        self, train: Sample, params: Params, seed: int, threads: int, validation: Sample | None, watch: Watch
+        self,
+        train: Sample,
+        params: Params,
+        seed: int,
+        threads: int,
+        validation: Sample | None,
+        watch: EarlyStopping,
     ) -> tuple[bytes, int]:
         """Fit, and return the native file and its rounds; with `validation`, `watch` is asked every round."""
 
     @abstractmethod
-    def trees(self, data: bytes, categorical: Collection[int], threads: int) -> Trees:
+    def trees(self, data: bytes, categorical: Collection[int], threads: int) -> NativeTrees:
         """Read a native file; `categorical` are places of columns. Raises `LibraryError` for what is none."""
 
     @abstractmethod
@@ -125,7 +131,7 @@ class NativeFamily(Family):
         threads: int,
         validation: Sample | None = None,
         on_round: OnRound | None = None,
-    ) -> Model:
+    ) -> FittedModel:
         """As the contract says."""
         if len(np.unique(train.fails)) < 2:
             raise NotEnoughError(
@@ -135,14 +141,14 @@ class NativeFamily(Family):
             raise LearningError("the validation rows do not have the columns of the train rows")
         self.check_library()
         params = {**self.defaults, **params}
-        watch = Watch(patience(params.get("learning_rate", params.get("eta"))), on_round)
+        watch = EarlyStopping(patience(params.get("learning_rate", params.get("eta"))), on_round)
         try:
             data, rounds = self.boost(train, params, seed, threads, validation, watch)
         except self.refusals() as error:
             raise LearningError(f"{self.name} cannot fit with {dict(params)}: {_said(error)}") from error
         return self._model(data, train.matrix.names, train.matrix.categorical, rounds, threads)
 
-    def load(self, folder: Path) -> Model:
+    def load(self, folder: Path) -> FittedModel:
         """As the contract says. Only a whole file reaches the library's reader, which may crash on others."""
         path = folder / self.file
         try:
@@ -159,7 +165,7 @@ class NativeFamily(Family):
 
     def _model(
         self, data: bytes, names: tuple[str, ...], categorical: frozenset[str], rounds: int, threads: int = 1
-    ) -> Model:
+    ) -> FittedModel:
         trees = self.trees(data, places(names, categorical), threads)
         if trees.features != len(names):
             raise ValueError(f"{trees.features} columns in {self.file}, {len(names)} named")
@@ -167,7 +173,7 @@ class NativeFamily(Family):
 
 
 @dataclass
-class Watch:
+class EarlyStopping:
     """Says when boosting ends, and remembers the best round."""
 
     patience: int  # rounds without a better one

@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.errors import BundleError, LearningError
-from forewarn.learn.families.base import Family, Model, OnRound, Params, Range
-from forewarn.learn.matrix import Matrix, Sample, or_zero
+from forewarn.learn.data.matrix import Matrix, Sample, or_zero
+from forewarn.learn.families.base import FittedModel, ModelFamily, OnRound, Params, Range
 
 COLUMN = "online"  # holds log odds
 FILE = "online.json"
 
 
-class OnlineModel(Model):
+class OnlineModel(FittedModel):
     """Says what the column says; nothing (log odds 0) where that is missing."""
 
     rounds = 0
@@ -53,7 +53,7 @@ class OnlineModel(Model):
         (folder / FILE).write_text(json.dumps(facts, indent=1) + "\n")
 
 
-class Online(Family):
+class OnlineFamily(ModelFamily):
     """Nothing to fit, nothing to search."""
 
     name: ClassVar[str] = "online"
@@ -69,7 +69,7 @@ class Online(Family):
         threads: int,  # noqa: ARG002
         validation: Sample | None = None,  # noqa: ARG002
         on_round: OnRound | None = None,  # noqa: ARG002
-    ) -> Model:
+    ) -> FittedModel:
         """Remember the columns."""
         if COLUMN not in train.matrix.names:
             raise LearningError(
@@ -78,7 +78,7 @@ class Online(Family):
             )
         return OnlineModel(train.matrix.names, train.matrix.categorical)
 
-    def load(self, folder: Path) -> Model:
+    def load(self, folder: Path) -> FittedModel:
         """As the contract says."""
         try:
             facts = json.loads((folder / FILE).read_text())
@@ -89,4 +89,4 @@ class Online(Family):
             raise BundleError(f"{folder} is no model of {self.name}: {error}") from error
 
 
-FAMILY = Online()
+FAMILY = OnlineFamily()

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.errors import BundleError, LearningError, NotEnoughError
-from forewarn.learn.families.base import Family, Model, OnRound, Params, Range
-from forewarn.learn.matrix import Matrix, Sample
+from forewarn.learn.data.matrix import Matrix, Sample
+from forewarn.learn.families.base import FittedModel, ModelFamily, OnRound, Params, Range
 
 FILE = "rule.json"
 ANSWERS = ("ended well", "failed", "none")
@@ -26,7 +26,7 @@ PRIOR = 2.0  # rows that every answer is taken to have seen, failing as all do
 APART = 1e-3  # log odds by which those that the rule warns of lie above the others, at least
 
 
-class RuleModel(Model):
+class RuleModel(FittedModel):
     """Log odds by what the rule answers."""
 
     rounds = 0
@@ -68,12 +68,12 @@ class RuleModel(Model):
     def save(self, folder: Path) -> None:
         """As JSON."""
         odds = dict(zip(ANSWERS, self.log_odds, strict=True))
-        facts = {"family": Rule.name, "names": self.names, "log_odds": odds, "bias": self.bias}
+        facts = {"family": RuleFamily.name, "names": self.names, "log_odds": odds, "bias": self.bias}
         facts["most_fail"] = self.most_fail
         (folder / FILE).write_text(json.dumps(facts, indent=1) + "\n")
 
 
-class Rule(Family):
+class RuleFamily(ModelFamily):
     """Nothing to search; what is fitted is how often each answer comes true."""
 
     name: ClassVar[str] = "rule"
@@ -89,7 +89,7 @@ class Rule(Family):
         threads: int,  # noqa: ARG002
         validation: Sample | None = None,  # noqa: ARG002
         on_round: OnRound | None = None,  # noqa: ARG002
-    ) -> Model:
+    ) -> FittedModel:
         """Count, for each answer, how many jobs failed."""
         values = train.matrix.values
         if not values.shape[1] or not np.isin(values[~np.isnan(values)], (0, 1)).all():
@@ -116,7 +116,7 @@ class Rule(Family):
         well_odds, failed_odds, none_odds = map(float, odds)
         return RuleModel(train.matrix.names, (well_odds, failed_odds, none_odds), bias, most_fail)
 
-    def load(self, folder: Path) -> Model:
+    def load(self, folder: Path) -> FittedModel:
         """As the contract says."""
         try:
             facts = json.loads((folder / FILE).read_text())
@@ -137,4 +137,4 @@ def _answers(values: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.
     return np.where(there.any(axis=1), said.astype(np.intp), NONE), by
 
 
-FAMILY = Rule()
+FAMILY = RuleFamily()

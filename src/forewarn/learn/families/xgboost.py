@@ -7,17 +7,17 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from forewarn.learn.families.base import Params, Range, Real, Whole, finite
-from forewarn.learn.families.native import NativeFamily, Watch, leaf_size
+from forewarn.learn.data.matrix import Sample
+from forewarn.learn.families.base import FloatRange, IntRange, Params, Range, finite
+from forewarn.learn.families.native import EarlyStopping, NativeFamily, leaf_size
 from forewarn.learn.families.xgboost_native import XgboostTrees
-from forewarn.learn.matrix import Sample
 
 if TYPE_CHECKING:
     import xgboost
     from xgboost.callback import TrainingCallback
 
 
-class Xgboost(NativeFamily):
+class XgboostFamily(NativeFamily):
     """Trees grown by depth."""
 
     name: ClassVar[str] = "xgboost"
@@ -37,17 +37,23 @@ class Xgboost(NativeFamily):
         "max_bin": 128,
     }
     space: ClassVar[Mapping[str, Range]] = {
-        "eta": Real(0.015, 0.1, log=True),
-        "max_depth": Whole(3, 9),
-        "subsample": Real(0.4, 0.95),
-        "colsample_bytree": Real(0.1, 0.8),
-        "min_child_weight": Real(2.0, 400.0, log=True),
-        "lambda": Real(1.0, 500.0, log=True),
-        "gamma": Real(1e-3, 10.0, log=True),
+        "eta": FloatRange(0.015, 0.1, log=True),
+        "max_depth": IntRange(3, 9),
+        "subsample": FloatRange(0.4, 0.95),
+        "colsample_bytree": FloatRange(0.1, 0.8),
+        "min_child_weight": FloatRange(2.0, 400.0, log=True),
+        "lambda": FloatRange(1.0, 500.0, log=True),
+        "gamma": FloatRange(1e-3, 10.0, log=True),
     }
 
     def boost(
-        self, train: Sample, params: Params, seed: int, threads: int, validation: Sample | None, watch: Watch
+        self,
+        train: Sample,
+        params: Params,
+        seed: int,
+        threads: int,
+        validation: Sample | None,
+        watch: EarlyStopping,
     ) -> tuple[bytes, int]:
         """Boost, round by round."""
         import xgboost
@@ -84,7 +90,7 @@ class Xgboost(NativeFamily):
         return (xgboost.core.XGBoostError,)
 
 
-def _watched(watch: Watch) -> TrainingCallback:
+def _watched(watch: EarlyStopping) -> TrainingCallback:
     from xgboost.callback import TrainingCallback
 
     class Watched(TrainingCallback):
@@ -122,4 +128,4 @@ def _rows(sample: Sample, params: Params, ref: Any = None) -> xgboost.QuantileDM
     )
 
 
-FAMILY = Xgboost()
+FAMILY = XgboostFamily()

@@ -11,7 +11,7 @@ import numpy as np
 
 from forewarn.errors import MissingExtraError
 from forewarn.files import write_file, writing
-from forewarn.learn.report.words import verdict, warnings
+from forewarn.learn.report.wording import verdict, warnings
 
 FORMAT = 1
 JSON_NAME, HTML_NAME = "report.json", "report.html"

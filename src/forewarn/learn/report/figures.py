@@ -8,9 +8,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from forewarn.features.absence import wilson
+from forewarn.features.missing_fields import wilson
 from forewarn.learn.report.svg import Axis, Plot, percent, round_steps
-from forewarn.learn.report.words import RULES, figure, rule_in_words, share
+from forewarn.learn.report.wording import RULES, figure, rule_in_words, share
 
 Json = Mapping[str, Any]
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from jinja2 import ChainableUndefined, Environment, FileSystemLoader, Template, UndefinedError
 
-from forewarn.features.evidence import in_words
-from forewarn.learn.report import figures, words
+from forewarn.features.column_meaning import in_words
+from forewarn.learn.report import figures
+from forewarn.learn.report import wording as words
 
 Json = Mapping[str, Any]
 

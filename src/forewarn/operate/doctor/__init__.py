@@ -1,6 +1,6 @@
 """What is wrong between us and Slurm, found step by step, each with what to do."""
 
-from forewarn.operate.doctor.examination import examine
-from forewarn.operate.doctor.findings import Finding, Level, verdict
+from forewarn.operate.doctor.examine import examine
+from forewarn.operate.doctor.findings import DoctorFinding, Severity, verdict
 
-__all__ = ["Finding", "Level", "examine", "verdict"]
+__all__ = ["DoctorFinding", "Severity", "examine", "verdict"]

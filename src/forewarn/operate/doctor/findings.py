@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 
-class Level(IntEnum):
+class Severity(IntEnum):
     """How bad it is; its number is the exit code, as monitoring plugins have it."""
 
     FINE = 0
@@ -17,21 +17,21 @@ class Level(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One check: what was looked at, how it is, and what to do where something is."""
 
     check: str
-    level: Level
+    level: Severity
     said: str
 
 
-def verdict(findings: Iterable[Finding]) -> Level:
+def verdict(findings: Iterable[DoctorFinding]) -> Severity:
     """Of all together: a problem counts most, then that something could not be looked at, then a warning.
 
-    >>> levels = [Level.FINE, Level.UNKNOWN, Level.WARNING]
-    >>> verdict(Finding("x", level, "") for level in levels).name
+    >>> levels = [Severity.FINE, Severity.UNKNOWN, Severity.WARNING]
+    >>> verdict(DoctorFinding("x", level, "") for level in levels).name
     'UNKNOWN'
     """
     found = {finding.level for finding in findings}
-    order = (Level.PROBLEM, Level.UNKNOWN, Level.WARNING)
-    return next((level for level in order if level in found), Level.FINE)
+    order = (Severity.PROBLEM, Severity.UNKNOWN, Severity.WARNING)
+    return next((level for level in order if level in found), Severity.FINE)

@@ -8,27 +8,29 @@ from pathlib import Path
 
 from forewarn.config import Config
 from forewarn.errors import StoreError
-from forewarn.operate.doctor.findings import Finding, Level
+from forewarn.operate.doctor.findings import DoctorFinding, Severity
 from forewarn.sharing import is_shared
 from forewarn.store.opening import place_of
 
 
-def writable(config: Config) -> Finding:
+def writable(config: Config) -> DoctorFinding:
     """Whether the store can be written; it is not made here."""
     home = config.home
     try:
         place_of(config).check()
     except StoreError as error:
-        return Finding("store", Level.PROBLEM, str(error))
+        return DoctorFinding("store", Severity.PROBLEM, str(error))
     there = home
     while not there.exists():
         there = there.parent
     if not os.access(there, os.W_OK | os.X_OK):
-        return Finding("store", Level.PROBLEM, f"{there}: no permission to write there; set FOREWARN_HOME")
+        return DoctorFinding(
+            "store", Severity.PROBLEM, f"{there}: no permission to write there; set FOREWARN_HOME"
+        )
     if (mode := _open_to_others(home)) is not None:
         said = f"{home}: others can look into it (mode {mode:o}): chmod 700, or `forewarn config share GROUP`"
-        return Finding("store", Level.WARNING, said)
-    return Finding("store", Level.FINE, f"{home}: can be written")
+        return DoctorFinding("store", Severity.WARNING, said)
+    return DoctorFinding("store", Severity.FINE, f"{home}: can be written")
 
 
 def _open_to_others(home: Path) -> int | None:

@@ -20,10 +20,10 @@ import click
 
 from forewarn import __version__
 from forewarn.errors import ForewarnError
-from forewarn.serve.cli.terminal import echo
+from forewarn.serve.cli.terminal.safe_text import echo
 from forewarn.sharing import private_files
 
-# Command to what it is for; its module is forewarn.serve.cli.<command>, the function in it `command`.
+# Command to what it is for; its module is forewarn.serve.cli.commands.<command>, the function in it `command`.
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "ingest": "Read job records from files into the store.",
@@ -66,7 +66,7 @@ class Commands(click.Group):
         """The command, imported now."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"forewarn.serve.cli.{cmd_name}")
+        module = importlib.import_module(f"forewarn.serve.cli.commands.{cmd_name}")
         # Polars, once imported, lets a read that waits for a pipe go on after Ctrl-C.
         signal.siginterrupt(signal.SIGINT, True)
         command: click.Command = module.command
@@ -110,7 +110,7 @@ def cli(verbosity: int) -> None:
 
     All state lies in one folder: --home, or FOREWARN_HOME, or ~/.local/share/forewarn.
     """
-    from forewarn.serve.cli.logs import show_logs
+    from forewarn.serve.cli.terminal.logs import show_logs
 
     show_logs(verbosity)
 

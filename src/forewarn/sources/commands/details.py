@@ -10,8 +10,8 @@ from forewarn.errors import RefusedError, SchedulerError
 from forewarn.job.exit_codes import from_sacct_text
 from forewarn.job.units import JobId
 from forewarn.sources.commands.runner import Runner
-from forewarn.sources.live import JobDetails, StepRecord
 from forewarn.sources.scontrol.text import fields, records
+from forewarn.sources.slurm.scheduler import JobDetails, StepRecord
 
 _SCRIPT = re.compile(r"^Batch Script for [^\n]*\n-{10,}\n", re.MULTILINE)
 _EXIT = re.compile(r"(\d+):(\d+)")

@@ -21,8 +21,8 @@ from forewarn.errors import (
     SchedulerError,
     SlowAnswerError,
 )
-from forewarn.sources.patience import Patience
-from forewarn.sources.scratch import fill, scratch_file
+from forewarn.sources.slurm.retry import RetryPolicy
+from forewarn.sources.slurm.scratch import fill, scratch_file
 
 _PLAIN = {
     "SLURM_TIME_FORMAT": "%s",  # Unix seconds: no zone, no hour that comes twice
@@ -50,14 +50,14 @@ class Runner:
         *,
         timeout: float = 120.0,
         environ: Mapping[str, str] = os.environ,
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
     ) -> None:
         self.runs = 0
         self.received = 0  # bytes that they printed
         self._timeout = timeout
         self._environ = {name: value for name, value in environ.items() if not _THEIRS.match(name)} | _PLAIN
-        self._patience = patience or Patience()
-        self._patience_with: dict[str, Patience] = {}
+        self._patience = patience or RetryPolicy()
+        self._patience_with: dict[str, RetryPolicy] = {}
         self._one = threading.Lock()
 
     @contextmanager

@@ -12,19 +12,19 @@ from pathlib import Path
 import polars as pl
 
 from forewarn.errors import CommandError, NoAccountingError, RefusedError, SchedulerError, UsageError
-from forewarn.job.sbatch.facts import ScriptFacts
+from forewarn.job.sbatch.script_facts import ScriptFacts
 from forewarn.job.sbatch.values import memory
-from forewarn.sources.base import Batch, Options
-from forewarn.sources.clock import Clock
+from forewarn.sources.base import Batch, SourceOptions
 from forewarn.sources.commands.details import read_details
 from forewarn.sources.commands.runner import Runner
 from forewarn.sources.commands.sdiag import read_sdiag
-from forewarn.sources.live import Diagnosis, JobDetails, Load, Piece, Submission
-from forewarn.sources.one_job import asked_id, only_job, only_users
 from forewarn.sources.sacct import SacctSource
 from forewarn.sources.sacct.scripts import Scripts, read_facts
 from forewarn.sources.scontrol import ScontrolSource
-from forewarn.sources.windows import ENDED_STATES, TOO_MUCH, Answers, Span, collected
+from forewarn.sources.slurm.clock import Clock
+from forewarn.sources.slurm.one_job import asked_id, only_job, only_users
+from forewarn.sources.slurm.scheduler import Diagnosis, HistoryPart, JobDetails, JobSubmission, RequestCounts
+from forewarn.sources.slurm.windows import ENDED_STATES, TOO_MUCH, WindowAnswer, WindowLength, collected
 
 # Free text last, each beside fields of fixed form: see docs/sources.md. Not every version has all of them.
 FIELDS = (
@@ -70,7 +70,7 @@ class CommandScheduler:
         cluster: str | None = None,
         timezone: str | None = None,  # of a site whose commands do not print Unix seconds when told to
         clock: Clock | None = None,
-        span: Span | None = None,
+        span: WindowLength | None = None,
         user: str | None = None,  # whose jobs only
         scripts: bool = True,  # whether those of ended jobs are read, where accounting keeps them
     ) -> None:
@@ -79,7 +79,7 @@ class CommandScheduler:
         self.runner = runner or Runner()
         self._cluster, self._timezone = cluster, timezone
         self._clock = clock or Clock()
-        self._span = span or Span(**_SPAN)
+        self._span = span or WindowLength(**_SPAN)
 
     @cached_property
     def cluster(self) -> str:
@@ -87,13 +87,13 @@ class CommandScheduler:
         return self._cluster or self.setting("ClusterName")
 
     @property
-    def load(self) -> Load:
+    def load(self) -> RequestCounts:
         """See `Scheduler`."""
-        return Load(self.runner.runs, self.runner.received)
+        return RequestCounts(self.runner.runs, self.runner.received)
 
     @cached_property
-    def _options(self) -> Options:
-        return Options(cluster=self.cluster, timezone=self._timezone)
+    def _options(self) -> SourceOptions:
+        return SourceOptions(cluster=self.cluster, timezone=self._timezone)
 
     def setting(self, name: str) -> str:
         """A value of the controller's configuration."""
@@ -111,17 +111,17 @@ class CommandScheduler:
 
     # --- history -----------------------------------------------------------------------------------
 
-    def history(self, since: int, until: int | None = None, *, steps: bool = True) -> Iterator[Piece]:
+    def history(self, since: int, until: int | None = None, *, steps: bool = True) -> Iterator[HistoryPart]:
         """See `Scheduler`."""
         now = int(self._clock.now())
         until = now if until is None else min(until, now)
 
-        def ask(begin: int, end: int) -> Answers:
+        def ask(begin: int, end: int) -> WindowAnswer:
             times = ("-S", f"uts{begin}", "-E", f"uts{end}", *(() if steps else ("-X",)))
             notes: list[str] = []
             # Those that have not ended overlap every window: without them an answer holds what is new.
             ended = self._accounts((*times, "-s", ",".join(ENDED_STATES)), notes)
-            return Answers(ended, [], tuple(notes))
+            return WindowAnswer(ended, [], tuple(notes))
 
         for piece in collected(ask, since, until, self._span, self._clock):
             yield replace(piece, batch=self._added(piece.batch))
@@ -236,7 +236,7 @@ class CommandScheduler:
 
     # --- changes -----------------------------------------------------------------------------------
 
-    def submit(self, job: Submission) -> str:
+    def submit(self, job: JobSubmission) -> str:
         """See `Scheduler`."""
         options = {
             "chdir": job.work_dir,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from forewarn.errors import CommandError
-from forewarn.sources.live import Diagnosis
+from forewarn.sources.slurm.scheduler import Diagnosis
 
 _AT = re.compile(r"sdiag output at .*\((\d+)\)")
 _SINCE = re.compile(r"Data since .*\((\d+)\)")

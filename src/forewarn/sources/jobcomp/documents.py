@@ -14,7 +14,7 @@ from typing import Any
 
 from forewarn.errors import CutShortError, SourceError
 from forewarn.sources.base import Source
-from forewarn.sources.slurmrestd.json_stream import JsonReader
+from forewarn.sources.slurm.json_stream import JsonReader
 
 # The member that an answer to a search begins with, by version and kind of search.
 _ANSWER = re.compile(rb'\{\s*"(?:took|_scroll_id|pit_id|timed_out|num_reduce_phases|_shards|_clusters|hits)"')
@@ -22,14 +22,14 @@ _ANSWER = re.compile(rb'\{\s*"(?:took|_scroll_id|pit_id|timed_out|num_reduce_pha
 _DOCUMENT = frozenset({"jobid", "@submit", "@start", "@end"})
 
 
-class Broken(str):
+class BrokenDocument(str):
     """Why a piece of the file is no document."""
 
     __slots__ = ()
 
 
 def documents(source: Source, stream: io.BufferedReader) -> Iterator[tuple[int, Any]]:
-    """Each document with its number (on lines: that of its line); `Broken` in the place of what is none."""
+    """Each document with its number (on lines: that of its line); `BrokenDocument` in the place of what is none."""
     if stream.peek(3).startswith(codecs.BOM_UTF8):
         stream.read(3)
     head = stream.peek(64).lstrip()
@@ -41,7 +41,7 @@ def documents(source: Source, stream: io.BufferedReader) -> Iterator[tuple[int, 
     if first is None:
         raise SourceError(f"{source.path}: no document in it")
     line, document = first[0], _of_hit(first[1])
-    if isinstance(document, Broken):
+    if isinstance(document, BrokenDocument):
         raise SourceError(
             f"{source.path}: {document} (line {line}). jobcomp: reads one document a line (as `jq -c '.[]'` "
             "writes them), a JSON array, or an answer of Elasticsearch"
@@ -68,7 +68,7 @@ def _on_lines(source: Source, stream: io.BufferedReader) -> Iterator[tuple[int, 
             try:
                 yield line, decode(text.decode())
             except (ValueError, RecursionError) as error:
-                yield line, Broken(f"not JSON: {error}")
+                yield line, BrokenDocument(f"not JSON: {error}")
 
 
 def _in_array(source: Source, stream: io.BufferedReader, *, is_answer: bool) -> Iterator[tuple[int, Any]]:
@@ -81,7 +81,7 @@ def _in_array(source: Source, stream: io.BufferedReader, *, is_answer: bool) -> 
         reader.finish()
     except CutShortError as error:
         # What came before the end of the file is whole.
-        yield number + 1, Broken(f"the file ends here: {str(error).removeprefix(f'{source.path}: ')}")
+        yield number + 1, BrokenDocument(f"the file ends here: {str(error).removeprefix(f'{source.path}: ')}")
 
 
 def _hits(reader: JsonReader) -> Iterator[Any]:

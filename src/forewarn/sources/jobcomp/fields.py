@@ -14,14 +14,23 @@ import re
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from forewarn.job.sbatch.facts import script_facts
+from forewarn.job.sbatch.script_facts import script_facts
 from forewarn.job.units import UNLIMITED
 from forewarn.sources.scontrol.values import exit_status
-from forewarn.sources.slurmrestd import job_values
-from forewarn.sources.slurmrestd.job_values import ID_FIELDS, ids
+from forewarn.sources.slurm import job_values
+from forewarn.sources.slurm.job_values import ID_FIELDS, ids
+from forewarn.sources.slurm.record_values import (
+    Fields,
+    Reader,
+    Record,
+    as_number,
+    bounded,
+    named,
+    number,
+    text,
+)
+from forewarn.sources.slurm.tres import NOTHING, memory_asked, resources
 from forewarn.sources.slurmrestd.slurm_jobs import as_asked
-from forewarn.sources.slurmrestd.tres import NOTHING, memory_asked, resources
-from forewarn.sources.slurmrestd.values import Fields, Reader, Record, as_number, bounded, named, number, text
 
 _ENERGY = re.compile(r"(?:^|,)3=(\d+)")  # Slurm's fixed number of this resource
 _requested, _allocated = resources("tres_req"), resources("tres_alloc")

@@ -11,10 +11,10 @@ import polars as pl
 from forewarn.errors import BadRow
 from forewarn.job.columns import SCHEMAS
 from forewarn.sources.base import Batch, Source, opened
-from forewarn.sources.jobcomp.documents import Broken, documents
+from forewarn.sources.jobcomp.documents import BrokenDocument, documents
 from forewarn.sources.jobcomp.fields import JOBCOMP_JOB
-from forewarn.sources.slurmrestd.jobs import happened
-from forewarn.sources.slurmrestd.table import Table
+from forewarn.sources.slurm.job_outcomes import happened
+from forewarn.sources.slurm.record_rows import RecordRows
 
 _MOST_ROWS = 10_000  # documents that are Python objects at one time
 
@@ -26,7 +26,7 @@ class JobcompSource(Source):
 
     def batches(self) -> Iterator[Batch]:
         """Runs of jobs in the order of the file."""
-        table, bad = Table(JOBCOMP_JOB, SCHEMAS["job"]), list[BadRow]()
+        table, bad = RecordRows(JOBCOMP_JOB, SCHEMAS["job"]), list[BadRow]()
         most = min(self.options.batch_rows, _MOST_ROWS)
         nameless = 0
         with opened(self.path) as stream:
@@ -36,7 +36,7 @@ class JobcompSource(Source):
                     nameless += frame["cluster"].null_count()
                     yield self._batch(frame, bad)
                     bad = []
-                if isinstance(document, Broken):
+                if isinstance(document, BrokenDocument):
                     bad.append(self.bad(line, "document", document))
                 elif wrong := table.add(document, line):
                     bad.append(self.bad(line, *wrong, text=json.dumps(document)))

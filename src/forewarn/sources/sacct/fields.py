@@ -17,13 +17,13 @@ import polars as pl
 from forewarn.errors import UsageError
 from forewarn.job.exit_codes import PRINTED_BARE, from_sacct_text
 from forewarn.job.units import MOST_COUNT, check_nodes, parse_duration, parse_memory
-from forewarn.sources import units
+from forewarn.sources.slurm import unit_columns as units
 
 Reader = Callable[[pl.Expr], pl.Expr]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class FieldFormat:
     """What the text of a field looks like: it tells where a row belongs whose columns are shifted."""
 
     pattern: re.Pattern[str]
@@ -35,8 +35,8 @@ class Form:
         return self.pattern.fullmatch(text) is not None
 
 
-def _form(pattern: str, *, free: bool = False, lines: bool = False) -> Form:
-    return Form(re.compile(pattern, re.DOTALL if lines else 0), free, lines)
+def _form(pattern: str, *, free: bool = False, lines: bool = False) -> FieldFormat:
+    return FieldFormat(re.compile(pattern, re.DOTALL if lines else 0), free, lines)
 
 
 _TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*|\d{9,}|Unknown|None|N/A"
@@ -61,10 +61,10 @@ COMMAND = _form(r"(?:[^\s|]*(?:sbatch|srun|salloc|scrontab|sattach)\b.*)?", free
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class SacctField:
     """One field: its form, and, where a job's record has a place for it, how it is read and what as."""
 
-    form: Form
+    form: FieldFormat
     column: str | None = None
     read: Reader | None = None  # of a time none: that needs the zone, too
     partial: bool = False  # only part of the text is read, and it may not be there
@@ -146,88 +146,92 @@ def _joules(text: pl.Expr) -> pl.Expr:
 
 
 # Columns with a leading underscore are not the record's own; `fold.py` makes the record's from them.
-FIELDS: Mapping[str, Field] = MappingProxyType(
+FIELDS: Mapping[str, SacctField] = MappingProxyType(
     {
         # identity
-        "JobID": Field(ID, "_id", _text),
-        "JobIDRaw": Field(ID, "_raw_id", _text),  # as JobID, with the number that Slurm itself counts by
-        "Cluster": Field(WORD, "cluster", _said),
+        "JobID": SacctField(ID, "_id", _text),
+        "JobIDRaw": SacctField(ID, "_raw_id", _text),  # as JobID, with the number that Slurm itself counts by
+        "Cluster": SacctField(WORD, "cluster", _said),
         # who
-        "User": Field(WORD, "user", _said),
-        "UID": Field(NUMBER, "user", _said),
-        "Group": Field(WORD, "group", _said),
-        "GID": Field(NUMBER, "group", _said),
-        "Account": Field(WORD, "account", _said),
+        "User": SacctField(WORD, "user", _said),
+        "UID": SacctField(NUMBER, "user", _said),
+        "Group": SacctField(WORD, "group", _said),
+        "GID": SacctField(NUMBER, "group", _said),
+        "Account": SacctField(WORD, "account", _said),
         # what and where
-        "JobName": Field(NAME, "name", _text),
-        "WorkDir": Field(PATH, "work_dir", _text),
-        "SubmitLine": Field(COMMAND, "submit_line", _text),
-        "Partition": Field(WORD, "partition", _said),
-        "QOS": Field(WORD, "qos", _said),
-        "QOSREQ": Field(WORD, "_qos_asked", _said),  # 24.11: empty where the user named none
-        "Reservation": Field(WORD, "reservation", _said),
-        "Constraints": Field(NAME, "constraint", _said),
-        "NodeList": Field(NODES, "nodes", _node_list),
+        "JobName": SacctField(NAME, "name", _text),
+        "WorkDir": SacctField(PATH, "work_dir", _text),
+        "SubmitLine": SacctField(COMMAND, "submit_line", _text),
+        "Partition": SacctField(WORD, "partition", _said),
+        "QOS": SacctField(WORD, "qos", _said),
+        "QOSREQ": SacctField(WORD, "_qos_asked", _said),  # 24.11: empty where the user named none
+        "Reservation": SacctField(WORD, "reservation", _said),
+        "Constraints": SacctField(NAME, "constraint", _said),
+        "NodeList": SacctField(NODES, "nodes", _node_list),
         # asked
-        "ReqNodes": Field(NUMBER, "nodes_asked", units.whole_number),
-        "ReqCPUS": Field(NUMBER, "cpus_asked", units.whole_number),
-        "ReqMem": Field(SIZE, "_memory_asked", _requested_memory),  # MiB where it names no unit
-        "ReqTRES": Field(TRES, "_tres_asked", units.tres),
-        "TimelimitRaw": Field(NUMBER, "time_limit", _limit),
-        "Timelimit": Field(DURATION, "time_limit", _limit),
-        "Priority": Field(NUMBER, "priority", units.whole_number),
+        "ReqNodes": SacctField(NUMBER, "nodes_asked", units.whole_number),
+        "ReqCPUS": SacctField(NUMBER, "cpus_asked", units.whole_number),
+        "ReqMem": SacctField(SIZE, "_memory_asked", _requested_memory),  # MiB where it names no unit
+        "ReqTRES": SacctField(TRES, "_tres_asked", units.tres),
+        "TimelimitRaw": SacctField(NUMBER, "time_limit", _limit),
+        "Timelimit": SacctField(DURATION, "time_limit", _limit),
+        "Priority": SacctField(NUMBER, "priority", units.whole_number),
         # given
-        "AllocNodes": Field(NUMBER, "nodes_given", units.whole_number),
-        "NNodes": Field(NUMBER, "nodes_given", units.whole_number),
-        "AllocCPUS": Field(NUMBER, "cpus_given", units.whole_number),
-        "NCPUS": Field(NUMBER, "cpus_given", units.whole_number),
-        "AllocTRES": Field(TRES, "_tres_given", units.tres),
+        "AllocNodes": SacctField(NUMBER, "nodes_given", units.whole_number),
+        "NNodes": SacctField(NUMBER, "nodes_given", units.whole_number),
+        "AllocCPUS": SacctField(NUMBER, "cpus_given", units.whole_number),
+        "NCPUS": SacctField(NUMBER, "cpus_given", units.whole_number),
+        "AllocTRES": SacctField(TRES, "_tres_given", units.tres),
         # when
-        "Submit": Field(SUBMIT, "submit"),
-        "Eligible": Field(TIME, "eligible"),
-        "Start": Field(TIME, "start"),
-        "End": Field(TIME, "end"),
-        "ElapsedRaw": Field(NUMBER, "_elapsed", units.whole_number),
-        "Elapsed": Field(DURATION, "_elapsed", _seconds),
-        "Suspended": Field(DURATION, "suspended", _seconds),
-        "Restarts": Field(NUMBER, "restarts", units.whole_number),
+        "Submit": SacctField(SUBMIT, "submit"),
+        "Eligible": SacctField(TIME, "eligible"),
+        "Start": SacctField(TIME, "start"),
+        "End": SacctField(TIME, "end"),
+        "ElapsedRaw": SacctField(NUMBER, "_elapsed", units.whole_number),
+        "Elapsed": SacctField(DURATION, "_elapsed", _seconds),
+        "Suspended": SacctField(DURATION, "suspended", _seconds),
+        "Restarts": SacctField(NUMBER, "restarts", units.whole_number),
         # result
-        "State": Field(STATE, "_state", _text),
-        "Reason": Field(PHRASE, "reason", _said),
-        "ExitCode": Field(EXIT, "exit_code", _exit_code),
-        "DerivedExitCode": Field(EXIT, "derived_exit_code", _exit_code),
+        "State": SacctField(STATE, "_state", _text),
+        "Reason": SacctField(PHRASE, "reason", _said),
+        "ExitCode": SacctField(EXIT, "exit_code", _exit_code),
+        "DerivedExitCode": SacctField(EXIT, "derived_exit_code", _exit_code),
         # used; of steps, but for TotalCPU and energy, which a job's own line has too
-        "TotalCPU": Field(DURATION, "cpu_time", units.fine_duration),
-        "MaxRSS": Field(SIZE, "max_memory", _bytes),
-        "TRESUsageInTot": Field(TRES, "_read_total", _disk, partial=True),
-        "TRESUsageOutTot": Field(TRES, "_written_total", _disk, partial=True),
-        "AveDiskRead": Field(SIZE, "_read_mean", _bytes),  # per task
-        "AveDiskWrite": Field(SIZE, "_written_mean", _bytes),
-        "MaxDiskRead": Field(SIZE, "_read_max", _bytes),  # of one task: the least that the step can have read
-        "MaxDiskWrite": Field(SIZE, "_written_max", _bytes),
-        "NTasks": Field(NUMBER, "_tasks", units.whole_number),
-        "ConsumedEnergyRaw": Field(NUMBER, "energy", units.whole_number),
-        "ConsumedEnergy": Field(SIZE, "energy", _joules),
+        "TotalCPU": SacctField(DURATION, "cpu_time", units.fine_duration),
+        "MaxRSS": SacctField(SIZE, "max_memory", _bytes),
+        "TRESUsageInTot": SacctField(TRES, "_read_total", _disk, partial=True),
+        "TRESUsageOutTot": SacctField(TRES, "_written_total", _disk, partial=True),
+        "AveDiskRead": SacctField(SIZE, "_read_mean", _bytes),  # per task
+        "AveDiskWrite": SacctField(SIZE, "_written_mean", _bytes),
+        "MaxDiskRead": SacctField(
+            SIZE, "_read_max", _bytes
+        ),  # of one task: the least that the step can have read
+        "MaxDiskWrite": SacctField(SIZE, "_written_max", _bytes),
+        "NTasks": SacctField(NUMBER, "_tasks", units.whole_number),
+        "ConsumedEnergyRaw": SacctField(NUMBER, "energy", units.whole_number),
+        "ConsumedEnergy": SacctField(SIZE, "energy", _joules),
         # known, but no part of a job's record
-        **dict.fromkeys(("AdminComment", "Comment", "SystemComment", "Extra"), Field(COMMENT)),
-        **dict.fromkeys(("Container", "Licenses", "McsLabel", "WCKey"), Field(NAME)),
-        **dict.fromkeys(("StdErr", "StdIn", "StdOut"), Field(NAME)),
-        **dict.fromkeys(("AveCPU", "CPUTime", "MinCPU", "SystemCPU", "UserCPU"), Field(DURATION)),
-        **dict.fromkeys(("Planned", "PlannedCPU", "Reserved", "ResvCPU"), Field(DURATION)),
-        **dict.fromkeys(("AveRSS", "AveVMSize", "MaxVMSize", "AveCPUFreq"), Field(SIZE)),
-        **dict.fromkeys(("AvePages", "MaxPages", "AssocID", "CPUTimeRAW", "DBIndex"), Field(NUMBER)),
-        **dict.fromkeys(("PlannedCPURAW", "ResvCPURAW", "QOSRAW", "ReservationId", "WCKeyID"), Field(NUMBER)),
-        **dict.fromkeys(("BlockID", "Exclusive", "FailedNode", "Flags", "Layout"), Field(WORD)),
-        **dict.fromkeys(("OriginalSLUID", "SLUID", "OverSubscribe", "SegmentSize"), Field(WORD)),
-        **dict.fromkeys(("ReqReservation", "ReqGRES", "AllocGRES"), Field(WORD)),
-        **dict.fromkeys((f"ReqCPUFreq{part}" for part in ("", "Gov", "Max", "Min")), Field(WORD)),
+        **dict.fromkeys(("AdminComment", "Comment", "SystemComment", "Extra"), SacctField(COMMENT)),
+        **dict.fromkeys(("Container", "Licenses", "McsLabel", "WCKey"), SacctField(NAME)),
+        **dict.fromkeys(("StdErr", "StdIn", "StdOut"), SacctField(NAME)),
+        **dict.fromkeys(("AveCPU", "CPUTime", "MinCPU", "SystemCPU", "UserCPU"), SacctField(DURATION)),
+        **dict.fromkeys(("Planned", "PlannedCPU", "Reserved", "ResvCPU"), SacctField(DURATION)),
+        **dict.fromkeys(("AveRSS", "AveVMSize", "MaxVMSize", "AveCPUFreq"), SacctField(SIZE)),
+        **dict.fromkeys(("AvePages", "MaxPages", "AssocID", "CPUTimeRAW", "DBIndex"), SacctField(NUMBER)),
+        **dict.fromkeys(
+            ("PlannedCPURAW", "ResvCPURAW", "QOSRAW", "ReservationId", "WCKeyID"), SacctField(NUMBER)
+        ),
+        **dict.fromkeys(("BlockID", "Exclusive", "FailedNode", "Flags", "Layout"), SacctField(WORD)),
+        **dict.fromkeys(("OriginalSLUID", "SLUID", "OverSubscribe", "SegmentSize"), SacctField(WORD)),
+        **dict.fromkeys(("ReqReservation", "ReqGRES", "AllocGRES"), SacctField(WORD)),
+        **dict.fromkeys((f"ReqCPUFreq{part}" for part in ("", "Gov", "Max", "Min")), SacctField(WORD)),
         **{
-            f"{what}{where}": Field(WORD)
+            f"{what}{where}": SacctField(WORD)
             for what in ("MaxDiskRead", "MaxDiskWrite", "MaxPages", "MaxRSS", "MaxVMSize", "MinCPU")
             for where in ("Node", "Task")
         },
         **{
-            f"TRESUsage{way}{what}": Field(TRES)
+            f"TRESUsage{way}{what}": SacctField(TRES)
             for way in ("In", "Out")
             for what in ("Ave", "Max", "MaxNode", "MaxTask", "Min", "MinNode", "MinTask")
         },

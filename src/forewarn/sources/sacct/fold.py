@@ -9,8 +9,8 @@ from datetime import datetime
 import polars as pl
 
 from forewarn.job.step_outcomes import EXACT_STATES, StepEnd, outcome_of_steps
-from forewarn.sources import units
 from forewarn.sources.sacct.fields import FIELDS, JOB_ID, NODES
+from forewarn.sources.slurm import unit_columns as units
 
 # Texts that say more than their value: who a cancelling number is, a limit left to the partition, the
 # signals beside the exit codes, and clock times in the hour that comes twice.
@@ -25,7 +25,7 @@ _OF_STEPS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadableRow:
     """A row that cannot be read, and why."""
 
     line: int
@@ -34,7 +34,7 @@ class Unreadable:
     text: str
 
 
-def folded(rows: pl.DataFrame, zone: str) -> tuple[pl.DataFrame, list[Unreadable]]:
+def folded(rows: pl.DataFrame, zone: str) -> tuple[pl.DataFrame, list[UnreadableRow]]:
     """What is told of each job, out of rows of text (columns named by sacct's fields, and `line`).
 
     A job's steps follow its own row, all of them in this frame. The result has the columns that the
@@ -52,7 +52,7 @@ def folded(rows: pl.DataFrame, zone: str) -> tuple[pl.DataFrame, list[Unreadable
     return jobs, strays + unread + unread_steps
 
 
-def _with_ids(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[Unreadable]]:
+def _with_ids(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[UnreadableRow]]:
     """Which rows are steps (`_is_step`) and of which job (`_job`); rows that are neither apart."""
     field = "JobID" if "JobID" in rows.columns else "JobIDRaw"
     name = pl.col(field).str.strip_chars().fill_null("")
@@ -68,7 +68,7 @@ def _with_ids(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[Unreadable]]:
         wrong = pl.coalesce(wrong, alone)
     rows = rows.with_columns(_wrong=wrong)
     bad = [
-        Unreadable(line, field, f"{why}: {text!r}", text)
+        UnreadableRow(line, field, f"{why}: {text!r}", text)
         for line, why, text in rows.filter(pl.col("_wrong").is_not_null())
         .select("line", "_wrong", field)
         .iter_rows()
@@ -76,7 +76,7 @@ def _with_ids(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[Unreadable]]:
     return (rows.filter(pl.col("_wrong").is_null()) if bad else rows).drop("_wrong"), bad
 
 
-def _read(rows: pl.DataFrame, zone: str, names: Sequence[str]) -> tuple[pl.DataFrame, list[Unreadable]]:
+def _read(rows: pl.DataFrame, zone: str, names: Sequence[str]) -> tuple[pl.DataFrame, list[UnreadableRow]]:
     """The rows with a typed column for what these fields tell, those with an unreadable one apart."""
     values = {
         name: field.read(pl.col(name)) if field.read else units.moment(pl.col(name), zone)
@@ -91,7 +91,7 @@ def _read(rows: pl.DataFrame, zone: str, names: Sequence[str]) -> tuple[pl.DataF
         if (types[name] != pl.String or FIELDS[name].form is NODES)
         and typed[name].null_count() > rows[name].null_count()
     ]
-    bad: list[Unreadable] = []
+    bad: list[UnreadableRow] = []
     if suspects:
         marks = rows.select(
             pl.coalesce(
@@ -99,7 +99,7 @@ def _read(rows: pl.DataFrame, zone: str, names: Sequence[str]) -> tuple[pl.DataF
             ).alias("_wrong")
         ).to_series()
         bad = [
-            Unreadable(row["line"], name, _why(name, row[name], zone), row[name])
+            UnreadableRow(row["line"], name, _why(name, row[name], zone), row[name])
             for name, row in zip(
                 marks.drop_nulls(), rows.filter(marks.is_not_null()).iter_rows(named=True), strict=True
             )

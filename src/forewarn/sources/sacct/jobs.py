@@ -8,8 +8,8 @@ from types import MappingProxyType
 import polars as pl
 
 from forewarn.job.columns import JOB_SCHEMA, proven_moment
-from forewarn.sources import units
 from forewarn.sources.sacct.fields import MEMORY
+from forewarn.sources.slurm import unit_columns as units
 
 col = pl.col
 

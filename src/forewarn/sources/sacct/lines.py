@@ -16,7 +16,7 @@ from itertools import dropwhile
 import numpy as np
 from numpy.typing import NDArray
 
-from forewarn.sources.sacct.fields import FIELDS, JOB_ID, PHRASE, Form
+from forewarn.sources.sacct.fields import FIELDS, JOB_ID, PHRASE, FieldFormat
 
 # Stand-ins for a separator and a line end within a mended value, until the columns are cut:
 # Unicode's noncharacters, which no text holds.
@@ -29,7 +29,7 @@ _MOST_SEPARATORS = 200  # too many in one row, for the same reason
 
 
 @dataclass(frozen=True)
-class Layout:
+class ColumnLayout:
     """The columns of one file."""
 
     names: tuple[str, ...]
@@ -41,7 +41,7 @@ class Layout:
         return len(self.names) - 1 + self.ends_with_separator
 
     @cached_property
-    def forms(self) -> tuple[Form, ...]:
+    def forms(self) -> tuple[FieldFormat, ...]:
         """The form of each column; fields of a Slurm newer than this table may be any phrase."""
         return tuple(FIELDS[name].form if name in FIELDS else PHRASE for name in self.names)
 
@@ -82,7 +82,7 @@ class Layout:
 
 
 @dataclass
-class Rows:
+class SacctRows:
     """Rows of a text, each on one line with all its columns."""
 
     text: bytes
@@ -91,7 +91,7 @@ class Rows:
     bad: list[tuple[int, str, bytes]] = field(default_factory=list)  # line, reason, text
 
 
-def rows_of(text: bytes, first_line: int, layout: Layout) -> Rows:
+def rows_of(text: bytes, first_line: int, layout: ColumnLayout) -> SacctRows:
     """The rows of a text of whole lines, the first of which is the file's `first_line`-th."""
     if not text.endswith(b"\n"):
         text += b"\n"
@@ -105,10 +105,10 @@ def rows_of(text: bytes, first_line: int, layout: Layout) -> Rows:
     odd = np.flatnonzero(is_odd)
     numbers = np.arange(first_line, first_line + len(ends), dtype=np.int64)
     if odd.size == 0:
-        return Rows(text, numbers)
+        return SacctRows(text, numbers)
     pieces: list[bytes] = []
     places: list[NDArray[np.int64]] = []
-    found = Rows(b"", numbers)
+    found = SacctRows(b"", numbers)
     whole_from = 0
     for run in np.split(odd, np.flatnonzero(np.diff(odd) > 1) + 1):
         # The row before a run may go on in it: it is looked at again together with the run.
@@ -132,7 +132,7 @@ def rows_of(text: bytes, first_line: int, layout: Layout) -> Rows:
 Line = tuple[int, bytes]
 
 
-def _mended(lines: list[Line], layout: Layout, bad: list[tuple[int, str, bytes]]) -> Iterator[Line]:
+def _mended(lines: list[Line], layout: ColumnLayout, bad: list[tuple[int, str, bytes]]) -> Iterator[Line]:
     """The rows of a stretch of lines, each as one line with the right count of separators."""
     for group in _grouped(lines, layout):
         group = _from_first_text(group[::-1])[::-1]
@@ -163,7 +163,7 @@ def _marked(text: bytes) -> bytes:
     return text.replace(b"|", SEPARATOR.encode()).replace(b"\n", LINE_END.encode())
 
 
-def _goes_on(rest: list[Line], layout: Layout) -> bool:
+def _goes_on(rest: list[Line], layout: ColumnLayout) -> bool:
     """Whether lines after a complete row, none of which begins one, belong to its last column."""
     if layout.ends_with_separator or not layout.forms[-1].lines or len(rest) > _MOST_LINES:
         return False
@@ -171,7 +171,7 @@ def _goes_on(rest: list[Line], layout: Layout) -> bool:
     return not any(form.lines for form in layout.forms[: layout.id_at])
 
 
-def _grouped(lines: list[Line], layout: Layout) -> Iterator[list[Line]]:
+def _grouped(lines: list[Line], layout: ColumnLayout) -> Iterator[list[Line]]:
     """Lines that may be one row together: a new one begins where a job's id stands in its column."""
     group: list[Line] = []
     for at, text in lines:
@@ -186,7 +186,7 @@ def _grouped(lines: list[Line], layout: Layout) -> Iterator[list[Line]]:
     yield group
 
 
-def _fitted(text: bytes, layout: Layout) -> bytes | None:
+def _fitted(text: bytes, layout: ColumnLayout) -> bytes | None:
     """The row with what stands inside its values marked, if there is exactly one way to read it."""
     if b"\n" not in text and layout.is_whole(text):
         return text
@@ -200,7 +200,7 @@ def _fitted(text: bytes, layout: Layout) -> bytes | None:
     return row + b"|" * layout.ends_with_separator
 
 
-def _ways(parts: list[str], forms: tuple[Form, ...]) -> list[list[str]]:
+def _ways(parts: list[str], forms: tuple[FieldFormat, ...]) -> list[list[str]]:
     """How the parts can be the columns, where those of free form may hold several; two ways are enough."""
     extra = len(parts) - len(forms)
 
@@ -222,7 +222,7 @@ def _ways(parts: list[str], forms: tuple[Form, ...]) -> list[list[str]]:
     return ways(len(forms) - 1, extra)
 
 
-def _what_is_wrong(text: bytes, layout: Layout) -> str:
+def _what_is_wrong(text: bytes, layout: ColumnLayout) -> str:
     if _NOT_A_ROW.match(text):
         return "a message, not a row"
     if layout.ends_with_separator and not text.endswith(b"|"):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
-from forewarn.job.sbatch.facts import ScriptFacts, line_facts, script_facts
+from forewarn.job.sbatch.script_facts import ScriptFacts, line_facts, script_facts
 
 _HEAD = re.compile(r"^Batch Script for (\S+)\n-{40,}\n", re.MULTILINE)
 _AT_ONCE = 500  # jobs in one command: its line stays short

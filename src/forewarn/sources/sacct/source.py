@@ -11,11 +11,11 @@ from typing import IO, ClassVar
 import polars as pl
 
 from forewarn.errors import SourceError
-from forewarn.sources.base import Batch, Lines, Options, Source, opened
+from forewarn.sources.base import Batch, Lines, Source, SourceOptions, opened
 from forewarn.sources.sacct.fields import FIELDS, given_names, known_name
 from forewarn.sources.sacct.fold import folded
 from forewarn.sources.sacct.jobs import job_columns
-from forewarn.sources.sacct.lines import LINE_END, SEPARATOR, Layout, Rows, rows_of
+from forewarn.sources.sacct.lines import LINE_END, SEPARATOR, ColumnLayout, SacctRows, rows_of
 
 _MOST_HELD = 64 << 20  # bytes without the row of a job in them: not one job's steps any more
 _LOOK_AHEAD = 64 << 10  # bytes that tell the shape of rows without a header
@@ -26,7 +26,7 @@ class SacctSource(Source):
 
     name: ClassVar[str] = "sacct"
 
-    def __init__(self, path: Path, options: Options | None = None) -> None:
+    def __init__(self, path: Path, options: SourceOptions | None = None) -> None:
         super().__init__(path, options)
         self._mended = 0
 
@@ -64,7 +64,7 @@ class SacctSource(Source):
 
     # --- columns -------------------------------------------------------------------------------
 
-    def _layout(self, blocks: Iterator[tuple[int, bytes]]) -> tuple[Layout, int, bytes]:
+    def _layout(self, blocks: Iterator[tuple[int, bytes]]) -> tuple[ColumnLayout, int, bytes]:
         """The columns of the file, and its first lines after the header with the number of the first."""
         text = b""
         for _, block in blocks:
@@ -93,19 +93,19 @@ class SacctSource(Source):
         self._check(layout)
         return layout, line, text
 
-    def _without_header(self, names: tuple[str, ...], text: bytes) -> Layout:
+    def _without_header(self, names: tuple[str, ...], text: bytes) -> ColumnLayout:
         """The layout that the first rows have; if they have no such number of columns, names are wrong."""
         lines = [line for line in text.split(b"\n")[:1000] if line.strip()]
-        for layout in (Layout(names), Layout(names, ends_with_separator=True)):
+        for layout in (ColumnLayout(names), ColumnLayout(names, ends_with_separator=True)):
             if any(layout.begins_row(line) and layout.is_whole(line) for line in lines):
                 return layout
         columns = lines[0].count(b"|") + 1
         raise SourceError(
             f"{self.path}: {len(names)} fields were named, but its rows have {columns} columns, "
-            f"or no job id in the one named {names[Layout(names).id_at]}"
+            f"or no job id in the one named {names[ColumnLayout(names).id_at]}"
         )
 
-    def _check(self, layout: Layout) -> None:
+    def _check(self, layout: ColumnLayout) -> None:
         names = set(layout.names)
         if not names & {"JobID", "JobIDRaw"}:
             raise SourceError(f"{self.path}: without the field JobID, jobs cannot be told apart")
@@ -125,7 +125,7 @@ class SacctSource(Source):
 
     # --- rows ----------------------------------------------------------------------------------
 
-    def _batch(self, text: bytes, line: int, layout: Layout) -> Batch:
+    def _batch(self, text: bytes, line: int, layout: ColumnLayout) -> Batch:
         rows = rows_of(text, line, layout)
         self._mended += rows.mended
         told, unreadable = folded(_table(rows, layout), self.timezone)
@@ -141,17 +141,17 @@ def _is_json(stream: io.BufferedReader) -> bool:
     return stream.peek(1 << 12).lstrip()[:1] == b"{"
 
 
-def _header(line: str) -> Layout | None:
+def _header(line: str) -> ColumnLayout | None:
     """The layout that a line of field names describes."""
     words = line.removesuffix("|").split("|")
     names = tuple(known_name(word) or word.strip() for word in words)
     known = sum(name in FIELDS for name in names)
     if known * 2 <= len(names) or not {"JobID", "JobIDRaw", "State", "Submit"} & set(names):
         return None
-    return Layout(names, ends_with_separator=line.endswith("|"))
+    return ColumnLayout(names, ends_with_separator=line.endswith("|"))
 
 
-def _table(rows: Rows, layout: Layout) -> pl.DataFrame:
+def _table(rows: SacctRows, layout: ColumnLayout) -> pl.DataFrame:
     """The rows as columns of text, those that become something, and the line of each."""
     places = sorted(
         {layout.names.index(name) for name in layout.names if name in FIELDS and FIELDS[name].column}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from forewarn.job.sbatch.facts import line_facts
+from forewarn.job.sbatch.script_facts import line_facts
 from forewarn.sources.scontrol import values
 from forewarn.sources.scontrol.values import decimal, duration, memory_by, name, number, size, text, time
-from forewarn.sources.slurmrestd.values import Fields
+from forewarn.sources.slurm.record_values import Fields
 
 
 def job_fields(zone: str) -> Fields:

@@ -12,9 +12,9 @@ from forewarn.job.columns import SCHEMAS, complete, proven_moment
 from forewarn.sources.base import Batch, Source, opened
 from forewarn.sources.scontrol.fields import job_fields, node_fields, partition_fields
 from forewarn.sources.scontrol.text import KINDS, fields, records
-from forewarn.sources.slurmrestd.jobs import happened
-from forewarn.sources.slurmrestd.table import Table
-from forewarn.sources.units import clocks_put_right
+from forewarn.sources.slurm.job_outcomes import happened
+from forewarn.sources.slurm.record_rows import RecordRows
+from forewarn.sources.slurm.unit_columns import clocks_put_right
 
 
 class ScontrolSource(Source):
@@ -43,7 +43,7 @@ class ScontrolSource(Source):
         """The same of scontrol's text that is at hand; `seen_at` is when it was printed, if that is known."""
         known = {"job": job_fields(self.timezone), "node": node_fields(self.timezone)}
         known["partition"] = partition_fields()
-        table, kind, bad = Table({}, {}), "", list[BadRow]()
+        table, kind, bad = RecordRows({}, {}), "", list[BadRow]()
         for line, text in records(self.text_blocks(stream)):
             record = fields(text)
             said = KINDS.get(next(iter(record), ""))
@@ -54,7 +54,7 @@ class ScontrolSource(Source):
                 yield self._batch(kind, table.flush(), bad, seen_at)
                 bad = []
             if said != kind:
-                kind, table = said, Table(known[said], SCHEMAS[said])
+                kind, table = said, RecordRows(known[said], SCHEMAS[said])
             if wrong := table.add(record, line):
                 bad.append(self.bad(line, *wrong, text=text))
         if kind:

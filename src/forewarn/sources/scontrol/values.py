@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from forewarn.job.units import ABSENT, NO_LIMIT, parse_duration, parse_memory
-from forewarn.sources.slurmrestd.job_values import exit_pair
+from forewarn.sources.slurm.job_values import exit_pair
+from forewarn.sources.slurm.record_values import Reader, Record, bounded
+from forewarn.sources.slurm.tres import NOTHING, TresCounts, gpus_in_gres, memory_asked, resources
 from forewarn.sources.slurmrestd.slurm_jobs import as_asked
-from forewarn.sources.slurmrestd.tres import NOTHING, Resources, gpus_in_gres, memory_asked, resources
-from forewarn.sources.slurmrestd.values import Reader, Record, bounded
 
 
 def said(record: Record, key: str) -> str | None:
@@ -154,22 +154,22 @@ def job_reason(record: Record) -> str | None:
     return None if value is None else value.partition(":")[0]
 
 
-def asked(record: Record) -> Resources:
+def asked(record: Record) -> TresCounts:
     """What was asked for; up to 22.05 TRES tells that only of a job that has no nodes yet."""
     if "ReqTRES" in record:
         return _resources("ReqTRES", record)
     return NOTHING if said(record, "NodeList") else _resources("TRES", record)
 
 
-def given(record: Record) -> Resources:
+def given(record: Record) -> TresCounts:
     """What was given to a job that has nodes."""
     if not said(record, "NodeList"):
         return NOTHING
     return _resources("AllocTRES" if "AllocTRES" in record else "TRES", record)
 
 
-def _resources(key: str, record: Record) -> Resources:
-    found: Resources = resources(key)(record) if said(record, key) else NOTHING
+def _resources(key: str, record: Record) -> TresCounts:
+    found: TresCounts = resources(key)(record) if said(record, key) else NOTHING
     return found
 
 

@@ -1,6 +1,6 @@
 """A simulated cluster: jobs whose failures have known causes, in every format that sources read."""
 
-from forewarn.sources.simulator.run import Summary, simulate
+from forewarn.sources.simulator.run import SimulationSummary, simulate
 from forewarn.sources.simulator.scenario import Scenario, load_scenario
 from forewarn.sources.simulator.simulator import Simulator
 from forewarn.sources.simulator.truth import TRUTH_SCHEMA, Ending, replay
@@ -12,7 +12,7 @@ __all__ = [
     "Ending",
     "Scenario",
     "Simulator",
-    "Summary",
+    "SimulationSummary",
     "load_scenario",
     "replay",
     "simulate",

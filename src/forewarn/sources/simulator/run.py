@@ -17,7 +17,7 @@ from forewarn.sources.simulator.writers import WRITERS, ParquetWriter
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class SimulationSummary:
     """What was made up, and where it lies."""
 
     cluster: str
@@ -37,7 +37,7 @@ def simulate(
     out: Path,
     format: str = "parquet",
     progress: Callable[[int], None] | None = None,
-) -> Summary:
+) -> SimulationSummary:
     """Write the jobs of a scenario to `out` and their truth beside it, to `<out>.truth.parquet`.
 
     `scenario` is the name of one that ships with Forewarn or a file; `jobs` None is as many as it says.
@@ -64,7 +64,7 @@ def simulate(
             done += truth.height
             if progress is not None:
                 progress(done)
-    return Summary(
+    return SimulationSummary(
         cluster=told.cluster.name,
         timezone=told.cluster.timezone,
         jobs=done,

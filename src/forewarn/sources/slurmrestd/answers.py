@@ -12,14 +12,14 @@ import polars as pl
 from forewarn.errors import BadRow, SourceError
 from forewarn.job.columns import SCHEMAS, complete
 from forewarn.sources.base import Batch, Source
-from forewarn.sources.slurmrestd.jobs import STEPS_OUTCOME, happened
-from forewarn.sources.slurmrestd.json_stream import JsonReader
+from forewarn.sources.slurm.job_outcomes import STEPS_OUTCOME, happened
+from forewarn.sources.slurm.json_stream import JsonReader
+from forewarn.sources.slurm.record_rows import RecordRows
+from forewarn.sources.slurm.record_values import Fields, moment, text
 from forewarn.sources.slurmrestd.nodes import NODE
 from forewarn.sources.slurmrestd.partitions import PARTITION
 from forewarn.sources.slurmrestd.slurm_jobs import SLURM_JOB, is_slurm_job
 from forewarn.sources.slurmrestd.slurmdb_jobs import SLURMDB_JOB, is_slurmdb_job
-from forewarn.sources.slurmrestd.table import Table
-from forewarn.sources.slurmrestd.values import Fields, moment, text
 
 _KINDS = {"jobs": "job", "nodes": "node", "partitions": "partition"}
 # Rows are Python objects until they are a frame: few enough that they do not count.
@@ -109,7 +109,7 @@ class _Records:
             if "last_update" not in self._said:
                 self._said |= _foot(self._stream)
             self._seen_at = moment("last_update")(self._said) or self._came
-        table, bad = Table(fields, {**SCHEMAS[self._kind], STEPS_OUTCOME: pl.String()}), list[BadRow]()
+        table, bad = RecordRows(fields, {**SCHEMAS[self._kind], STEPS_OUTCOME: pl.String()}), list[BadRow]()
         self._add(table, bad, *first)
         most = min(self._source.options.batch_rows, _MOST_ROWS)
         for line, record in elements:
@@ -132,7 +132,7 @@ class _Records:
             f"the database's: the first one holds {keys}. Save /slurm/vX/jobs or /slurmdb/vX/jobs instead"
         )
 
-    def _add(self, table: Table, bad: list[BadRow], line: int, record: Any) -> None:
+    def _add(self, table: RecordRows, bad: list[BadRow], line: int, record: Any) -> None:
         wrong = table.add(record, line)
         if wrong is not None:
             bad.append(self._source.bad(line, *wrong, text=json.dumps(record)[:500]))

@@ -22,21 +22,21 @@ from forewarn.errors import (
     SourceError,
     UsageError,
 )
-from forewarn.job.sbatch.facts import ScriptFacts
-from forewarn.sources.base import Batch, Options
-from forewarn.sources.live import Diagnosis, JobDetails, Load, Piece, Submission
-from forewarn.sources.one_job import asked_id, only_job
+from forewarn.job.sbatch.script_facts import ScriptFacts
+from forewarn.sources.base import Batch, SourceOptions
 from forewarn.sources.sacct.scripts import SCRIPT_FIELDS, Scripts
+from forewarn.sources.slurm.one_job import asked_id, only_job
+from forewarn.sources.slurm.record_values import text
+from forewarn.sources.slurm.scheduler import Diagnosis, HistoryPart, JobDetails, JobSubmission, RequestCounts
+from forewarn.sources.slurm.windows import ENDED_STATES, TOO_MUCH, WindowAnswer, WindowLength, collected
 from forewarn.sources.slurmrestd import SlurmrestdSource
-from forewarn.sources.slurmrestd.asking import SHOW_SCRIPTS, Asker, Query
 from forewarn.sources.slurmrestd.details import read_details
 from forewarn.sources.slurmrestd.diagnosis import any_up, read_diagnosis
 from forewarn.sources.slurmrestd.refusals import UNKNOWN_JOB
+from forewarn.sources.slurmrestd.session import SHOW_SCRIPTS, Query, RestSession
 from forewarn.sources.slurmrestd.site_defaults import SiteDefaults
-from forewarn.sources.slurmrestd.submitting import submit_request
-from forewarn.sources.slurmrestd.values import text
+from forewarn.sources.slurmrestd.submit_request import submit_request
 from forewarn.sources.slurmrestd.versions import number_of
-from forewarn.sources.windows import ENDED_STATES, TOO_MUCH, Answers, Span, collected
 
 # Where nobody knows whether the controller got it, a job may not be submitted again.
 _UNCERTAIN = (LostAnswerError, SlowAnswerError, ControllerDownError, DatabaseDownError)
@@ -51,10 +51,10 @@ class SlurmrestdScheduler:
 
     def __init__(
         self,
-        asker: Asker,
+        asker: RestSession,
         *,
         cluster: str | None = None,
-        span: Span | None = None,
+        span: WindowLength | None = None,
         scripts: bool = True,  # whether those of ended jobs are read, where accounting keeps them
     ) -> None:
         self.asker = asker
@@ -62,7 +62,7 @@ class SlurmrestdScheduler:
         self._shows_scripts = False  # whether any has been seen
         self._no_scripts_until = 0.0
         self._cluster = cluster
-        self._span = span or Span()
+        self._span = span or WindowLength()
         self._defaults = SiteDefaults()
 
     @cached_property
@@ -79,29 +79,29 @@ class SlurmrestdScheduler:
         return str(clusters[0])
 
     @property
-    def load(self) -> Load:
+    def load(self) -> RequestCounts:
         """See `Scheduler`."""
-        return Load(self.asker.transport.requests, self.asker.transport.received)
+        return RequestCounts(self.asker.transport.requests, self.asker.transport.received)
 
     # --- history -----------------------------------------------------------------------------------
 
-    def history(self, since: int, until: int | None = None, *, steps: bool = True) -> Iterator[Piece]:
+    def history(self, since: int, until: int | None = None, *, steps: bool = True) -> Iterator[HistoryPart]:
         """See `Scheduler`."""
         clock = self.asker.clock
         # What ends while we collect is not past yet: it comes with the last window, or next time.
         until = int(clock.now()) if until is None else min(until, int(clock.now()))
 
-        def ask(begin: int, end: int) -> Answers:
+        def ask(begin: int, end: int) -> WindowAnswer:
             # Bare Unix seconds are refused up to v0.0.41; this form of them all versions take.
             query: Query = {"start_time": f"uts{begin}", "end_time": f"uts{end}", **self._flags(steps)}
             notes: list[str] = []
             if self._takes_lists:
                 # Those that have not ended overlap every window: without them an answer holds what is new.
                 ended = self._past("jobs", {**query, "state": ENDED_STATES}, notes)
-                return Answers(ended, [], tuple(notes))
+                return WindowAnswer(ended, [], tuple(notes))
             overlapping = self._past("jobs", query, notes)
             cancelled = self._past("jobs", {**query, "state": self._cancelled}, notes)
-            return Answers(overlapping, cancelled, tuple(notes))
+            return WindowAnswer(overlapping, cancelled, tuple(notes))
 
         for piece in collected(ask, since, until, self._span, clock):
             yield replace(piece, batch=self._added(piece.batch))
@@ -232,7 +232,7 @@ class SlurmrestdScheduler:
     def _source(self, area: str, path: str) -> SlurmrestdSource:
         version = self.asker.version
         old = area == "slurm" and number_of(version) < 39  # names no cluster
-        options = Options(cluster=self.cluster if old else self._cluster)
+        options = SourceOptions(cluster=self.cluster if old else self._cluster)
         return SlurmrestdSource(Path(area, version, path), options)
 
     def ping(self) -> bool:
@@ -248,7 +248,7 @@ class SlurmrestdScheduler:
 
     # --- changes -----------------------------------------------------------------------------------
 
-    def submit(self, job: Submission) -> str:
+    def submit(self, job: JobSubmission) -> str:
         """See `Scheduler`."""
         request = submit_request(job, self.asker.version)
         said = self.asker.change("POST", "job/submit", request, once=_UNCERTAIN)

@@ -6,16 +6,16 @@ from typing import Any
 
 from forewarn.errors import RefusedError, SchedulerError
 from forewarn.job.units import JobId
-from forewarn.sources.live import JobDetails, StepRecord
-from forewarn.sources.slurmrestd.asking import SHOW_SCRIPTS, Asker, Query
-from forewarn.sources.slurmrestd.job_values import exit_status, state
+from forewarn.sources.slurm.job_values import exit_status, state
+from forewarn.sources.slurm.record_values import Record, as_number
+from forewarn.sources.slurm.scheduler import JobDetails, StepRecord
 from forewarn.sources.slurmrestd.refusals import UNKNOWN_JOB
-from forewarn.sources.slurmrestd.values import Record, as_number
+from forewarn.sources.slurmrestd.session import SHOW_SCRIPTS, Query, RestSession
 
 _state, _live_state, _exit = state("state"), state("job_state"), exit_status("exit_code")
 
 
-def read_details(asker: Asker, asked: JobId) -> JobDetails:
+def read_details(asker: RestSession, asked: JobId) -> JobDetails:
     """Each part where it can be had: from the controller, then from accounting."""
     notes: list[str] = []
     live = _one(asker, "slurm", asked, notes)
@@ -34,7 +34,7 @@ def read_details(asker: Asker, asked: JobId) -> JobDetails:
     )
 
 
-def _one(asker: Asker, area: str, asked: JobId, notes: list[str], query: Query | None = None) -> Record:
+def _one(asker: RestSession, area: str, asked: JobId, notes: list[str], query: Query | None = None) -> Record:
     """The job's newest record, of an array its task; nothing where nobody knows it."""
     try:
         jobs = asker.said(area, "jobs" if query else f"job/{asked.number}", query).get("jobs") or []

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from forewarn.errors import SchedulerError
-from forewarn.sources.live import Diagnosis
-from forewarn.sources.slurmrestd.values import Record, as_number, moment, number
+from forewarn.sources.slurm.record_values import Record, as_number, moment, number
+from forewarn.sources.slurm.scheduler import Diagnosis
 
 
 def any_up(said: Any) -> bool:

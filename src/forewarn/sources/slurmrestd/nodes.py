@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from forewarn.sources.slurmrestd.tres import gpus_in_gres
-from forewarn.sources.slurmrestd.values import MB, Fields, Record, as_number, moment, number, text, words
+from forewarn.sources.slurm.record_values import MB, Fields, Record, as_number, moment, number, text, words
+from forewarn.sources.slurm.tres import gpus_in_gres
 
 
 def _state(record: Record) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from forewarn.sources.slurmrestd.values import MB, Fields, Reader, Record, at, minutes, number, text, words
+from forewarn.sources.slurm.record_values import MB, Fields, Reader, Record, at, minutes, number, text, words
 
 
 def _state(record: Record) -> str | None:

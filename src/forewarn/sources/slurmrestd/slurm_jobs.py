@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from types import MappingProxyType
 
-from forewarn.job.sbatch.facts import line_facts
-from forewarn.sources.slurmrestd.job_values import (
+from forewarn.job.sbatch.script_facts import line_facts
+from forewarn.sources.slurm.job_values import (
     ID_FIELDS,
     exit_status,
     ids,
     memory,
     state,
 )
-from forewarn.sources.slurmrestd.tres import NOTHING, gpus_in_gres, memory_asked, resources
-from forewarn.sources.slurmrestd.values import (
+from forewarn.sources.slurm.record_values import (
     Fields,
     Record,
     as_number,
@@ -25,6 +24,7 @@ from forewarn.sources.slurmrestd.values import (
     number,
     text,
 )
+from forewarn.sources.slurm.tres import NOTHING, gpus_in_gres, memory_asked, resources
 
 _DEFAULTED = MappingProxyType(
     {

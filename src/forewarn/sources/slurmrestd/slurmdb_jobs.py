@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from forewarn.job.sbatch.facts import line_facts, script_facts
-from forewarn.sources.slurmrestd.job_values import (
+from forewarn.job.sbatch.script_facts import line_facts, script_facts
+from forewarn.sources.slurm.job_outcomes import STEPS_OUTCOME
+from forewarn.sources.slurm.job_values import (
     ID_FIELDS,
     exit_status,
     ids,
     memory,
     state,
 )
-from forewarn.sources.slurmrestd.jobs import STEPS_OUTCOME
+from forewarn.sources.slurm.record_values import MB, Fields, Record, at, minutes, moment, number, text
+from forewarn.sources.slurm.tres import TresCounts, memory_asked, resources
 from forewarn.sources.slurmrestd.steps import outcome_by_steps, used_by_steps
-from forewarn.sources.slurmrestd.tres import Resources, memory_asked, resources
-from forewarn.sources.slurmrestd.values import MB, Fields, Record, at, minutes, moment, number, text
 
 _requested = resources("tres.requested")
 _cpus_required = number("required.CPUs", none=0)
@@ -27,7 +27,7 @@ _ran, _suspended = number("time.elapsed"), number("time.suspended")
 
 
 def _asked(record: Record) -> tuple[str | int | None, ...]:
-    whole: Resources = _requested(record)
+    whole: TresCounts = _requested(record)
     return whole.text, whole.nodes, whole.cpus or _cpus_required(record), whole.gpus
 
 

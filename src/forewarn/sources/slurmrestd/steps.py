@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from forewarn.job.step_outcomes import EXACT_STATES, StepEnd, outcome_of_steps
-from forewarn.sources.slurmrestd.job_values import state
-from forewarn.sources.slurmrestd.values import Record, as_number, bounded, moment, text
+from forewarn.sources.slurm.job_values import state
+from forewarn.sources.slurm.record_values import Record, as_number, bounded, moment, text
 
 _state, _start, _end = state("state"), moment("time.start"), moment("time.end")
 _id = text("step.id", "step.name")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from forewarn.config import is_user_name
 from forewarn.errors import ExpiredTokenError, TokenError
-from forewarn.sources.clock import Clock
+from forewarn.sources.slurm.clock import Clock
 
 VARIABLE = "SLURM_JWT"
 LIFESPAN = 3600  # seconds, of those that we ask for

@@ -29,8 +29,8 @@ from forewarn.errors import (
     UnreachableError,
     UsageError,
 )
-from forewarn.sources.clock import Clock
-from forewarn.sources.scratch import fill, scratch_file
+from forewarn.sources.slurm.clock import Clock
+from forewarn.sources.slurm.scratch import fill, scratch_file
 from forewarn.sources.slurmrestd.address import Address
 
 _CONNECT = 5.0  # seconds

@@ -14,21 +14,21 @@ _JOBS = re.compile(r"/slurm(?:db)?/(v0\.0\.(\d+))/jobs/?")
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedVersions:
     """What the server says that it serves, best first."""
 
     versions: tuple[str, ...]
     parameters: Mapping[str, frozenset[str]]  # of the history's jobs, by version
 
     @classmethod
-    def read(cls, openapi: Any) -> Served:
+    def read(cls, openapi: Any) -> ServedVersions:
         """Of the description that a server gives of itself.
 
         The newest that is tested goes before newer ones, which are taken where there is no other.
 
         >>> jobs = {"get": {"parameters": [{"name": "skip_steps"}]}}
         >>> paths = {f"/slurmdb/v0.0.{n}/jobs/": jobs for n in (44, 46, 45, 30)}
-        >>> served = Served.read({"paths": paths})
+        >>> served = ServedVersions.read({"paths": paths})
         >>> served.versions, served.has("v0.0.45", "skip_steps")
         (('v0.0.45', 'v0.0.44', 'v0.0.46'), True)
         """
@@ -53,9 +53,9 @@ class Served:
         """Whether the accounting database can be asked through it, in any version."""
         return any(self.parameters.values())
 
-    def without(self, version: str) -> Served:
+    def without(self, version: str) -> ServedVersions:
         """The same, but for a version that is listed and not there."""
-        return Served(tuple(v for v in self.versions if v != version), self.parameters)
+        return ServedVersions(tuple(v for v in self.versions if v != version), self.parameters)
 
     def best(self, address: str) -> str:
         """The version to speak."""

@@ -13,7 +13,7 @@ class ClusterFacts:
     """What is known of a cluster as a whole."""
 
     timezone: str = "UTC"
-    fields: Mapping[str, Any] = field(default_factory=dict)  # field policies: see features/absence.py
+    fields: Mapping[str, Any] = field(default_factory=dict)  # field policies: see features/missing_fields.py
 
 
 class FactReader(ABC):

@@ -19,7 +19,7 @@ KNOWN_AT = "known_at"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteCounts:
     """What became of a frame of observations."""
 
     new: int  # observations added
@@ -103,7 +103,7 @@ class ObservationWriter(ABC):
     """Adds observations: for the collector, the stream's workers and `ingest`."""
 
     @abstractmethod
-    def observe(self, kind: str, frame: pl.DataFrame, *, file: str | None = None) -> Written:
+    def observe(self, kind: str, frame: pl.DataFrame, *, file: str | None = None) -> WriteCounts:
         """Add observations (exactly the columns of `SCHEMAS[kind]`, in any order, perhaps `line`).
 
         Writing one that is already there changes nothing, whatever order files and live sightings arrive in.

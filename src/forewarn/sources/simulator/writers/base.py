@@ -15,13 +15,13 @@ from typing import IO, ClassVar, Self, cast
 
 import polars as pl
 
-from forewarn.files import Partial, writing
+from forewarn.files import PartialFile, writing
 from forewarn.sources.simulator.scenario import Scenario
 
 _GZIP_LEVEL = 4  # half the time of the usual 6 for a few per cent more bytes
 
 
-class Writer(ABC):
+class FileWriter(ABC):
     """One file being written. A context: what goes wrong inside leaves no file."""
 
     name: ClassVar[str]
@@ -48,7 +48,7 @@ class Writer(ABC):
 
     def __enter__(self) -> Self:
         with writing(self.path):
-            self._made = Partial(self.path)
+            self._made = PartialFile(self.path)
             self.partial = self._made.path
             try:
                 self.open()
@@ -70,7 +70,7 @@ class Writer(ABC):
             self._made.drop()
 
 
-class TextWriter(Writer):
+class TextWriter(FileWriter):
     """A file of text: a head, what each frame becomes, a foot."""
 
     _plain: IO[bytes]

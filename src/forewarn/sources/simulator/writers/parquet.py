@@ -11,10 +11,10 @@ import polars as pl
 
 from forewarn.files import writing
 from forewarn.sources.parquet import ZONE
-from forewarn.sources.simulator.writers.base import Writer
+from forewarn.sources.simulator.writers.base import FileWriter
 
 
-class ParquetWriter(Writer):
+class ParquetWriter(FileWriter):
     """Frames become parts in a folder beside the file; at the end they are streamed into one."""
 
     name: ClassVar[str] = "parquet"

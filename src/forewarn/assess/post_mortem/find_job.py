@@ -1,0 +1,138 @@
+"""The job that a person means by an id: in the store, else in Slurm; of an array the task that tells most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from forewarn.assess.wording.amounts import count
+from forewarn.errors import ForewarnError, RefusedError, SchedulerError, UsageError
+from forewarn.job.arrays import split_arrays
+from forewarn.job.columns import to_records
+from forewarn.job.outcomes import Outcome
+from forewarn.job.record import Job
+from forewarn.job.units import JobId
+from forewarn.sources.slurm.one_job import asked_id
+from forewarn.sources.slurm.scheduler import JobDetails, Scheduler
+from forewarn.store.base import Store
+from forewarn.store.filters import Equal
+
+_UNKNOWN_JOB = 2017
+_COMPLETED_OR_LIVE = (Outcome.COMPLETED, None)
+
+
+@dataclass(frozen=True, slots=True)
+class JobLookup:
+    """A job, what more is known of it, and what a person should know about the search."""
+
+    job: Job
+    details: JobDetails
+    notes: tuple[str, ...] = ()
+
+
+def find_job(
+    job_id: str,
+    store: Store | None,
+    scheduler: Scheduler | None,
+    *,
+    cluster: str | None = None,
+    unreachable: ForewarnError | None = None,
+) -> JobLookup:
+    """The latest that is known of a job. Raises `UsageError` where nobody knows it.
+
+    Slurm may be away: what the store knows is enough. `unreachable` is why there is no scheduler to ask.
+    """
+    asked = asked_id(job_id)
+    trouble = f"Slurm could not be asked: {unreachable}" if unreachable else None
+    jobs = [] if store is None else _stored(store, asked, cluster)
+    waiting_as: dict[str, str] = {}
+    # What has ended does not change: only for others Slurm is asked.
+    if scheduler is not None and (not jobs or any(job.outcome is None for job in jobs)):
+        try:
+            jobs = _newer(jobs, _live(scheduler, asked, waiting_as))
+        except RefusedError as error:
+            if error.code != _UNKNOWN_JOB:
+                trouble = f"Slurm does not tell: {error}"
+        except SchedulerError as error:
+            trouble = f"Slurm could not be asked: {error}"
+    if not jobs and unreachable is not None:
+        raise unreachable
+    if not jobs:
+        where = "the store" if scheduler is None else "the store or in Slurm"
+        hint = f" ({trouble})" if trouble else ""
+        raise UsageError(f"no job {job_id} in {where}{hint}")
+    _one_cluster(jobs, job_id)
+    notes: list[str] = []
+    job = _telling(jobs, asked, notes)
+    details = JobDetails()
+    if scheduler is not None and trouble is None:
+        try:
+            if scheduler.cluster == job.cluster:
+                details = scheduler.details(waiting_as.get(job.job_id, job.job_id))
+        except SchedulerError as error:
+            trouble = f"Slurm could not be asked: {error}"
+    return JobLookup(job, details, tuple(note for note in (trouble, *notes) if note is not None))
+
+
+def _stored(store: Store, asked: JobId, cluster: str | None) -> list[Job]:
+    ids = [asked.job]
+    frames = list(store.scan(cluster=cluster, job_ids=ids))
+    if not frames and asked.task is None and asked.offset is None:
+        # The tasks of an array, by its number: their ids begin with it.
+        mine = Equal("array_job_id", asked.number) | Equal("raw_id", asked.number)
+        frames = list(store.scan(cluster=cluster, where=mine))
+    return [job for frame in frames for job in to_records(frame.select(pl.exclude("known_at")), Job)]
+
+
+def _live(scheduler: Scheduler, asked: JobId, waiting_as: dict[str, str]) -> list[Job]:
+    """As Slurm has it now; an array that waits as one record is its tasks, as in the store.
+
+    `waiting_as` gets the ids by which Slurm itself knows those tasks.
+    """
+    found: list[Job] = []
+    for batch in scheduler.job(asked.job):
+        tasks = to_records(split_arrays(batch.frame), Job)
+        for whole in to_records(batch.frame.filter(pl.col("array_tasks").is_not_null()), Job):
+            same = (task for task in tasks if task.array_job_id == whole.array_job_id and task.start is None)
+            waiting_as |= {task.job_id: whole.job_id for task in same if task.job_id != whole.job_id}
+        found += tasks
+    if asked.task is not None:
+        found = [job for job in found if job.job_id == asked.job] or found
+    return found
+
+
+def _newer(stored: list[Job], live: list[Job]) -> list[Job]:
+    """What Slurm says now over what was stored; of what it no longer knows, what was."""
+    by_key = {job.key: job for job in stored}
+    return list((by_key | {job.key: job for job in live}).values())
+
+
+def _one_cluster(jobs: list[Job], job_id: str) -> None:
+    clusters = sorted({job.cluster for job in jobs})
+    if len(clusters) > 1:
+        raise UsageError(f"job {job_id} is on several clusters ({', '.join(clusters)}): choose one with -M")
+
+
+def _telling(jobs: list[Job], asked: JobId, notes: list[str]) -> Job:
+    """Of several runs the last; of an array the first task not completed, else the first that lives."""
+    latest: dict[str, Job] = {}
+    for job in sorted(jobs, key=lambda one: one.submit):
+        latest[job.job_id] = job
+    runs = len({job.submit for job in jobs if job.job_id in latest}) - len(
+        {j.submit for j in latest.values()}
+    )
+    chosen = sorted(
+        latest.values(), key=lambda one: (one.array_task_id or 0, one.het_offset or 0, one.job_id)
+    )
+    incomplete = [job for job in chosen if job.outcome not in _COMPLETED_OR_LIVE]
+    live = [job for job in chosen if job.outcome is None]
+    job = next(iter(incomplete or live or chosen))
+    if len(chosen) > 1:
+        notes.append(
+            f"{asked.number} has {count(len(chosen), 'part')}, of which {len(incomplete)} did not complete "
+            f"and {len(live)} have not ended; this is {job.job_id}"
+        )
+    if runs > 0:
+        notes.append("it was requeued: this is its last run")
+    return job

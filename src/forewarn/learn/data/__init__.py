@@ -1,0 +1,1 @@
+"""The jobs a model learns from, as tables in order of time."""

@@ -1,0 +1,1 @@
+"""How good a model is, beside simple rules, on later jobs."""

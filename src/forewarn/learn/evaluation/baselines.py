@@ -1,0 +1,84 @@
+"""What needs no model: the majority, and that the next job ends as the last one did.
+
+The last one is the last that had *ended* when this job was submitted, never the last submitted: its outcome
+would not have been known. Where there is none, the rule falls back on what its name says, and then on the
+majority. Rules of anyone's jobs are all that a log without users has: the last outcome of the same request,
+and at start, when the first tasks have ended, of the same array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from forewarn.learn.data.matrix import Rows
+from forewarn.learn.data.table import JobTable
+from forewarn.learn.evaluation.metrics import Alarms, Floats, f1
+
+MAJORITY = "majority"
+# The columns that a rule asks, the first that has an answer wins.
+RULES: Mapping[str, tuple[str, ...]] = {
+    MAJORITY: (),
+    "last_user": ("user_last",),
+    "last_user_name": ("user_name_last",),
+    "last_user_request": ("user_request_last",),
+    "last_user_request_else_user": ("user_request_last", "user_last"),
+    "last_user_name_else_user": ("user_name_last", "user_last"),
+    "last_request": ("request_last",),
+    "last_array": ("array_last",),
+    "last_array_else_request": ("array_last", "request_last"),
+}
+_LABELS: Mapping[str, str] = {
+    MAJORITY: "the more frequent outcome",
+    "last_user": "last outcome of this user",
+    "last_user_name": "last outcome of this user with this job name",
+    "last_user_request": "last outcome of this user with this request",
+    "last_user_request_else_user": "last outcome of this user with this request, else with any",
+    "last_user_name_else_user": "last outcome of this user with this job name, else with any",
+    "last_request": "last outcome of this request by anyone",
+    "last_array": "last outcome of this array",
+    "last_array_else_request": "last outcome of this array, else of this request by anyone",
+}
+
+
+def label(rule: str) -> str:
+    """What is shown where a rule serves in a model's place.
+
+    >>> label("last_user_request")
+    'rule: last outcome of this user with this request'
+    """
+    return f"rule: {_LABELS.get(rule, rule.replace('_', ' '))}"
+
+
+def baselines(table: JobTable, rows: Rows, train: Rows) -> dict[str, Alarms]:
+    """The alarms of each rule for some jobs. The majority is that of the jobs learnt from."""
+    majority = float(np.nanmean(table.fails[train]) > 0.5)
+    made = {}
+    for name, columns in RULES.items():
+        answer = np.full(len(table.fails[rows]), majority)
+        for column in reversed(columns):
+            if column in table.names:
+                last = table.column(column)[rows]
+                answer = np.where(np.isnan(last), answer, last)
+        made[name] = answer > 0.5
+    return made
+
+
+def best_baseline(alarms: Mapping[str, Alarms], fails: Floats, among: Iterable[str] | None = None) -> str:
+    """The rule with the highest F1, of all or of some, which a model has to beat.
+
+    >>> best_baseline({"never": np.array([False, False]), "always": np.array([True, True])}, np.ones(2))
+    'always'
+    """
+    return max(alarms if among is None else among, key=lambda name: f1(fails, alarms[name]))
+
+
+def within(features: Iterable[str]) -> tuple[str, ...]:
+    """The rules that a model with these columns could follow; to predict the majority needs none.
+
+    >>> within(["cpus", "user_last"])
+    ('majority', 'last_user')
+    """
+    there = {*features}
+    return tuple(name for name, columns in RULES.items() if there.issuperset(columns))

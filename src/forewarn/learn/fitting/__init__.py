@@ -1,0 +1,1 @@
+"""Fitting: from a table of jobs to a calibrated model with a threshold."""

@@ -1,0 +1,1 @@
+"""The search for good models: Ray Tune, local or on a cluster."""

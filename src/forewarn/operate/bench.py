@@ -1,0 +1,88 @@
+"""A benchmark: one log, each phase, every figure beside the simple rules on the same jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from forewarn.errors import UsageError
+from forewarn.job.phase import MEASURED, PHASES
+from forewarn.learn.evaluation.benchmark import benchmark
+from forewarn.operate.history import opened_history, population_of
+from forewarn.operate.train import search_settings
+from forewarn.operate.workspace import Workspace
+from forewarn.progress import Note, Watch, logged, unwatched
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkResult:
+    """The figures of one log."""
+
+    log: str  # its cluster
+    policy: str
+    feature_set: str
+    retrain: str
+    seed: int
+    phases: Mapping[str, Mapping[str, Any]]  # every figure, by phase
+
+
+def bench(
+    workspace: Workspace,
+    source: str | None = None,
+    *,
+    cluster: str | None = None,
+    phases: Sequence[str] = PHASES,
+    retrain: str = "none",
+    feature_set: str | None = None,
+    policy: str | None = None,
+    status: str | None = None,
+    watch: Watch = unwatched,
+    note: Note = logged,
+    **settings: Any,
+) -> BenchmarkResult:
+    """Measure on one log how well failure can be predicted. Nothing is registered.
+
+    Parameters
+    ----------
+    source, cluster, status
+        The log, as `operate.history.opened_history` reads it.
+    phases
+        Of submit, start and posthoc, which knows run and CPU time as the papers do.
+    retrain
+        ``weekly``: a new model every week of the test part, from all that was known by then.
+    feature_set
+        None: swf for an SWF file, else generic.
+    policy
+        None: the papers', by which everything but completed is a failure.
+    settings
+        Those of `learn.fitting.fit.Settings`: families, trials, threshold, seed, …
+    """
+    chosen = feature_set or ("swf" if source and source.startswith("swf:") else "generic")
+    made = search_settings(feature_set=chosen, **settings)
+    if unknown := [phase for phase in phases if phase not in MEASURED]:
+        raise UsageError(f"no phase {unknown[0]!r}; there are {', '.join(MEASURED)}")
+    population = population_of(policy or "papers")
+    searches = workspace.config.home / "models" / "searches"
+    with opened_history(workspace, source, cluster, status=status, watch=watch, note=note) as history:
+        try:
+            found = benchmark(
+                lambda phase: history.table(phase, population, watch),
+                [phase for phase in MEASURED if phase in phases],
+                made,
+                retrain=retrain,
+                searches=searches,
+                watch=watch,
+            )
+        except KeyboardInterrupt:
+            if searches.exists():
+                note("the same command again goes on with this search")
+            raise
+    return BenchmarkResult(
+        log=history.cluster,
+        policy=population.name,
+        feature_set=chosen,
+        retrain=retrain,
+        seed=made.seed,
+        phases=found,
+    )

@@ -1,0 +1,78 @@
+"""The ways to deal with few failures among many jobs, on one log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from forewarn.job.phase import Phase
+from forewarn.learn.data.split import split
+from forewarn.learn.evaluation.compare import compare as compare_on
+from forewarn.learn.families import family as family_of
+from forewarn.operate.history import opened_history, population_of
+from forewarn.operate.workspace import Workspace
+from forewarn.progress import Note, Watch, logged, unwatched
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonResult:
+    """What each way learnt from, and how good it was on the same later jobs."""
+
+    log: str  # its cluster
+    phase: str
+    feature_set: str
+    policy: str
+    failures: str  # what the policy counts as failure, in words
+    family: str
+    seed: int
+    jobs: int  # that all were judged on
+    failed: int  # of these
+    ways: tuple[Mapping[str, Any], ...]  # every figure, one entry a way
+
+
+def compare(
+    workspace: Workspace,
+    source: str | None = None,
+    *,
+    cluster: str | None = None,
+    phase: str = Phase.SUBMIT,
+    feature_set: str = "generic",
+    policy: str | None = None,
+    family: str = "xgboost",
+    status: str | None = None,
+    seed: int = 0,
+    watch: Watch = unwatched,
+    note: Note = logged,
+) -> ComparisonResult:
+    """Fit the same model with each way, and judge all on the test block.
+
+    `source`, `cluster` and `status` say which log, as `operate.history.opened_history` reads it.
+    """
+    population = population_of(policy or workspace.config.policy)
+    with opened_history(workspace, source, cluster, status=status, watch=watch, note=note) as history:
+        table = history.table(phase, population, watch)
+    parts = split(table)
+    with watch("comparing") as far:
+        found = compare_on(
+            table,
+            parts,
+            family_of(family),
+            feature_set=feature_set,
+            seed=seed,
+            threads=len(os.sched_getaffinity(0)),
+            progress=far,
+        )
+    return ComparisonResult(
+        log=history.cluster,
+        phase=phase,
+        feature_set=feature_set,
+        policy=population.name,
+        failures=population.in_words,
+        family=family,
+        seed=seed,
+        jobs=len(parts.test),
+        failed=int(table.fails[parts.test].sum()),
+        ways=tuple(found),
+    )

@@ -1,0 +1,62 @@
+"""The few kinds of jobs that a cluster has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from forewarn.errors import NotEnoughError
+from forewarn.learn.heads.profiles import Profiles
+from forewarn.operate.history import opened_history, population_of
+from forewarn.operate.workspace import Workspace
+from forewarn.progress import Note, Watch, logged, unwatched
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfilesResult:
+    """The profiles of a cluster's jobs."""
+
+    cluster: str
+    policy: str
+    failures: str  # what the policy counts as failure, in words
+    seed: int
+    described: Mapping[str, Any]  # jobs, number, profiles, bounds, left_out, fitted_on
+
+
+def find_profiles(
+    workspace: Workspace,
+    source: str | None = None,
+    *,
+    cluster: str | None = None,
+    policy: str | None = None,
+    number: int | None = None,
+    status: str | None = None,
+    seed: int = 0,
+    watch: Watch = unwatched,
+    note: Note = logged,
+) -> ProfilesResult:
+    """Find the profiles of a log's jobs and describe them; `number` None: where the curve bends.
+
+    `source`, `cluster` and `status` say which log, as `operate.history.opened_history` reads it.
+    """
+    population = population_of(policy or workspace.config.policy)
+    with opened_history(workspace, source, cluster, status=status, watch=watch, note=note) as history:
+        table = history.table("submit", population, lambda _: watch("jobs"))
+    rows = np.flatnonzero(table.labelled)
+    if not len(rows):
+        raise NotEnoughError(
+            f"{history.cluster}: none of its {len(table.submit):,} jobs has ended and takes part under the "
+            f"policy `{population.name}`; ingest more history, or choose another --policy"
+        )
+    with watch("profiles"):
+        profiles = Profiles.fit(table, rows, seed, number)
+    return ProfilesResult(
+        cluster=history.cluster,
+        policy=population.name,
+        failures=population.in_words,
+        seed=seed,
+        described=profiles.describe(table, rows),
+    )

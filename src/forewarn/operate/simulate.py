@@ -1,0 +1,59 @@
+"""A made-up cluster whose failures have known causes, written to files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from forewarn.config import Config
+from forewarn.errors import UsageError
+from forewarn.progress import Watch, unwatched
+from forewarn.sources.simulator import SimulationSummary
+from forewarn.sources.simulator import simulate as simulate_to
+from forewarn.sources.simulator.scenario import load_scenario
+from forewarn.sources.simulator.writers.machine import write_machine
+
+_ENDINGS = {"parquet": "parquet", "sacct": "txt", "slurmrestd": "json", "swf": "swf"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationResult:
+    """What was made up."""
+
+    summary: SimulationSummary  # cluster, jobs, outcomes, causes, and where jobs and truth lie
+    sources: tuple[str, ...]  # what `ingest` reads: the jobs, and nodes and partitions where asked for
+
+
+def simulate(
+    config: Config,
+    *,
+    scenario: str = "default",
+    jobs: int | None = None,
+    seed: int = 1,
+    output: Path | None = None,
+    form: str = "parquet",
+    machine: Path | None = None,
+    watch: Watch = unwatched,
+) -> SimulationResult:
+    """Make up a cluster's history.
+
+    Parameters
+    ----------
+    scenario
+        The name of one that ships with Forewarn, or a TOML file.
+    output
+        None: a file in the home's folder `simulated`.
+    machine
+        A folder for nodes.json and partitions.json, as slurmrestd tells of them.
+    """
+    if output is None:
+        folder = config.home / "simulated"
+        folder.mkdir(parents=True, exist_ok=True)
+        output = folder / f"{Path(scenario).stem}-{seed}.{_ENDINGS.get(form, form)}"
+    elif not output.parent.is_dir():
+        raise UsageError(f"--output: {output}: its folder {output.parent} is not there")
+    with watch("simulating") as far:
+        made = simulate_to(scenario, jobs, seed, output, form, far)
+    parts = write_machine(load_scenario(scenario), machine) if machine else ()
+    sources = (f"{form}:{made.path}", *(f"slurmrestd:{part}" for part in parts))
+    return SimulationResult(summary=made, sources=sources)

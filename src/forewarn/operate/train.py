@@ -1,0 +1,152 @@
+"""A training: from a history to a registered model with its report."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from forewarn.errors import UsageError
+from forewarn.job.phase import Phase
+from forewarn.learn.fitting.fit import ALL_FAMILIES, FitSettings
+from forewarn.learn.fitting.thresholds import parsed
+from forewarn.learn.fitting.train import TrainedModel, search_key
+from forewarn.learn.fitting.train import train as train_on
+from forewarn.learn.registry.serving import ModelName
+from forewarn.learn.report.wording import verdict, warnings
+from forewarn.learn.search.ray_address import greet
+from forewarn.operate.history import opened_history, population_of, read_alike
+from forewarn.operate.model import Model
+from forewarn.operate.workspace import Workspace
+from forewarn.progress import Note, Watch, logged, unwatched
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelWeight:
+    """One of the models that a model is the weighted mean of."""
+
+    family: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingResult:
+    """What came of a training: the model, how good it was on later jobs, and where it lies.
+
+    `version` is None, and `aliases` are empty, where the registry could not be reached: the bundle is kept,
+    and `Site.sync_models` or the next training registers it.
+    """
+
+    name: ModelName
+    version: int | None
+    aliases: tuple[str, ...]  # champion serves, challenger waits to be promoted
+    model: Model
+    metrics: Mapping[str, float]
+    evaluation: Mapping[str, Any]  # every figure on the test block, as the report has it
+    verdict: str | None
+    warnings: tuple[Mapping[str, str], ...]  # level and text
+    members: tuple[ModelWeight, ...]
+    search: Mapping[str, Any] | None  # its trials; None where nothing was searched
+    jobs: int  # learnt from
+    may_serve: bool  # whether its report finds it fit to
+    promoted_because: str | None  # why it replaced the champion by itself
+    bundle: Path
+    report: Path  # an HTML page; the same as JSON lies beside it
+
+
+def search_settings(families: Sequence[str] | None = None, **settings: Any) -> FitSettings:
+    """Check how a model is to be made before hours are spent; `families` None are all of them."""
+    chosen = tuple(name for name in ALL_FAMILIES if families is None or name in families)
+    if families is not None and (unknown := set(families).difference(ALL_FAMILIES)):
+        raise UsageError(f"--family: no family {sorted(unknown)[0]!r}; there are {', '.join(ALL_FAMILIES)}")
+    try:
+        made = FitSettings(families=chosen, **settings)
+    except TypeError as error:
+        raise UsageError(f"no such setting: {str(error).rpartition(' ')[2]}") from None
+    parsed(made.threshold)
+    greet(made.ray_address)
+    return made
+
+
+def train(
+    workspace: Workspace,
+    cluster: str | None = None,
+    *,
+    source: str | None = None,
+    phase: str = Phase.SUBMIT,
+    policy: str | None = None,
+    status: str | None = None,
+    watch: Watch = unwatched,
+    note: Note = logged,
+    **settings: Any,
+) -> TrainingResult:
+    """Search, calibrate, judge and register a model.
+
+    A search that was interrupted goes on where it stopped when the same is asked for again.
+
+    Parameters
+    ----------
+    cluster, source, status
+        The history to learn from, as `operate.history.opened_history` reads them.
+    policy
+        What counts as failure, and which jobs take part (`learn.data.population.POPULATIONS`).
+    settings
+        Those of `learn.fitting.fit.Settings`: families, trials, threshold, seed, …
+    """
+    made = search_settings(**settings)
+    population = population_of(policy or workspace.config.policy)
+    if source is None:
+        read_alike(workspace, cluster, note)
+    with opened_history(workspace, source, cluster, status=status, watch=watch, note=note) as history:
+        table = history.table(phase, population, watch)
+    absence = [finding.message for finding in table.absences]
+    searches = workspace.config.home / "models" / "searches"
+    search = searches / search_key(table, made)
+    try:
+        trained = train_on(table, made, searches=searches, now=int(time.time()), absence=absence, watch=watch)
+    except KeyboardInterrupt:
+        if search.exists():
+            note("the same command again goes on with this search")
+        raise
+    result = _registered(workspace, trained, watch)
+    shutil.rmtree(search, ignore_errors=True)
+    return result
+
+
+def _registered(workspace: Workspace, trained: TrainedModel, watch: Watch) -> TrainingResult:
+    models = workspace.config.home / "models"
+    models.mkdir(parents=True, exist_ok=True)
+    registry = workspace.registry()
+    with tempfile.TemporaryDirectory(dir=models, prefix="trained-") as scratch:
+        bundle = Path(scratch) / "bundle"
+        manifest = trained.save(bundle)
+        with watch("registering"):
+            version = registry.record(bundle)
+    folder = registry.bundle(version) if version else models / "pending" / manifest.id
+    name = ModelName.of(manifest.facts)
+    number = version.version if version else None
+    return TrainingResult(
+        name=name,
+        version=number,
+        aliases=version.aliases if version else (),
+        model=Model(folder, name, number),
+        metrics=dict(manifest.facts.metrics),
+        evaluation=trained.report["evaluation"],
+        verdict=verdict(trained.report),
+        warnings=tuple(warnings(trained.report)),
+        members=tuple(
+            ModelWeight(family=recipe.family, weight=weight)
+            for weight, recipe in trained.recipes
+            if weight > 0
+        ),
+        search=trained.report["search"],
+        jobs=trained.bundle.jobs,
+        may_serve=trained.bundle.facts.may_serve,
+        promoted_because=version.promoted_because if version else None,
+        bundle=folder,
+        report=folder / "report.html",
+    )

@@ -1,0 +1,157 @@
+"""`forewarn check`: a batch script, before it is submitted."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from forewarn.errors import UsageError
+from forewarn.serve.cli.commands.common import home_option, json_option, opened
+from forewarn.serve.cli.commands.exit_status import UNKNOWN, StatusCommand
+from forewarn.serve.cli.commands.learning import cluster_option
+from forewarn.serve.cli.terminal.output import print_json, say
+from forewarn.serve.cli.terminal.safe_text import echo
+
+if TYPE_CHECKING:
+    from forewarn.assess.assessment import Assessment
+    from forewarn.operate.check_scripts import CheckResult
+
+STDIN = "-"
+
+
+class ScriptCheck(StatusCommand):
+    """Scripts, and behind `--` what sbatch would be given."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep what stands behind `--` apart: to click it would be more scripts."""
+        at = args.index("--") if "--" in args else len(args)
+        ctx.meta[_SBATCH] = tuple(args[at + 1 :])
+        return super().parse_args(ctx, args[:at])
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As it is typed."""
+        formatter.write_usage(ctx.command_path, "[OPTIONS] SCRIPT... [-- SBATCH OPTION...]")
+
+
+_SBATCH = "forewarn.sbatch"
+
+
+@click.command("check", cls=ScriptCheck)
+@click.argument("scripts", nargs=-1, required=True, metavar="SCRIPT...")
+@home_option
+@cluster_option
+@click.option("-u", "--user", metavar="NAME", help="Whose job it will be.  [default: yours]")
+@click.option(
+    "--model",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Judge by this bundle, as `forewarn models export` wrote it.  [env: FOREWARN_MODEL]",
+)
+@click.option(
+    "--at",
+    metavar="MOMENT",
+    help="As if it were submitted then, by all that the history knows.  [default: now]",
+)
+@click.option("--diff", is_flag=True, help="Show the first advice as a diff of the script.")
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Write the advised script beside it, job.sbatch to job.fixed.sbatch, and check that.",
+)
+@click.option(
+    "--figure",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the reasons as a waterfall, an SVG picture.",
+)
+@click.option("--test-only/--no-test-only", default=True, help="Ask `sbatch --test-only` too, where it is.")
+@json_option
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    scripts: tuple[str, ...],
+    home: Path | None,
+    model: Path | None,
+    diff: bool,
+    fix: bool,
+    figure: Path | None,
+    test_only: bool,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Check batch scripts before they are submitted: will they fail, why, and what to change.
+
+    A script is read as sbatch reads it, and nothing of it is run. What is missing, misspelt or impossible
+    is found at once; how long the job will take, how much memory it needs and whether it will fail is
+    estimated from what became of jobs like it, as far as history and a model are at hand.
+
+    `-` reads a script from standard input. Options that you would give to sbatch go behind `--`.
+
+    \b
+    Exit codes: 0 fine, 1 warning, 2 likely to fail, 3 cannot say (and every error);
+    of several scripts the worst.
+
+    \b
+    Examples:
+      forewarn check job.sbatch
+      forewarn check job.sbatch --diff -- --mem=8G --time=2:00:00
+      forewarn check job.sbatch --fix && sbatch job.fixed.sbatch
+      forewarn check runs/*.sbatch
+      generate-job | forewarn check -
+      forewarn check job.sbatch --json | jq .verdict
+    """
+    if fix and STDIN in scripts:
+        raise UsageError("--fix writes beside a script: give it a file, not standard input")
+    if figure is not None and len(scripts) > 1:
+        raise UsageError("--figure draws one script: check the others without it")
+    from forewarn.operate.check_scripts import check_scripts
+    from forewarn.serve.cli.terminal.progress import working
+
+    with opened(home=home, model=model) as workspace:
+        result = check_scripts(
+            workspace,
+            *scripts,
+            options=context.meta[_SBATCH],
+            ask_slurm=test_only,
+            fix=fix,
+            standard_input=sys.stdin.buffer.read() if STDIN in scripts else None,
+            working=working,
+            note=say,
+            **how,
+        )
+    _show(result, figure, diff=diff, as_json=as_json)
+    context.exit(UNKNOWN if result.worst is None else result.worst.exit_code)
+
+
+def _show(result: CheckResult, figure: Path | None, *, diff: bool, as_json: bool) -> None:
+    """Show each script, or all of them as JSON: one object for one script, else a list."""
+    from forewarn.serve.cli.terminal.assessment import show
+
+    for error in result.errors.values():
+        say(f"error: {error}")
+    for place, one in enumerate(result.checked):
+        if figure is not None:
+            _draw(figure, one.assessment)
+        if not as_json:
+            if place:
+                echo()
+            title = "standard input" if one.script == STDIN else one.script
+            show(one.assessment, title, diff=diff, fixed=one.fixed)
+    if as_json:
+        shown = [one.to_json() for one in result.checked]
+        print_json(shown[0] if len(shown) == 1 and not result.errors else shown)
+
+
+def _draw(figure: Path, made: Assessment) -> None:
+    if not made.reasons:
+        say("no model spoke: there are no reasons to draw")
+        return
+    from forewarn.assess.wording import waterfall_svg
+    from forewarn.files import write_file
+
+    write_file(figure, waterfall_svg(made.reasons))
+    say(f"wrote {figure}")

@@ -1,0 +1,1 @@
+"""What slurmrestd, sacct, scontrol and jobcomp share."""

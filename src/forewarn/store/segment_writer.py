@@ -1,0 +1,151 @@
+"""Adding observations to segments: which are new, what their numbers are, and keeping segments few.
+
+For any store that keeps segments: its writer has one `SegmentWriter` for the time of a write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import polars as pl
+
+from forewarn.errors import UsageError
+from forewarn.job.columns import KEYS, SCHEMAS, SEEN
+from forewarn.store import compaction as tidy
+from forewarn.store import segments
+from forewarn.store.contract.observations import WriteCounts
+from forewarn.store.deduplicate import (
+    BatchComparison,
+    Mask,
+    MatchedRows,
+    NamedObservations,
+    equal_rows,
+    identity,
+    judge,
+)
+from forewarn.store.segments import TIME, WRITTEN, Segment, Segments, check_kind
+
+Tally = Callable[[str, str, int], None]  # kind, cluster, how many records are new
+
+
+class SegmentWriter:
+    """The observations of one write.
+
+    `kept` are the segments as the writer sees them, with what this write has staged; `written` is the number
+    of the newest observation; `tally` is told of new records of kinds that are counted as they come.
+    """
+
+    def __init__(self, kept: Segments, written: int, tally: Tally) -> None:
+        self._kept, self._written, self._tally = kept, written, tally
+        self._segments: dict[tuple[str, str], list[Segment]] = {}
+        self._claims: dict[str, NamedObservations] = {}
+
+    def observe(self, kind: str, frame: pl.DataFrame, *, file: str | None = None) -> WriteCounts:
+        """Add observations: see the contract."""
+        check_kind(kind)
+        _check_schema(frame, kind)
+        for name in (*KEYS[kind], *SEEN):
+            if frame[name].null_count():
+                raise UsageError(f"a {kind} without {name} cannot be kept")
+        claims = None if file is None else self._claims.setdefault(file, NamedObservations())
+        new, conflicts = 0, [frame.clear()]
+        for batch in frame.partition_by("cluster", maintain_order=True):
+            verdict = self._observe(kind, batch["cluster"][0], batch, claims)
+            new += int(verdict.new.sum())
+            conflicts.append(batch.filter(pl.Series(verdict.conflict)))
+        contradicting = pl.concat(conflicts)
+        return WriteCounts(new, frame.height - new - contradicting.height, contradicting)
+
+    def _observe(
+        self, kind: str, cluster: str, batch: pl.DataFrame, claims: NamedObservations | None
+    ) -> BatchComparison:
+        pairs, known = self._matches(kind, cluster, batch)
+        verdict = judge(batch, kind, pairs, claims)
+        added = batch.filter(pl.Series(verdict.new)).select(*SCHEMAS[kind])
+        first = self._written + 1
+        if claims is not None:
+            claims.add(verdict.named)
+            claims.add(np.arange(first, first + added.height))
+        if added.is_empty():
+            return verdict
+        if TIME[kind] in KEYS[kind]:
+            unknown = batch.filter(pl.Series(verdict.new & ~known)).select(KEYS[kind]).n_unique()
+            self._tally(kind, cluster, unknown)
+        added = added.with_columns(pl.int_range(first, first + pl.len()).alias(WRITTEN))
+        self._written += added.height
+        found = self._found(kind, cluster)
+        found += self._kept.add(kind, cluster, added)
+        while due := tidy.small_ones(found):
+            self._rewrite(found, due)
+        return verdict
+
+    def _found(self, kind: str, cluster: str) -> list[Segment]:
+        if (kind, cluster) not in self._segments:
+            self._segments[kind, cluster] = self._kept.listed(kind, cluster)
+        return self._segments[kind, cluster]
+
+    def _rewrite(self, found: list[Segment], due: list[Segment]) -> None:
+        gone = {segment.id for segment in due}
+        found[:] = [segment for segment in found if segment.id not in gone]
+        found += tidy.rewrite(self._kept, due)
+
+    def _matches(self, kind: str, cluster: str, batch: pl.DataFrame) -> tuple[MatchedRows, Mask]:
+        """Stored observations that have a row's identity, and which rows' records are known."""
+        # A segment holds one cluster only: no need to compare that.
+        key = [name for name in KEYS[kind] if name != "cluster"]
+        same = {name: value for name, value in identity(kind).items() if name != "cluster"}
+        needed = dict.fromkeys(root for value in same.values() for root in value.meta.root_names())
+        time = TIME[kind]
+        rows = batch.select(**(same | {time: pl.col(time)})).with_row_index("_row")
+        known = np.zeros(batch.height, bool)
+        pairs: list[MatchedRows] = []
+        for segment in _overlapping(self._found(kind, cluster), kind, batch):
+            here = rows.filter(pl.col(time).is_between(segment.first_time, segment.last_time))
+            at_these_times = pl.col(time).is_in(here[time].unique().implode())
+            data = self._kept.loaded(segment)
+            stored = segments.unpacked(data, kind, [*needed, WRITTEN], at_these_times)
+            stored = stored.select(WRITTEN, **same).with_row_index("_at")
+            known[here.join(stored, on=key, how="semi")["_row"].to_numpy()] = True
+            both = here.join(stored, on=list(same))
+            if both.height:
+                whole = segments.unpacked(data, kind, where=at_these_times)[both["_at"]]
+                equal = equal_rows(batch[both["_row"]], whole, kind)
+                pairs.append(
+                    MatchedRows(both["_row"].to_numpy().astype(np.int64), both[WRITTEN].to_numpy(), equal)
+                )
+        return MatchedRows.joined(pairs), known
+
+    def finish(self) -> None:
+        """Do what is left before the write may be published."""
+        for found in self._segments.values():
+            if crowded := tidy.crowded_ones(found):
+                self._rewrite(found, crowded)
+
+
+def _check_schema(frame: pl.DataFrame, kind: str) -> None:
+    """Refuse a frame that is not of the schema: whoever makes a batch completes it, once."""
+    wanted = SCHEMAS[kind]
+    wrong = [name for name, dtype in wanted.items() if frame.schema.get(name) != dtype]
+    wrong += [name for name in frame.columns if name not in wanted and name != "line"]
+    if wrong:
+        raise UsageError(
+            f"columns that are missing, unknown or of another type: {', '.join(wrong)}; "
+            f"job.columns.complete makes observations of a {kind} of a frame"
+        )
+
+
+def _overlapping(found: list[Segment], kind: str, batch: pl.DataFrame) -> Iterator[Segment]:
+    """Segments that may hold rows of the batch."""
+    times = np.sort(batch[TIME[kind]].to_numpy())
+    lowest, highest = segments.number_range(batch)
+    for segment in found:
+        # An old job among new ones must not open all segments between.
+        after = np.searchsorted(times, segment.last_time, side="right")
+        if np.searchsorted(times, segment.first_time) == after:
+            continue
+        if lowest is not None and highest is not None and segment.first_number is not None:
+            assert segment.last_number is not None
+            if segment.last_number < lowest or segment.first_number > highest:
+                continue
+        yield segment
