@@ -82,7 +82,7 @@ def test_every_command_is_measured() -> None:
 )
 def test_a_start_is_light(start: str) -> None:
     """Counted in modules, since a clock depends on who else is at work."""
-    assert loaded(start, "polars", "numpy", "numba", "rich", "sqlite3", *LEARNERS) == []
+    assert loaded(start, "polars", "numpy", "numba", "rich", "sqlite3", "jwt", *LEARNERS) == []
 
 
 def test_an_import_is_next_to_nothing() -> None:

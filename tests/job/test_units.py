@@ -154,6 +154,16 @@ class TestNodeList:
         assert expand_nodes("a1, b[2-3]x") == ["a1", "b2x", "b3x"]
         assert expand_nodes("None assigned") == []
 
+    def test_the_order_of_the_list_stays(self) -> None:
+        assert expand_nodes("n[3,1-2],a,n[08-10]") == ["n3", "n1", "n2", "a", "n08", "n09", "n10"]
+        assert expand_nodes("n[7,01-02]") == ["n7", "n01", "n02"]
+
+    @pytest.mark.parametrize("text", ["n[-1]", "n[1-3/2]", "n[٣]"])
+    def test_ranges_of_other_tools_are_refused(self, text: str) -> None:
+        """ClusterShell reads them; Slurm never writes them."""
+        with pytest.raises(ValueError, match="not a range in a node list"):
+            expand_nodes(text)
+
     @pytest.mark.parametrize(
         "text",
         ["n[1-", "n]1[", "n[]", "n[a-b]", "n[3-1]", "a,,b", "n[[1]]", "n[0-99999999999]", "n[1-2-3]", "n[²]"],

@@ -57,7 +57,7 @@ def test_tokens_of_wrong_times(site: Site) -> None:
     ahead = examined(site, SLURM_JWT=sign_token(key, "root", issued=now + 900, expires=now + 9000))
     assert ahead["token"][0] == "warning", "Slurm takes it"
     assert "in the future by our clock" in ahead["token"][1]
-    foreign = examined(site, SLURM_JWT=sign_token(b"another key", "root", issued=now, expires=now + 7200))
+    foreign = examined(site, SLURM_JWT=sign_token(bytes(32), "root", issued=now, expires=now + 7200))
     assert foreign["controller"][0] == "problem"
     assert "token" in foreign["controller"][1]
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.errors import BadRow, SourceError
+from forewarn.errors import BadRow, CutShortError, SourceError
 from forewarn.job.outcomes import UnknownStateWarning
 from forewarn.job.units import UNLIMITED
 from forewarn.sources.base import INCOMPLETE, Batch, SourceOptions
@@ -606,6 +606,36 @@ def test_a_part_is_never_taken_for_the_whole(jobs: list[Any], block: int, data: 
     cut = data.draw(st.integers(0, len(text) - 1))
     with pytest.raises(SourceError):
         pulled(text[:cut], block)
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 20])
+@pytest.mark.parametrize(
+    ("element", "value"),
+    [
+        (b'"line\none\ttwo\x01\x00"', "line\none\ttwo\x01\x00"),  # Slurm has written them raw
+        (b'"caf\xe9"', "caf\ufffd"),
+        (b"18446744073709551614", 18446744073709551614),  # NO_VAL64, more than a signed integer holds
+        (b"-Infinity", float("-inf")),
+        (b'{"a": 1, "a": 2}', {"a": 2}),
+    ],
+)
+def test_json_that_strict_readers_refuse(element: bytes, value: Any, block: int) -> None:
+    assert pulled(b'{"jobs": [' + element + b"]}", block) == {"jobs": [value]}
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 20])
+@pytest.mark.parametrize(
+    ("text", "character"),
+    [
+        (b'{"jobs": [1, {"a":', 19),
+        (b'{"jobs": [1, {"a": "x', 20),
+        (b'{"jobs": [1]', 13),
+        (b'{"jobs": [1, tru', 14),
+    ],
+)
+def test_cut_json_is_reported_with_its_place(text: bytes, character: int, block: int) -> None:
+    with pytest.raises(CutShortError, match=f"cut short at character {character} "):
+        pulled(text, block)
 
 
 def test_broken_utf8_is_replaced(tmp_path: Path) -> None:

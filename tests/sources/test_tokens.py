@@ -21,12 +21,20 @@ def test_what_a_token_says_and_that_it_is_not_shown() -> None:
     assert token.text not in repr(token)
 
 
-def saying(claims: str) -> str:
-    """A token with these claims, whatever they are."""
-    return f"e30.{base64.urlsafe_b64encode(claims.encode()).decode().rstrip('=')}.c2ln"
+def test_a_token_with_padding_is_read() -> None:
+    claims = base64.urlsafe_b64encode(b'{"sun": "ann"}').decode()
+    assert claims.endswith("=")
+    assert Token.read(f"e30=.{claims}.c2ln").user == "ann"
+
+
+def saying(claims: str | bytes, header: str = "{}") -> str:
+    """A token with these claims and this header, whatever they are."""
+    parts = (part.encode() if isinstance(part, str) else part for part in (header, claims, "sig"))
+    return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
 
 
 SECRET = "s3cret"
+UNDECODABLE = "no JSON web token: its header, claims or signature cannot be decoded"
 WRONG = {
     "garbage": "no JSON web token",
     f"Bearer {jwt()}": "no JSON web token",
@@ -35,12 +43,21 @@ WRONG = {
     f"{jwt()}é{SECRET}": "no JSON web token",
     f"{jwt()} {SECRET}": "no JSON web token",
     f"\udcff{SECRET}": "no JSON web token",
-    "a.b.c": "first part holds no JSON",
-    "e30.W10.c2ln": "second part holds no JSON",
-    saying("[" * 3000): "second part holds no JSON",
+    "a.b.c": UNDECODABLE,
+    saying("{}", header="[]"): UNDECODABLE,
+    saying("{}", header=SECRET): UNDECODABLE,
+    saying("{}", header="[" * 3000): UNDECODABLE,
+    saying("{}", header=json.dumps({"crit": [SECRET]})): UNDECODABLE,  # PyJWT's message would quote it
+    saying("[]"): UNDECODABLE,
+    saying(SECRET): UNDECODABLE,
+    saying(b'{"sun": "\xff"}'): UNDECODABLE,
+    saying("[" * 3000): UNDECODABLE,
+    saying('{"exp": ' + "9" * 5000 + "}"): UNDECODABLE,
+    saying("{}") + "A": UNDECODABLE,  # no base64 text has 4n + 1 characters
     saying('{"exp": "x"}'): "exp is no time",
     saying('{"exp": NaN}'): "exp is no time",
     saying('{"exp": 1e999}'): "exp is no time",
+    saying('{"iat": true}'): "iat is no time",
     saying(json.dumps({"sun": f"ann\r{SECRET}"})): "no user name",
     jwt() + "A" * 70_000: "no JSON web token",
     " \n ": "the token is empty",
