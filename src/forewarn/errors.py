@@ -1,42 +1,42 @@
-"""Every error that Forewarn raises on purpose.
+"""Every exception that Forewarn raises on purpose, with its exit code.
 
-    ForewarnError              something a person can act on; exit code 1
-    ├── UsageError             the call itself is wrong (a flag, a value, a config key); exit code 2
-    ├── SourceError            a source cannot be read at all (missing, empty, not its format); exit code 3
-    │   ├── CutShortError      it ends in the middle of a record; exit code 3
-    │   ├── BadRowError        a row in it is wrong: file, line and field are named; exit code 4
-    │   └── NoGoodRowError     all its rows are wrong: with `--skip-bad` nothing was left; exit code 4
-    ├── StoreError             the store cannot be opened, read or written; exit code 5
-    │   ├── StoreBusyError     another process is writing and did not finish in time; exit code 5
-    │   ├── OldStoreError      an older version wrote it, and it may only be read here; exit code 5
-    │   └── UnfitFileSystemError    the folder's file system cannot hold the store; exit code 5
-    ├── MissingExtraError      an optional part is not installed; the message is the line to type; exit code 6
-    ├── LearningError          a model cannot be made, kept or used; exit code 7
-    │   ├── NotEnoughError     the history is too little or too one-sided to learn from; exit code 7
-    │   ├── BundleError        a bundle is incomplete, changed, or not one; exit code 7
-    │   └── RegistryError      the model registry cannot be reached, or has no such model; exit code 7
-    └── SchedulerError         Slurm cannot be asked, or says no; exit code 8
-        ├── UnreachableError   nothing answers there: wrong URL or socket, or not running; exit code 8
-        │   └── NoAccessError  the socket is there, and this user may not open it; exit code 8
-        ├── LostAnswerError    the connection ended before the answer did: did the server die? exit code 8
-        ├── SlowAnswerError    no answer in time; exit code 8
-        ├── LargeAnswerError   an answer larger than we are willing to take; exit code 8
-        ├── MalformedAnswerError     an answer that is cut short, empty, or not Slurm's; exit code 8
-        ├── NoRoomError        the temporary folder has no room for an answer; exit code 8
-        ├── PausedError        it failed so often that it is left alone for a while; exit code 8
-        ├── TokenError         no token, or one that Slurm does not accept; exit code 8
-        │   ├── ExpiredTokenError    its time is over; exit code 8
-        │   ├── WrongUserError       it was made for another user; exit code 8
-        │   └── ClockSkewError       our clock and the scheduler's differ; exit code 8
-        ├── DatabaseDownError  slurmdbd, which has the history, does not answer; exit code 8
-        ├── NoAccountingError  this Slurm keeps no accounting: there is no history to read; exit code 8
-        ├── ControllerDownError      slurmctld, which has the live jobs, does not answer; exit code 8
-        ├── VersionGoneError   it serves no version of the API that we read; exit code 8
-        ├── RefusedError       Slurm understood, and says no: its code and words; exit code 8
-        └── CommandError       a Slurm command is missing, or failed; exit code 8
+    ForewarnError                   A failure that the user can act on (exit code 1).
+    ├── UsageError                  A flag, an argument or a config key is wrong (exit code 2).
+    ├── SourceError                 A source is missing, empty or not in its format (exit code 3).
+    │   ├── CutShortError           A source ends in the middle of a record (exit code 3).
+    │   ├── BadRowError             A row is invalid: the message names file, line and field (exit code 4).
+    │   └── NoGoodRowError          With `--skip-bad`, every row of a source was invalid (exit code 4).
+    ├── StoreError                  The store cannot be opened, read or written (exit code 5).
+    │   ├── StoreBusyError          Another process did not finish writing to the store in time (exit code 5).
+    │   ├── OldStoreError           An older version wrote the store, and it is read-only here (exit code 5).
+    │   └── UnfitFileSystemError    The file system of the folder cannot hold the store (exit code 5).
+    ├── MissingExtraError           A package is missing: the message is the command to run (exit code 6).
+    ├── LearningError               A model cannot be trained, stored or used (exit code 7).
+    │   ├── NotEnoughError          The history has too few jobs or too few failures to train on (exit code 7).
+    │   ├── BundleError             A bundle is incomplete, was modified, or is not a bundle (exit code 7).
+    │   └── RegistryError           The model registry cannot be reached or has no such model (exit code 7).
+    └── SchedulerError              Slurm cannot be queried or rejects the request (exit code 8).
+        ├── UnreachableError        Nothing answers: wrong URL or socket, or the server is down (exit code 8).
+        │   └── NoAccessError       The socket exists and this user may not open it (exit code 8).
+        ├── LostAnswerError         The connection closed before the response was complete (exit code 8).
+        ├── SlowAnswerError         The request timed out (exit code 8).
+        ├── LargeAnswerError        The response exceeds the size limit (exit code 8).
+        ├── MalformedAnswerError    The response is truncated, empty or not Slurm's (exit code 8).
+        ├── NoRoomError             The temporary folder has no space for a response (exit code 8).
+        ├── PausedError             Requests are paused after repeated failures (exit code 8).
+        ├── TokenError              The token is missing or Slurm rejects it (exit code 8).
+        │   ├── ExpiredTokenError   The token has expired (exit code 8).
+        │   ├── WrongUserError      The token belongs to another user (exit code 8).
+        │   └── ClockSkewError      The local clock and the scheduler's differ too much (exit code 8).
+        ├── DatabaseDownError       slurmdbd, which serves the job history, does not respond (exit code 8).
+        ├── NoAccountingError       This Slurm has no accounting, so there is no job history (exit code 8).
+        ├── ControllerDownError     slurmctld, which serves the live jobs, does not respond (exit code 8).
+        ├── VersionGoneError        slurmrestd serves no API version that Forewarn supports (exit code 8).
+        ├── RefusedError            Slurm rejected the request: the message is Slurm's (exit code 8).
+        └── CommandError            A Slurm command is missing or failed (exit code 8).
 
-An error says what was wrong, where, and what to do. The exit codes are one table for all
-commands, in `docs/exit-codes.md`.
+An error message says what was wrong, where, and what to do. `docs/exit-codes.md` has one table of exit codes
+for all commands.
 """
 
 from __future__ import annotations
@@ -45,30 +45,30 @@ from dataclasses import dataclass
 
 
 class ForewarnError(Exception):
-    """The root: whatever is below it is printed as one line, without a traceback."""
+    """Base class of all errors; the command line prints them as one line, without a traceback."""
 
     exit_code = 1
 
 
 class UsageError(ForewarnError):
-    """The call is wrong: a flag, a value or a config key."""
+    """A wrong flag, argument or config key."""
 
     exit_code = 2
 
 
 class SourceError(ForewarnError):
-    """A source cannot be read at all: missing, empty, truncated, or not in its format."""
+    """A source that cannot be read: missing, empty, truncated, or not in its format."""
 
     exit_code = 3
 
 
 class CutShortError(SourceError):
-    """A source ends in the middle of a record."""
+    """A source that ends in the middle of a record."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that cannot become a record: where it stands, which field, and why."""
+    """A row that cannot be parsed: its file and line, the field, and the reason."""
 
     file: str
     line: int
@@ -86,110 +86,110 @@ class BadRowError(SourceError):
     exit_code = 4
 
     def __init__(self, row: BadRow) -> None:
-        super().__init__(f"{row}\n(with --skip-bad such rows go to a rejects file and the rest is read)")
+        super().__init__(f"{row}\n(--skip-bad writes invalid rows to a rejects file and reads the rest)")
         self.row = row
 
 
 class NoGoodRowError(SourceError):
-    """A source of which `--skip-bad` left nothing."""
+    """A source without a single valid row, read with `--skip-bad`."""
 
     exit_code = 4
 
 
 class StoreError(ForewarnError):
-    """The store cannot be opened, read or written."""
+    """A store that cannot be opened, read or written."""
 
     exit_code = 5
 
 
 class OldStoreError(StoreError):
-    """The store was written by an older version, and who asks may only read it."""
+    """A store that an older version wrote and this user may only read, so that it cannot be migrated."""
 
 
 class StoreBusyError(StoreError):
-    """Another process is writing to the store and did not finish in time."""
+    """A store that another process was still writing to when the wait timed out."""
 
 
 class UnfitFileSystemError(StoreError):
-    """The folder lies on a file system whose locks the store cannot rely on."""
+    """A folder on a file system whose locks the store cannot rely on."""
 
 
 class MissingExtraError(ForewarnError):
-    """An optional part of Forewarn is not installed."""
+    """An optional package that is not installed; the message is the command to run."""
 
     exit_code = 6
 
 
 class LearningError(ForewarnError):
-    """A model cannot be made, kept or used."""
+    """A model that cannot be trained, stored or used."""
 
     exit_code = 7
 
 
 class NotEnoughError(LearningError):
-    """The history is too little or too one-sided to learn from."""
+    """A history with too few jobs, or too few of one class, to train on."""
 
 
 class BundleError(LearningError):
-    """A bundle is incomplete, was changed, or is none."""
+    """A bundle that is incomplete or was modified, or a path that holds no bundle."""
 
 
 class RegistryError(LearningError):
-    """The model registry cannot be reached, or has no such model."""
+    """A model registry that cannot be reached or has no such model."""
 
 
 class SchedulerError(ForewarnError):
-    """Slurm cannot be asked, or says no.
+    """A request that Slurm did not answer or rejected.
 
-    `passing` errors may be over by themselves a little later: a call that changes nothing is tried again.
+    `transient` errors may go away without intervention, so read-only requests are retried.
     """
 
     exit_code = 8
-    passing = False
+    transient = False
 
 
 class UnreachableError(SchedulerError):
-    """Nothing answers at the scheduler's address."""
+    """An address of the scheduler at which nothing answers."""
 
-    passing = True
+    transient = True
 
 
 class NoAccessError(UnreachableError):
-    """The socket is there, and this user may not open it."""
+    """A socket that exists and that this user may not open."""
 
-    passing = False
+    transient = False
 
 
 class LostAnswerError(SchedulerError):
-    """The connection ended before the answer did."""
+    """A connection that closed before the response was complete."""
 
-    passing = True
+    transient = True
 
 
 class SlowAnswerError(SchedulerError):
-    """No answer in time."""
+    """A request that timed out."""
 
-    passing = True
+    transient = True
 
 
 class LargeAnswerError(SchedulerError):
-    """An answer larger than we are willing to take."""
+    """A response that exceeds the size limit."""
 
 
 class MalformedAnswerError(SchedulerError):
-    """An answer that is cut short, empty, or not Slurm's: a proxy's page, or a server that is restarting."""
+    """A response that is truncated, empty or not Slurm's: a proxy's page, or a server that is restarting."""
 
-    passing = True
+    transient = True
 
 
 class NoRoomError(SchedulerError):
-    """The temporary folder has no room for an answer."""
+    """A temporary folder without space for a response."""
 
-    passing = True
+    transient = True
 
 
 class PausedError(SchedulerError):
-    """It failed so often that it is left alone for some seconds more."""
+    """A request that is not sent: after repeated failures requests are paused for `seconds` more."""
 
     def __init__(self, message: str, seconds: float) -> None:
         super().__init__(message)
@@ -197,52 +197,52 @@ class PausedError(SchedulerError):
 
 
 class TokenError(SchedulerError):
-    """There is no token, or Slurm does not accept it."""
+    """A token that is missing or that Slurm rejects."""
 
 
 class ExpiredTokenError(TokenError):
-    """The token's time is over."""
+    """An expired token."""
 
 
 class WrongUserError(TokenError):
-    """The token was made for another user."""
+    """A token that belongs to another user."""
 
 
 class ClockSkewError(TokenError):
-    """Our clock and the scheduler's differ by too much."""
+    """A local clock that differs too much from the scheduler's."""
 
 
 class DatabaseDownError(SchedulerError):
-    """slurmdbd, which has the history, does not answer."""
+    """A slurmdbd, which serves the job history, that does not respond."""
 
-    passing = True
+    transient = True
 
 
 class NoAccountingError(SchedulerError):
-    """This Slurm keeps no accounting: only the controller can be asked."""
+    """A Slurm without accounting: only the controller can be queried."""
 
 
 class ControllerDownError(SchedulerError):
-    """slurmctld, which has the live jobs, does not answer."""
+    """A slurmctld, which serves the live jobs, that does not respond."""
 
-    passing = True
+    transient = True
 
 
 class VersionGoneError(SchedulerError):
-    """It serves no version of the API that we read."""
+    """A slurmrestd that serves no API version that Forewarn supports."""
 
 
 class RefusedError(SchedulerError):
-    """Slurm understood, and says no."""
+    """A request that Slurm understood and rejected."""
 
     def __init__(self, message: str, code: int | None = None) -> None:
         super().__init__(message)
-        self.code = code  # Slurm's error number: 2002 denied, 2017 no such job
+        self.code = code  # Slurm's error number, such as 2002 access denied, 2017 invalid job id
 
 
 class CommandError(SchedulerError):
-    """A Slurm command is missing, or failed."""
+    """A Slurm command that is missing or failed."""
 
     def __init__(self, message: str, code: int | None = None) -> None:
         super().__init__(message)
-        self.code = code  # of its exit; None where it is not there
+        self.code = code  # exit code; None where the command is missing

@@ -408,7 +408,7 @@ def test_an_answer_that_makes_no_sense(said: bytes, part: str) -> None:
         if not fine:
             with pytest.raises(SchedulerError) as caught:
                 calls[part](client)
-            assert caught.value.passing or isinstance(caught.value, VersionGoneError)
+            assert caught.value.transient or isinstance(caught.value, VersionGoneError)
 
 
 def test_a_slurm_without_accounting() -> None:

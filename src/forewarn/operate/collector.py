@@ -25,7 +25,7 @@ from typing import Protocol
 import polars as pl
 
 from forewarn.assess.assessment import Assessment
-from forewarn.assess.node_health import keep_health, node_health
+from forewarn.assess.node_health import cache_health, node_health
 from forewarn.errors import (
     ForewarnError,
     NoAccountingError,
@@ -181,7 +181,7 @@ class Collector:
         self._goes_on = True
         while not self._stopped.is_set():
             done, errors = self._round()
-            lasting = [e for e in errors if isinstance(e, SchedulerError) and not e.passing]
+            lasting = [e for e in errors if isinstance(e, SchedulerError) and not e.transient]
             if lasting and not worked:
                 raise lasting[0]
             nothing = "history" in done.troubles and "live jobs" in done.troubles
@@ -445,7 +445,7 @@ class Collector:
             revision = self._store.revision(cluster=cluster)
             health = node_health(self._store, cluster, at)
             with self._store.writing() as writer:
-                keep_health(writer, cluster, health, at, revision)
+                cache_health(writer, cluster, health, at, revision)
                 writer.forget_assessments(cluster, at - self._assessments_kept)
             self._ended, self._review_at = False, self._clock.monotonic()
 

@@ -45,7 +45,7 @@ class RetryPolicy:
                 result = call()
             except SchedulerError as error:
                 left -= 1
-                if isinstance(error, once) or not error.passing:
+                if isinstance(error, once) or not error.transient:
                     raise  # says nothing about whether the server is there
                 if left == 0:
                     self._note(error)
