@@ -12,7 +12,7 @@
     │   └── UnfitFileSystemError    The file system of the folder cannot hold the store (exit code 5).
     ├── MissingExtraError           A package is missing: the message is the command to run (exit code 6).
     ├── LearningError               A model cannot be trained, stored or used (exit code 7).
-    │   ├── NotEnoughError          The history has too few jobs or too few failures to train on (exit code 7).
+    │   ├── NotEnoughError          The history has too few jobs or failures to train on (exit code 7).
     │   ├── BundleError             A bundle is incomplete, was modified, or is not a bundle (exit code 7).
     │   └── RegistryError           The model registry cannot be reached or has no such model (exit code 7).
     └── SchedulerError              Slurm cannot be queried or rejects the request (exit code 8).

@@ -1,7 +1,7 @@
-"""`forewarn doctor` beside real daemons: each of the usual mistakes is made, and named.
+"""`forewarn doctor` beside real daemons finds each of the usual mistakes.
 
-Not made here: clocks that differ. All daemons of a lab read one kernel's clock. What a wrong one does is a
-token from the future, which is made, and a controller that says another time: `tests/operate/test_doctor.py`.
+Not tested here: clocks that differ. All daemons of a lab read one kernel's clock. What a wrong one does is a
+token from the future, which is tested, and a controller that says another time: `tests/operate/test_doctor.py`.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def site(lab: Lab, tmp_path: Path) -> Site:
 
 
 def examined(site: Site, *before: str, **settings: str) -> Found:
-    """What the doctor says; a setting that is empty is not set."""
+    """Return the worst finding of each check; an empty setting is not set."""
     environment = {name: value for name, value in (site.environment | settings).items() if value}
     command = [sys.executable, "-c", "from forewarn.serve.cli.main import main; main()", "doctor", "--json"]
     done = subprocess.run([*before, *command], env=environment, capture_output=True, text=True, check=False)
-    said = json.loads(done.stdout)
-    assert done.returncode == ["fine", "warning", "problem", "unknown"].index(said["verdict"])
+    answer = json.loads(done.stdout)
+    assert done.returncode == ["fine", "warning", "problem", "unknown"].index(answer["verdict"])
     order = ["fine", "warning", "unknown", "problem"]
-    worst = sorted(said["findings"], key=lambda one: order.index(one["level"]))
+    worst = sorted(answer["findings"], key=lambda one: order.index(one["level"]))
     return {one["check"]: (one["level"], one["said"]) for one in worst}
 
 
@@ -56,7 +56,7 @@ def test_tokens_of_wrong_times(site: Site) -> None:
     assert "expired 30" in old["token"][1]
     ahead = examined(site, SLURM_JWT=sign_token(key, "root", issued=now + 900, expires=now + 9000))
     assert ahead["token"][0] == "warning", "Slurm takes it"
-    assert "in the future by our clock" in ahead["token"][1]
+    assert "in the future by the local clock" in ahead["token"][1]
     foreign = examined(site, SLURM_JWT=sign_token(bytes(32), "root", issued=now, expires=now + 7200))
     assert foreign["controller"][0] == "problem"
     assert "token" in foreign["controller"][1]

@@ -55,7 +55,7 @@ def test_all_is_fine(tmp_path: Path) -> None:
         "accounting",
         "store",
     ]
-    assert "of ann; it ends in 3,600 s" in found["token"].said
+    assert "of ann expires in 1 hour" in found["token"].message
 
 
 @pytest.mark.parametrize(
@@ -65,13 +65,13 @@ def test_all_is_fine(tmp_path: Path) -> None:
             {"diag": (200, {"statistics": {"req_time": NOW + 300}})},
             "clock",
             Severity.PROBLEM,
-            "300 s ahead of ours",
+            "5 minutes ahead of the local clock",
         ),
         (
             {"diag": (200, {"statistics": {"req_time": NOW - 20}})},
             "clock",
             Severity.WARNING,
-            "19 s behind ours",
+            "19 seconds behind the local clock",
         ),
         ({"diag": (511, {})}, "controller", Severity.PROBLEM, "does not accept the token"),
         (
@@ -91,7 +91,7 @@ def test_all_is_fine(tmp_path: Path) -> None:
             {"diag": (200, {"statistics": {"req_time": NOW, "dbd_agent_queue_size": 5000}})},
             "controller",
             Severity.WARNING,
-            "5,000 messages wait for slurmdbd",
+            "5,000 messages are queued for slurmdbd",
         ),
     ],
 )
@@ -100,7 +100,7 @@ def test_what_is_wrong_behind_slurmrestd(
 ) -> None:
     found = examined(tmp_path, answers)
     assert (found[check].level, verdict(found.values())) == (level, level)
-    assert words in found[check].said
+    assert words in found[check].message
 
 
 def test_accounting_is_looked_at_though_the_controller_is_down(tmp_path: Path) -> None:
@@ -111,30 +111,30 @@ def test_accounting_is_looked_at_though_the_controller_is_down(tmp_path: Path) -
 def test_tokens(tmp_path: Path) -> None:
     found = examined(tmp_path, token=jwt(expires=NOW - 5))
     assert (found["token"].level, found["controller"].level) == (Severity.PROBLEM, Severity.UNKNOWN)
-    assert "expired 5 s ago" in found["token"].said
+    assert "expired 5 s ago" in found["token"].message
     for wrong in ("garbage", f"{jwt()}\ns3cret", f"{jwt()}é"):
         found = examined(tmp_path, token=wrong)
         assert found["token"].level is Severity.PROBLEM
-        assert not any(part in found["token"].said for part in ("garbage", "s3cret", jwt()))
+        assert not any(part in found["token"].message for part in ("garbage", "s3cret", jwt()))
     found = examined(tmp_path, token=jwt(expires=NOW + 600))
     assert found["token"].level is Severity.WARNING
     file = tmp_path / "token"
     file.write_text(jwt())
     file.chmod(0o644)
     found = examined(tmp_path, slurm_token_file=file)
-    assert f"chmod 600 {file}" in found["token"].said
+    assert f"chmod 600 {file}" in found["token"].message
     file.chmod(0o600)
     assert examined(tmp_path, slurm_token_file=file)["token"].level is Severity.FINE
     found = examined(tmp_path, {"diag": (511, {})}, slurm_user="bob")
-    assert "the token is ann's, and was sent as bob's" in found["controller"].said
+    assert "the token is ann's, and was sent as bob's" in found["controller"].message
     found = examined(tmp_path, {"diag": (511, {})}, token=jwt(issued=NOW + 500))
-    assert "500 s in the future" in found["controller"].said
+    assert "500 s in the future" in found["controller"].message
 
 
 def test_a_token_from_the_future_that_slurm_takes(tmp_path: Path) -> None:
     found = examined(tmp_path, token=jwt(issued=NOW + 500, expires=NOW + 9000))
     assert found["token"].level is Severity.WARNING
-    assert "made 500 s in the future by our clock" in found["token"].said
+    assert "issued 8.3 minutes in the future by the local clock" in found["token"].message
 
 
 def test_a_socket_that_wants_no_token(tmp_path: Path) -> None:
@@ -142,21 +142,23 @@ def test_a_socket_that_wants_no_token(tmp_path: Path) -> None:
         config = Config(home=tmp_path / "home", slurmrestd=fake.address)
         found = list(examine(config, environ={"PATH": str(tmp_path)}, clock=FakeTime().clock))
     assert verdict(found) is Severity.FINE, found
-    assert "none is needed" in next(one.said for one in found if one.check == "token")
+    assert "not needed: slurmrestd identifies the user by the socket" in next(
+        one.message for one in found if one.check == "token"
+    )
 
 
 def test_addresses(tmp_path: Path) -> None:
     found = examined(tmp_path, slurmrestd=f"unix:{tmp_path}/none")
-    assert "no such socket" in found["address"].said
+    assert "no such socket" in found["address"].message
     assert verdict(found.values()) is Severity.PROBLEM
     found = examined(tmp_path, slurmrestd=None)
-    assert "no scheduler: set slurmrestd" in found["config"].said
+    assert "no scheduler: set slurmrestd" in found["config"].message
 
     def other(asked: Any) -> Reply:
         return 404, b"a web server"
 
     with serving(other) as fake:
-        assert "not slurmrestd" in looked_at(fake, tmp_path, None)["address"].said
+        assert "the server is not slurmrestd" in looked_at(fake, tmp_path, None)["address"].message
 
 
 def test_the_key_of_tokens(tmp_path: Path) -> None:
@@ -166,7 +168,10 @@ def test_the_key_of_tokens(tmp_path: Path) -> None:
     assert "jwt key" not in examined(tmp_path)  # it lies elsewhere
     key.touch(mode=0o644)
     found = examined(tmp_path)
-    assert (found["jwt key"].level, f"chmod 600 {key}" in found["jwt key"].said) == (Severity.PROBLEM, True)
+    assert (found["jwt key"].level, f"chmod 600 {key}" in found["jwt key"].message) == (
+        Severity.PROBLEM,
+        True,
+    )
     key.chmod(0o600)
     assert examined(tmp_path)["jwt key"].level is Severity.FINE
 
@@ -182,7 +187,7 @@ def test_a_home_that_others_can_look_into(tmp_path: Path) -> None:
     assert examined(tmp_path)["store"].level is Severity.FINE
     kept.chmod(0o755)
     found = examined(tmp_path)["store"]
-    assert (found.level, "mode 755" in found.said) == (Severity.WARNING, True)
+    assert (found.level, "mode 755" in found.message) == (Severity.WARNING, True)
     kept.chmod(0o2750)  # as `forewarn config share` leaves it
     assert examined(tmp_path)["store"].level is Severity.FINE
 

@@ -1,4 +1,4 @@
-"""What is wrong between us and Slurm, found step by step, each with what to do."""
+"""Checks of the connection between Forewarn and Slurm, each finding with what to do."""
 
 from forewarn.operate.doctor.examine import examine
 from forewarn.operate.doctor.findings import DoctorFinding, Severity, verdict

@@ -1,4 +1,4 @@
-"""What a check found."""
+"""The findings of `forewarn doctor` and their severities."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from enum import IntEnum
 
 
 class Severity(IntEnum):
-    """How bad it is; its number is the exit code, as monitoring plugins have it."""
+    """The severity of a finding; its number is the exit code that monitoring plugins use."""
 
     FINE = 0
     WARNING = 1
     PROBLEM = 2
-    UNKNOWN = 3  # could not be looked at
+    UNKNOWN = 3  # could not be checked
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """One check: what was looked at, how it is, and what to do where something is."""
+    """The result of one check: its name, its severity, and what was found and what to do about it."""
 
     check: str
     level: Severity
-    said: str
+    message: str
 
 
 def verdict(findings: Iterable[DoctorFinding]) -> Severity:
-    """Of all together: a problem counts most, then that something could not be looked at, then a warning.
+    """Return the severity of all findings together: a problem outranks unknown, unknown a warning.
 
-    >>> levels = [Severity.FINE, Severity.UNKNOWN, Severity.WARNING]
-    >>> verdict(DoctorFinding("x", level, "") for level in levels).name
+    >>> severities = [Severity.FINE, Severity.UNKNOWN, Severity.WARNING]
+    >>> verdict(DoctorFinding("x", level, "") for level in severities).name
     'UNKNOWN'
     """
-    found = {finding.level for finding in findings}
+    levels = {finding.level for finding in findings}
     order = (Severity.PROBLEM, Severity.UNKNOWN, Severity.WARNING)
-    return next((level for level in order if level in found), Severity.FINE)
+    return next((level for level in order if level in levels), Severity.FINE)

@@ -1,4 +1,4 @@
-"""Checks of Slurm behind it: controller, clocks, accounting, the key of its tokens."""
+"""Checks of Slurm itself: controller, clocks, accounting, and the key that signs tokens."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from forewarn.formatting import number, rough_duration
 from forewarn.operate.doctor.findings import DoctorFinding, Severity
 from forewarn.sources.slurm.clock import Clock
 from forewarn.sources.slurm.scheduler import Scheduler
@@ -19,36 +20,38 @@ _KEY = re.compile(r"jwt_key=([^,\s]+)")
 
 
 def controller(scheduler: Scheduler, clock: Clock) -> Iterator[DoctorFinding]:
-    """Whether it answers, and what time it has. A token that it refuses is refused here."""
+    """Check that slurmctld responds and that its clock agrees; it also rejects invalid tokens here."""
     before = clock.now()
-    found = scheduler.diag()
+    status = scheduler.diag()
     after = clock.now()
-    said = (
-        f"slurmctld of {scheduler.cluster} answers: {found.jobs_running} jobs run, {found.jobs_pending} wait"
+    message = (
+        f"slurmctld of {scheduler.cluster} responds: {number(status.jobs_running)} running and "
+        f"{number(status.jobs_pending)} pending jobs"
     )
-    yield DoctorFinding("controller", Severity.FINE, said)
-    if found.database_queue and found.database_queue > 1000:
-        said = f"{found.database_queue:,} messages wait for slurmdbd: accounting lags, or slurmdbd is down"
-        yield DoctorFinding("controller", Severity.WARNING, said)
-    # Its clock counts whole seconds, somewhere between question and answer.
-    skew = max(before - found.at - 1, found.at - after, 0)
-    way = "ahead of" if found.at > after else "behind"
+    yield DoctorFinding("controller", Severity.FINE, message)
+    if status.database_queue and status.database_queue > 1000:
+        message = f"{number(status.database_queue)} messages are queued for slurmdbd: it is slow or down"
+        yield DoctorFinding("controller", Severity.WARNING, message)
+    # slurmctld reports whole seconds, taken at some time between request and response.
+    skew = max(before - status.at - 1, status.at - after, 0)
+    way = "ahead of" if status.at > after else "behind"
     if skew < _DOUBTFUL_CLOCK:
-        yield DoctorFinding("clock", Severity.FINE, "ours and slurmctld's agree")
+        yield DoctorFinding("clock", Severity.FINE, "the local clock and slurmctld's agree")
     else:
         level = Severity.PROBLEM if skew >= _WRONG_CLOCK else Severity.WARNING
-        said = (
-            f"slurmctld's clock is {skew:,.0f} s {way} ours: set both by NTP; tokens and times depend on it"
+        message = (
+            f"slurmctld's clock is {rough_duration(skew)} {way} the local clock: synchronise both with NTP; "
+            "tokens and job times depend on them"
         )
-        yield DoctorFinding("clock", level, said)
+        yield DoctorFinding("clock", level, message)
 
 
 def accounting(scheduler: Scheduler, clock: Clock) -> Iterator[DoctorFinding]:
-    """Whether slurmdbd answers, and has jobs of the last day."""
+    """Check that slurmdbd responds and has jobs of the last day."""
     now = int(clock.now())
     pieces = scheduler.history(now - _DAY, now, steps=False)
     first = next(pieces)
-    yield DoctorFinding("slurmdbd", Severity.FINE, "slurmdbd answers")
+    yield DoctorFinding("slurmdbd", Severity.FINE, "slurmdbd responds")
     jobs = first.batch.frame.height
     while not jobs and (piece := next(pieces, None)) is not None:
         jobs += piece.batch.frame.height
@@ -58,14 +61,15 @@ def accounting(scheduler: Scheduler, clock: Clock) -> Iterator[DoctorFinding]:
     yield DoctorFinding(
         "accounting",
         Severity.WARNING,
-        "accounting has no job of the last day: did none run? Else AccountingStorageType must be "
-        "accounting_storage/slurmdbd, the cluster be known (`sacctmgr show cluster`), and where PrivateData "
-        "has jobs the user be an operator (`sacctmgr modify user NAME set adminlevel=operator`)",
+        "accounting has no jobs of the last day. If jobs did run, check that AccountingStorageType is "
+        "accounting_storage/slurmdbd, that the cluster is registered (`sacctmgr show cluster`), and, if "
+        "PrivateData contains jobs, that the user is an operator (`sacctmgr modify user NAME set "
+        "adminlevel=operator`)",
     )
 
 
 def key(environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
-    """Whether the key of tokens is a secret, where we can see it."""
+    """Check that only its owner can read the key that signs tokens, if the key is on this host."""
     scontrol = shutil.which("scontrol", path=environ.get("PATH"))
     if scontrol is None:
         return
@@ -75,16 +79,19 @@ def key(environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
         ).stdout
     except subprocess.TimeoutExpired:
         return
-    named = _KEY.search(printed)
-    if named is None:
+    match = _KEY.search(printed)
+    if match is None:
         return
-    file = Path(named[1])
+    file = Path(match[1])
     try:
         mode = stat.S_IMODE(file.stat().st_mode)
     except OSError:
-        return  # on the controller's host only, as it should be
+        return  # the key is on the controller's host only, as it should be
     if mode & 0o077:
-        said = f"{file}: others may read the key (mode {mode:o}) and make tokens of anybody: chmod 600 {file}"
-        yield DoctorFinding("jwt key", Severity.PROBLEM, said)
+        message = (
+            f"{file}: other users can read the key (mode {mode:o}) and sign tokens for any user: "
+            f"chmod 600 {file}"
+        )
+        yield DoctorFinding("jwt key", Severity.PROBLEM, message)
     else:
-        yield DoctorFinding("jwt key", Severity.FINE, f"{file}: only its owner may read it")
+        yield DoctorFinding("jwt key", Severity.FINE, f"{file}: readable by its owner only")

@@ -1,4 +1,4 @@
-"""Checks of slurmrestd itself: its address, our token, the versions that it serves."""
+"""Checks of slurmrestd: its address, the token, and the API versions that it serves."""
 
 from __future__ import annotations
 
@@ -8,73 +8,77 @@ from contextlib import suppress
 from pathlib import Path
 
 from forewarn.errors import SchedulerError
+from forewarn.formatting import rough_duration
 from forewarn.operate.doctor.findings import DoctorFinding, Severity
 from forewarn.sources.slurm.clock import Clock
 from forewarn.sources.slurmrestd.session import RestSession
 from forewarn.sources.slurmrestd.versions import NEWEST, number_of
 
 _SOON = 3600  # seconds
-_AHEAD = 5  # seconds by which clocks may differ; Slurm itself does not mind
+_AHEAD = 5  # seconds by which clocks may differ; Slurm accepts a token from the future
 
 
-def reachable(asker: RestSession) -> Iterator[DoctorFinding]:
-    """Whether anything answers there, token or not."""
-    address = asker.transport.address
-    with asker.transport.ask("GET", "/openapi/v3") as answer:
+def reachable(session: RestSession) -> Iterator[DoctorFinding]:
+    """Check that slurmrestd responds at its address, with or without a token."""
+    address = session.transport.address
+    with session.transport.ask("GET", "/openapi/v3") as answer:
         if answer.status == 404:
-            said = (
-                f"{address}: something answers, but it is not slurmrestd (404 for /openapi/v3): another port?"
-            )
-            yield DoctorFinding("address", Severity.PROBLEM, said)
+            message = f"{address}: the server is not slurmrestd (404 for /openapi/v3): check the port"
+            yield DoctorFinding("address", Severity.PROBLEM, message)
         else:
-            yield DoctorFinding("address", Severity.FINE, f"{address}: slurmrestd answers")
+            yield DoctorFinding("address", Severity.FINE, f"{address}: slurmrestd responds")
     if address.url.startswith("http://") and address.socket is None and not _is_local(address.url):
-        said = "the token goes over the network in the clear: put TLS before slurmrestd, and use https://"
-        yield DoctorFinding("address", Severity.WARNING, said)
+        message = "tokens cross the network unencrypted: put a TLS proxy before slurmrestd and use https://"
+        yield DoctorFinding("address", Severity.WARNING, message)
 
 
 def _is_local(url: str) -> bool:
     return url.startswith(("http://127.", "http://localhost", "http://[::1]"))
 
 
-def token(asker: RestSession, clock: Clock) -> Iterator[DoctorFinding]:
-    """Whether there is one, whose it is, and how long it lasts."""
-    tokens = asker.tokens
-    if tokens is None or _known_by_socket(asker):
-        yield DoctorFinding("token", Severity.FINE, "none is needed: slurmrestd knows by the socket who asks")
+def token(session: RestSession, clock: Clock) -> Iterator[DoctorFinding]:
+    """Check that there is a token, whose it is, and how long it is valid."""
+    tokens = session.tokens
+    if tokens is None or _needs_no_token(session):
+        yield DoctorFinding(
+            "token", Severity.FINE, "not needed: slurmrestd identifies the user by the socket"
+        )
         return
     current, now = tokens.current(), clock.now()
-    whose = f"of {current.user}" if current.user else "of a user that it does not name"
+    owner = f"of {current.user}" if current.user else "of an unnamed user"
     left = None if current.expires is None else int(current.expires - now)
-    lasts = "does not say when it ends" if left is None else f"ends in {left:,} s"
+    expiry = "has no expiry time" if left is None else f"expires in {rough_duration(left)}"
     if left is not None and left < _SOON and not tokens.renewable:
-        said = f"{tokens.origin}: the token {whose} {lasts}, and is not renewed: use slurm_token_file"
-        yield DoctorFinding("token", Severity.WARNING, said)
+        message = f"{tokens.origin}: the token {owner} {expiry} and is not renewed: use slurm_token_file"
+        yield DoctorFinding("token", Severity.WARNING, message)
     else:
-        yield DoctorFinding("token", Severity.FINE, f"{tokens.origin}: a token {whose}; it {lasts}")
+        yield DoctorFinding("token", Severity.FINE, f"{tokens.origin}: the token {owner} {expiry}")
     if current.issued is not None and current.issued - now >= _AHEAD:
-        said = (
-            f"the token was made {current.issued - now:,.0f} s in the future by our clock: set clocks by NTP"
+        message = (
+            f"the token was issued {rough_duration(current.issued - now)} in the future by the local clock: "
+            "synchronise the clocks with NTP"
         )
-        yield DoctorFinding("token", Severity.WARNING, said)
+        yield DoctorFinding("token", Severity.WARNING, message)
     file = Path(tokens.origin)
     if file.is_file() and stat.S_IMODE(file.stat().st_mode) & 0o077:
-        yield DoctorFinding("token", Severity.WARNING, f"{file}: others may read the token: chmod 600 {file}")
+        message = f"{file}: other users can read the token: chmod 600 {file}"
+        yield DoctorFinding("token", Severity.WARNING, message)
 
 
-def _known_by_socket(asker: RestSession) -> bool:
-    """Whether slurmrestd lets this user in without a token (rest_auth/local), and the controller too."""
-    if not asker.needs_token:
-        with suppress(SchedulerError):  # told by the checks that follow
-            asker.said("slurm", "diag")
-    return not asker.needs_token
+def _needs_no_token(session: RestSession) -> bool:
+    """Check whether slurmrestd and slurmctld accept this user without a token (rest_auth/local)."""
+    if not session.needs_token:
+        with suppress(SchedulerError):  # the checks that follow report it
+            session.get_json("slurm", "diag")
+    return not session.needs_token
 
 
-def version(asker: RestSession) -> Iterator[DoctorFinding]:
-    """Which versions are served, and which is spoken."""
-    served, spoken = asker.served.versions, asker.version
-    said = f"serves {', '.join(sorted(served))}; {spoken} is spoken"
-    if number_of(spoken) > NEWEST:
-        yield DoctorFinding("api", Severity.WARNING, f"{said}: newer than what is tested (v0.0.{NEWEST})")
+def version(session: RestSession) -> Iterator[DoctorFinding]:
+    """Check which API versions are served and which one is used."""
+    served, used = session.served.versions, session.version
+    message = f"slurmrestd serves {', '.join(sorted(served))}; Forewarn uses {used}"
+    if number_of(used) > NEWEST:
+        message += f", newer than the newest tested version (v0.0.{NEWEST})"
+        yield DoctorFinding("api", Severity.WARNING, message)
     else:
-        yield DoctorFinding("api", Severity.FINE, said)
+        yield DoctorFinding("api", Severity.FINE, message)

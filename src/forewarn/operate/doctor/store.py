@@ -1,4 +1,4 @@
-"""Whether what is collected can be kept."""
+"""The check that the store can be written."""
 
 from __future__ import annotations
 
@@ -14,27 +14,30 @@ from forewarn.store.opening import place_of
 
 
 def writable(config: Config) -> DoctorFinding:
-    """Whether the store can be written; it is not made here."""
+    """Check that the store can be written, without creating it."""
     home = config.home
     try:
         place_of(config).check()
     except StoreError as error:
         return DoctorFinding("store", Severity.PROBLEM, str(error))
-    there = home
-    while not there.exists():
-        there = there.parent
-    if not os.access(there, os.W_OK | os.X_OK):
+    folder = home
+    while not folder.exists():
+        folder = folder.parent
+    if not os.access(folder, os.W_OK | os.X_OK):
         return DoctorFinding(
-            "store", Severity.PROBLEM, f"{there}: no permission to write there; set FOREWARN_HOME"
+            "store", Severity.PROBLEM, f"{folder}: no permission to write; set FOREWARN_HOME"
         )
     if (mode := _open_to_others(home)) is not None:
-        said = f"{home}: others can look into it (mode {mode:o}): chmod 700, or `forewarn config share GROUP`"
-        return DoctorFinding("store", Severity.WARNING, said)
-    return DoctorFinding("store", Severity.FINE, f"{home}: can be written")
+        message = (
+            f"{home}: other users can read it (mode {mode:o}): chmod 700 {home}, or "
+            "`forewarn config share GROUP`"
+        )
+        return DoctorFinding("store", Severity.WARNING, message)
+    return DoctorFinding("store", Severity.FINE, f"{home}: writable")
 
 
 def _open_to_others(home: Path) -> int | None:
-    """The mode of a home that is neither private nor shared on purpose."""
+    """Return the mode of a home that is neither private nor shared on purpose."""
     if not home.exists() or is_shared(home):
         return None
     mode = stat.S_IMODE(home.stat().st_mode)

@@ -1,4 +1,4 @@
-"""`forewarn doctor`: what is wrong between Forewarn and Slurm, and what to do."""
+"""`forewarn doctor`: check the connection to Slurm and the store."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _STYLE = {
 @json_option
 @click.pass_context
 def command(ctx: click.Context, home: Path | None, as_json: bool) -> None:
-    """Look for what is wrong between Forewarn and Slurm, and say what to do.
+    """Check the connection to Slurm and the store, and say how to fix problems.
 
-    Looks at the configuration, slurmrestd's address and socket, the token, the API's version, slurmctld,
-    the clocks, slurmdbd, accounting, the key of tokens, and the store. Changes nothing.
+    Checks the configuration, slurmrestd's address and socket, the token, the API version, slurmctld, the
+    clocks, slurmdbd, accounting, the key that signs tokens, and the store. Changes nothing.
 
-    Exit code: 0 all is fine, 1 a warning, 2 a problem, 3 something could not be looked at.
+    Exit code: 0 fine, 1 warning, 2 problem, 3 a check could not be done.
 
     \b
     Examples:
@@ -44,13 +44,13 @@ def command(ctx: click.Context, home: Path | None, as_json: bool) -> None:
         if not as_json:
             level = Text(f"{finding.level.name.lower():8}", style=_STYLE[finding.level])
             console.print(
-                level.append(f"{finding.check:11}", style="default").append(finding.said), soft_wrap=True
+                level.append(f"{finding.check:11}", style="default").append(finding.message), soft_wrap=True
             )
-    found = verdict(findings)
+    overall = verdict(findings)
     if as_json:
         listed = [
-            {"check": finding.check, "level": finding.level.name.lower(), "said": finding.said}
+            {"check": finding.check, "level": finding.level.name.lower(), "said": finding.message}
             for finding in findings
         ]
-        print_json({"verdict": found.name.lower(), "findings": listed})
-    ctx.exit(int(found))
+        print_json({"verdict": overall.name.lower(), "findings": listed})
+    ctx.exit(int(overall))
