@@ -10,6 +10,7 @@ times                  ``2024-03-07 17:36:52``                      `timestamp`,
 counts                 ``13,145``, ``13,145 jobs``                  `number`, `count`
 statistical measures   ``0.754``, ``+0.050``, ``[0.692, 0.810]``    `measure`, `difference`, `interval`
 ratios                 ``4.4 times``                                `times`
+other numbers          ``0.0123``, ``8.25``, ``12,000``             `significant`
 =====================  ===========================================  ====================================
 
 A value that is missing is ``n/a``. What Slurm reads back (``--time=06:00:00``, ``--mem=23G``) is not written
@@ -211,6 +212,17 @@ def interval(bounds: Sequence[float] | None, digits: int = 3, *, signed: bool = 
         return ""
     low, high = (difference(bound, digits) if signed else measure(bound, digits) for bound in bounds)
     return f"[{low}, {high}]"
+
+
+def significant(value: float | None, digits: int = 4) -> str:
+    """Format a number of no particular kind with its first digits, such as a label of an axis.
+
+    >>> significant(0.5), significant(1.0), significant(0.012345), significant(12000.0), significant(8.25, 3)
+    ('0.5', '1', '0.01235', '12,000', '8.25')
+    """
+    if value is None:
+        return MISSING
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
 
 
 def sentence(text: str) -> str:
