@@ -14,9 +14,9 @@ from forewarn.job.columns import (
     KEYS,
     RECORDS,
     SCHEMAS,
-    SEEN,
+    OBSERVATION_COLUMNS,
     complete,
-    proven_moment,
+    last_proven_time,
     record_schema,
     to_frame,
     to_records,
@@ -58,7 +58,7 @@ def test_round_trip(kind: str, data: st.DataObject) -> None:
 def test_the_key_is_always_there(kind: str) -> None:
     required = {f.name for f in dataclasses.fields(RECORDS[kind]) if f.default is dataclasses.MISSING}
     assert set(KEYS[kind]) == required
-    assert not set(SEEN) & set(record_schema(kind)), "a record's field would hide when it was seen"
+    assert not set(OBSERVATION_COLUMNS) & set(record_schema(kind)), "a record's field would hide when it was seen"
 
 
 def test_complete_adds_orders_and_keeps_the_line() -> None:
@@ -71,7 +71,7 @@ def test_complete_adds_orders_and_keeps_the_line() -> None:
 
 def test_a_moment_is_proven_by_the_latest_time_there_is() -> None:
     frame = complete(pl.DataFrame({"submit": [5, 5, 5], "start": [None, 7, 7], "end": [None, None, 9]}))
-    assert frame.select(proven_moment()).to_series().to_list() == [5, 7, 9]
+    assert frame.select(last_proven_time()).to_series().to_list() == [5, 7, 9]
 
 
 def test_run_time_is_without_suspension() -> None:

@@ -17,7 +17,7 @@ from forewarn.job.outcomes import (
     FailureKind,
     Outcome,
     UnknownStateWarning,
-    kind_of,
+    failure_kind,
     outcome_of_state,
 )
 from forewarn.job.step_outcomes import StepEnd, outcome_of_steps
@@ -45,7 +45,7 @@ def test_a_state_of_the_future_is_unknown_and_said_once() -> None:
 def test_every_failure_is_somebodys(
     outcome: Outcome | None, code: int | None, signal: int | None, at_limit: bool
 ) -> None:
-    kind = kind_of(outcome, code, signal, ran_to_limit=at_limit)
+    kind = failure_kind(outcome, code, signal, ran_to_limit=at_limit)
     no_failure = outcome in (None, Outcome.COMPLETED, Outcome.UNKNOWN)
     assert (kind is None) == no_failure
 
@@ -71,7 +71,7 @@ def test_every_failure_is_somebodys(
     ],
 )
 def test_kinds(outcome: Outcome, code: int | None, signal: int | None, kind: FailureKind) -> None:
-    assert kind_of(outcome, code, signal) is kind
+    assert failure_kind(outcome, code, signal) is kind
 
 
 @given(OUTCOMES, st.booleans())

@@ -144,15 +144,15 @@ def client_of(
 ) -> Iterator[SlurmrestdScheduler]:
     clock = (time or FakeTime()).clock
     transport = Transport(Address.read(address), clock=clock, timeout=2.0, most_bytes=most_bytes)
-    asker = RestSession(
+    session = RestSession(
         transport,
         tokens or from_text(jwt(), "test", clock),
         user=user,
         clock=clock,
-        patience=RetryPolicy(tries=tries, clock=clock),
+        retry=RetryPolicy(tries=tries, clock=clock),
         first_without=first_without,
     )
-    scheduler = SlurmrestdScheduler(asker, cluster=cluster, span=span)
+    scheduler = SlurmrestdScheduler(session, cluster=cluster, span=span)
     try:
         yield scheduler
     finally:

@@ -24,7 +24,7 @@ from forewarn.sources.commands.runner import Runner
 from forewarn.sources.commands.scheduler import FIELDS
 from forewarn.sources.commands.sdiag import read_sdiag
 from forewarn.sources.sacct.fields import FIELDS as KNOWN
-from forewarn.sources.slurm.connect import connect, how
+from forewarn.sources.slurm.connect import connect, choose_scheduler
 from forewarn.sources.slurm.retry import RetryPolicy
 from forewarn.sources.slurm.scheduler import JobSubmission
 from forewarn.sources.slurm.windows import WindowLength
@@ -57,7 +57,7 @@ def scheduler(
 ) -> CommandScheduler:
     clock = FakeTime().clock
     environ = {"PATH": f"{folder}:/usr/bin:/bin", "SACCT_FORMAT": "JobID"}
-    runner = Runner(timeout=timeout, environ=environ, patience=RetryPolicy(tries=tries, clock=clock))
+    runner = Runner(timeout=timeout, environ=environ, retry=RetryPolicy(tries=tries, clock=clock))
     return CommandScheduler(runner, cluster=cluster, clock=clock, span=WindowLength(seconds=500, longest=500))
 
 
@@ -85,7 +85,7 @@ def test_history_by_sacct(command: Callable[[str, str], Path], tmp_path: Path) -
 def test_jobs_that_accounting_is_asked_about(command: Callable[[str, str], Path], tmp_path: Path) -> None:
     early = f"1|lab|{NOW - 990}|{NOW - 990}|{NOW - 900}|{NOW - 800}|COMPLETED|n1\n"
     command("sacct", HELP + f'printf "{SACCT}{early}"')
-    (batch,) = scheduler(tmp_path).accounted(["1", "7_3"])
+    (batch,) = scheduler(tmp_path).accounting_records(["1", "7_3"])
     assert batch.frame["job_id"].to_list() == ["1"]
     assert asked(tmp_path, "sacct")[-1].startswith("-a -P -D -j 1,7_3 -o ")
 
@@ -244,13 +244,13 @@ def test_which_way_is_taken(command: Callable[[str, str], Path], tmp_path: Path)
     command("sacct", "true")
     there, nowhere = {"PATH": str(tmp_path)}, {"PATH": "/nowhere"}
     rest = Config(slurmrestd="http://h:1")
-    assert how(rest, nowhere) == "slurmrestd"
-    assert how(Config(), there) == "commands"
-    assert how(Config(scheduler="commands", slurmrestd="http://h:1"), there) == "commands"
+    assert choose_scheduler(rest, nowhere) == "slurmrestd"
+    assert choose_scheduler(Config(), there) == "commands"
+    assert choose_scheduler(Config(scheduler="commands", slurmrestd="http://h:1"), there) == "commands"
     with pytest.raises(UsageError, match="no scheduler: set slurmrestd"):
-        how(Config(), nowhere)
+        choose_scheduler(Config(), nowhere)
     with pytest.raises(UsageError, match="its address is not set"):
-        how(Config(scheduler="slurmrestd"), there)
+        choose_scheduler(Config(scheduler="slurmrestd"), there)
     assert isinstance(connect(Config(), environ=there), CommandScheduler)
     client = connect(rest, environ=nowhere)
     assert isinstance(client, SlurmrestdScheduler)

@@ -30,8 +30,8 @@ class Failing:
 
 def test_pauses_grow_and_are_cut_by_chance() -> None:
     time = FakeTime()
-    patience = RetryPolicy(tries=6, first=1.0, longest=3.0, clock=time.clock)
-    assert patience.attempt(Failing(5, UnreachableError("x"))) == "done"
+    retry = RetryPolicy(tries=6, first=1.0, longest=3.0, clock=time.clock)
+    assert retry.attempt(Failing(5, UnreachableError("x"))) == "done"
     assert time.waits == [0.75, 1.5, 2.25, 2.25, 2.25]  # of chance 0.5: three quarters of 1, 2, 3, 3, 3
 
 
@@ -53,23 +53,23 @@ def test_what_may_be_asked_once_only() -> None:
 def test_the_breaker() -> None:
     """Open after so many failures, for longer each time; one try decides."""
     time = FakeTime()
-    patience = RetryPolicy(tries=2, failures=2, pause=30, longest_pause=50, clock=time.clock)
+    retry = RetryPolicy(tries=2, failures=2, pause=30, longest_pause=50, clock=time.clock)
     call = Failing(99, UnreachableError("nobody there"))
     for _ in range(2):
         with pytest.raises(UnreachableError):
-            patience.attempt(call)
+            retry.attempt(call)
     calls = call.calls
     with pytest.raises(PausedError, match=r"30 s more, after: nobody there") as paused:
-        patience.attempt(call)
+        retry.attempt(call)
     assert (call.calls, round(paused.value.seconds)) == (calls, 30)
     time.now += 31
     with pytest.raises(UnreachableError):
-        patience.attempt(call)
+        retry.attempt(call)
     assert call.calls == calls + 1
     with pytest.raises(PausedError, match="50 s more"):
-        patience.attempt(call)
+        retry.attempt(call)
     time.now += 51
     call.left = 0
-    assert patience.attempt(call) == "done"
+    assert retry.attempt(call) == "done"
     call.left = 1
-    assert patience.attempt(call) == "done"  # tried twice again
+    assert retry.attempt(call) == "done"  # tried twice again

@@ -112,7 +112,7 @@ def test_a_version_that_goes_away_is_replaced_by_the_next() -> None:
         assert [batch.frame.height for batch in client.nodes()] == [1]
         served[:], listed[:] = [43], [43]
         list(client.nodes())
-        assert client.asker.version == "v0.0.43"
+        assert client.session.version == "v0.0.43"
         served[:], listed[:] = [], []
         with pytest.raises(VersionGoneError, match=r"serves no version .* from v0.0.36 on"):
             list(client.nodes())
@@ -366,7 +366,7 @@ def test_jobs_that_accounting_is_asked_about(version: int, questions: int) -> No
         serving(script(version, jobs_db=answer, **one_by_one | {"job_7_db": (404, UNKNOWN)})) as fake,
         client_of(fake.address, cluster="lab") as client,
     ):
-        told = [n for batch in client.accounted(ids) for n in batch.frame["raw_id"]]
+        told = [n for batch in client.accounting_records(ids) for n in batch.frame["raw_id"]]
     assert sorted(told) == sorted({*range(1, 250), 300} - {7})
     assert len([a for a in fake.asked if a.path.startswith("/slurmdb")]) <= questions + 1
 
@@ -403,7 +403,7 @@ def test_an_answer_that_makes_no_sense(said: bytes, part: str) -> None:
         if b"{" not in said:
             calls[part](client)  # seen at once, and asked again
         left[0] = 10**6
-        client.asker._served = None
+        client.session._served = None
         fine = part in ("diag", "ping", "openapi") and said.endswith(b"]}")
         if not fine:
             with pytest.raises(SchedulerError) as caught:
@@ -703,10 +703,10 @@ def test_no_token_on_a_socket_until_one_is_wanted(tmp_path: Path) -> None:
         client_of(fake.address, tokens=tokens, first_without=True) as client,
     ):
         assert client.ping()
-        assert not client.asker.needs_token
+        assert not client.session.needs_token
         wanted = True
         assert client.ping()
-        assert client.asker.needs_token
+        assert client.session.needs_token
         assert len(fake.asked) == 4, "refused once, then with a token"
 
 
@@ -719,7 +719,7 @@ def test_a_socket_that_wants_a_token_which_cannot_be_made(as_if: Reply, tmp_path
         pytest.raises((TokenError, ControllerDownError), match=r"none is configured|slurmctld"),
     ):
         list(client.live_jobs())
-    assert not client.asker.needs_token
+    assert not client.session.needs_token
 
 
 def test_a_controller_that_goes_away_wants_no_token(tmp_path: Path) -> None:
@@ -730,14 +730,14 @@ def test_a_controller_that_goes_away_wants_no_token(tmp_path: Path) -> None:
     ):
         assert client.ping()
         assert not client.ping()
-        assert not client.asker.needs_token
+        assert not client.session.needs_token
 
 
 def test_whose_socket_is_asked_without_a_token(tmp_path: Path) -> None:
     def needs(place: str, environ: dict[str, str], **settings: Any) -> bool:
         with closing(connect(Config(slurmrestd=place, **settings), environ=environ)) as scheduler:
             assert isinstance(scheduler, SlurmrestdScheduler)
-            return scheduler.asker.needs_token
+            return scheduler.session.needs_token
 
     socket = f"unix:{tmp_path}/s.sock"
     assert not needs(socket, {})
@@ -854,7 +854,7 @@ def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch)
 def test_what_it_costs_is_counted() -> None:
     with serving(script(ping=(200, {"pings": []}))) as fake, client_of(fake.address) as client:
         client.ping()
-        assert (client.asker.transport.requests, client.asker.transport.received > 0) == (2, True)
+        assert (client.session.transport.requests, client.session.transport.received > 0) == (2, True)
 
 
 # --- real answers, served ------------------------------------------------------------------------

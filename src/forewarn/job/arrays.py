@@ -1,4 +1,4 @@
-"""The tasks of a job array that waits as one record."""
+"""The tasks of a job array that is pending as one record."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 
 import polars as pl
 
-MOST_TASKS = 10_000  # of one array: the others are known when they start
+MOST_TASKS = 10_000  # of one array; further tasks get records when they start
 _PART = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 
 
 def task_numbers(tasks: str, most: int = MOST_TASKS) -> list[int]:
-    """The tasks that a text of Slurm's names; of a text that Slurm cut short, those that it still says.
+    """List the tasks that an array specification names; of one that Slurm cut short, those that are left.
 
     >>> task_numbers("0-2,7,10-20:5%2")
     [0, 1, 2, 7, 10, 15, 20]
@@ -28,27 +28,27 @@ def task_numbers(tasks: str, most: int = MOST_TASKS) -> list[int]:
 
 
 def split_arrays(frame: pl.DataFrame) -> pl.DataFrame:
-    """Jobs in which an array that waits (``7_[0-9]``) is its tasks: ``7_0``, ``7_1``, …
+    """Replace each pending array (``7_[0-9]``) by its tasks: ``7_0``, ``7_1``, …
 
-    Slurm makes jobs of them one by one, when they start, and renames what is left. Each task has had the
-    array's submit and request from the beginning, and it is as a task that its end will be told. A task that
-    has a row of its own is not made again of the array's: for a moment after a start sacct shows both.
+    Slurm makes them jobs one by one, when they start, and renames the remaining array. Each task has had the
+    array's submit time and request from the beginning, and its end will be recorded under the task's id. A
+    task that already has a row of its own is not added again: for a moment after a start sacct shows both.
     """
-    waits = pl.col("array_tasks").is_not_null() & pl.col("array_job_id").is_not_null()
-    if not frame.select(waits.any()).item():
+    is_pending = pl.col("array_tasks").is_not_null() & pl.col("array_job_id").is_not_null()
+    if not frame.select(is_pending.any()).item():
         return frame
     numbers = pl.col("array_tasks").map_elements(task_numbers, return_dtype=pl.List(pl.Int64))
     tasks = (
-        frame.filter(waits)
+        frame.filter(is_pending)
         .with_columns(array_task_id=numbers)
         .explode("array_task_id")
         .drop_nulls("array_task_id")
         .with_columns(
             job_id=pl.format("{}_{}", "array_job_id", "array_task_id"),
-            raw_id=pl.lit(None, pl.Int64),  # the array's own: a task gets one when it starts
+            raw_id=pl.lit(None, pl.Int64),  # that of the array; a task gets its own when it starts
             array_tasks=pl.lit(None, pl.String),
         )
     )
     key = ["cluster", "job_id", "submit"]
-    own = frame.filter(~waits)
+    own = frame.filter(~is_pending)
     return pl.concat([own, tasks.select(frame.columns).join(own.select(key), on=key, how="anti")])

@@ -1,8 +1,8 @@
-"""The records as columns: what sources yield, what the store keeps, what features read.
+"""Records as columns: the schema that sources yield, the store keeps and features read.
 
-A batch of records is a Polars frame with one column for each field of the record's dataclass, the
-three columns of `Observation`, and `line`, the place in the file for messages. The schema is derived
-from the dataclasses, so a field added there is a field everywhere.
+A batch of records is a Polars frame with one column for each field of the record's dataclass, the three
+columns of `Observation`, and `line`, the place in the file, for messages. The schema is derived from the
+dataclasses, so a field added there is a field everywhere.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "program": ("cluster", "job_id", "run_id"),
     }
 )
-SEEN: Mapping[str, pl.DataType] = MappingProxyType(
+OBSERVATION_COLUMNS: Mapping[str, pl.DataType] = MappingProxyType(
     {"seen_at": pl.Int64(), "source": pl.String(), "reconstructed": pl.Boolean()}
 )
 _DTYPES: Mapping[type, pl.DataType] = MappingProxyType(
@@ -38,7 +38,7 @@ R = TypeVar("R", Job, Node, Partition, UsageSample, ProgramRun)
 
 
 def record_schema(kind: str) -> dict[str, pl.DataType]:
-    """Column name to type for one kind of record.
+    """Map each column of one kind of record to its type.
 
     >>> record_schema("node")["cpu_load"]
     Float64
@@ -58,8 +58,8 @@ JOB_SCHEMA = record_schema("job")
 
 
 def observation_schema(kind: str) -> dict[str, pl.DataType]:
-    """The columns of a record as observed: the record's, then when and where it was seen."""
-    return record_schema(kind) | dict(SEEN)
+    """Map each column of an observed record to its type: the record's columns, then the observation's."""
+    return record_schema(kind) | dict(OBSERVATION_COLUMNS)
 
 
 SCHEMAS: Mapping[str, dict[str, pl.DataType]] = MappingProxyType(
@@ -68,7 +68,7 @@ SCHEMAS: Mapping[str, dict[str, pl.DataType]] = MappingProxyType(
 
 
 def complete(frame: pl.DataFrame, kind: str = "job") -> pl.DataFrame:
-    """The frame with exactly the columns of the schema, missing ones as nulls, plus `line` if it has one."""
+    """Select exactly the columns of the schema (missing ones as nulls), plus `line` if the frame has it."""
     schema = SCHEMAS[kind]
     extra = ["line"] if "line" in frame.columns else []
     return frame.select(
@@ -81,7 +81,7 @@ def complete(frame: pl.DataFrame, kind: str = "job") -> pl.DataFrame:
 
 
 def to_frame(observations: Iterable[Observation], kind: str = "job") -> pl.DataFrame:
-    """Observations of one kind as a frame."""
+    """Convert observations of one kind to a frame."""
     names = [f.name for f in dataclasses.fields(RECORDS[kind])]
     rows = [
         (*(getattr(o.record, n) for n in names), o.seen_at, o.source, o.reconstructed) for o in observations
@@ -90,16 +90,15 @@ def to_frame(observations: Iterable[Observation], kind: str = "job") -> pl.DataF
 
 
 def to_records(frame: pl.DataFrame, record: type[R]) -> Iterator[R]:
-    """The rows of a frame as records, one Python object a row: for a few rows, not for a scan."""
+    """Convert the rows of a frame to records, one Python object a row: for a few rows, not for a scan."""
     names = [f.name for f in dataclasses.fields(record)]
     for row in frame.select(names).iter_rows():
         yield record(**dict(zip(names, row, strict=True)))
 
 
-def proven_moment() -> pl.Expr:
-    """The last moment that a job's own record proves: when, at the earliest, it can have been seen.
-
-    Sources leave out times that lie ahead (a pending job's estimated start, a running job's planned
-    end), so what is there is past.
+def last_proven_time() -> pl.Expr:
+    """Return the last moment that a job's own record proves: the earliest at which it can have been observed.
+    Sources leave out times in the future (a pending job's estimated start, a running job's planned end),
+    so all times in a record are past.
     """
     return pl.max_horizontal("submit", "start", "end")

@@ -1,7 +1,7 @@
-"""Exit codes and signals in words: what each usually means, and of which family of causes it speaks.
+"""Meanings of exit codes and signals, each with the family of causes that it points to.
 
-An exit code is only what the last command of a script chose to say. So these are hints, with the families
-that `assess/post_mortem` weighs against the record and the log.
+An exit code is only what the last command of a script returned, so a meaning is a hint with a weight, which
+`assess/post_mortem` sets against the job's record and its log.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True)
 class ExitMeaning:
-    """What a code says, and how much that is worth: 0 nothing, 1 certain."""
+    """The meaning of an exit code or signal, and its weight as evidence (0: none, 1: certain)."""
 
     words: str
     family: str | None = None
     worth: float = 0.0
 
 
-# Signals that end a program (signal(7) on Linux), and two numbers above them that Slurm uses.
+# Signals that end a program (signal(7) on Linux), and two numbers above them that Slurm uses in place of one.
 SIGNALS: Mapping[int, tuple[str, ExitMeaning]] = MappingProxyType(
     {
         1: ("SIGHUP", ExitMeaning("its terminal or session was closed", "killed", 0.3)),
@@ -118,16 +118,16 @@ EXIT_CODES: Mapping[int, ExitMeaning] = MappingProxyType(
 )
 
 
-# A shell passes a signal on as 128 + n, and sacct's text takes 128 off every code from there on: 137 is
-# printed as 9:0 (slurmrestd, `sacct --json` and scontrol say 137). Of what it prints, these are taken for the
-# shell's: signals that end programs, and that hardly any program has for a code of its own.
+# A shell reports a signal n as exit code 128 + n, and the text output of sacct subtracts 128 from every code
+# of 128 and above: 137 is printed as 9:0 (slurmrestd, `sacct --json` and scontrol show 137). These printed
+# codes are read as the shell's: signals that end programs, and codes that hardly any program returns itself.
 PRINTED_BARE = frozenset({6, 9, 11, 15})
 _SHELL = 128
 _LAST_SIGNAL = 31
 
 
 def from_sacct_text(exit_code: int, exit_signal: int) -> int:
-    """The exit code behind one that sacct printed as text.
+    """Restore the exit code behind one that sacct printed as text.
 
     >>> from_sacct_text(9, 0), from_sacct_text(0, 9), from_sacct_text(2, 0)
     (137, 0, 2)
@@ -136,7 +136,7 @@ def from_sacct_text(exit_code: int, exit_signal: int) -> int:
 
 
 def signal_in(exit_code: int | None, exit_signal: int | None) -> int | None:
-    """The signal that ended it, told as such, or as a shell tells it (128 + n).
+    """Return the signal that ended the job, recorded as such or as a shell reports it (128 + n).
 
     >>> signal_in(139, 0), signal_in(0, 9), signal_in(11, 0), signal_in(3, 0)
     (11, 9, None, None)
@@ -148,7 +148,7 @@ def signal_in(exit_code: int | None, exit_signal: int | None) -> int | None:
 
 
 def meaning(exit_code: int | None, exit_signal: int | None) -> ExitMeaning | None:
-    """What a job's exit code and signal say; None where neither is known.
+    """Explain a job's exit code and signal; None where neither is known.
 
     >>> meaning(127, 0).words
     'exit code 127: a command was not found'

@@ -1,8 +1,8 @@
-"""How much memory a job asks for: of a job, and as columns of a frame of jobs.
+"""The memory that a job requests: of one job, and as columns of a frame of jobs.
 
-Slurm counts a request by node, CPU or GPU (`memory_per`; by node where that is not told). The kernel of the
-features has the same in its own arrays (`features/kernel/numbers.py`), and a test holds the three equal.
-`--mem=0` asks for all that a node has: those who cannot use a 0 leave it out.
+Slurm counts a request per node, CPU or GPU (`memory_per`; per node where that is missing). The kernel of the
+features computes the same in its own arrays (`features/kernel/numbers.py`), and a test keeps the three equal.
+`--mem=0` requests all memory of a node: callers that cannot use a 0 leave it out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ COLUMNS = ("memory_asked", "memory_per", "nodes_asked", "cpus_asked", "gpus_aske
 
 
 def units(per: str | None, *, nodes: int | None, cpus: int | None, gpus: int | None) -> int:
-    """Count what memory is asked by: CPUs, GPUs, else nodes. A number that is not told is one.
+    """Count the units that memory is requested per: CPUs, GPUs, else nodes. A missing number counts as one.
 
     >>> [units(per, nodes=2, cpus=64, gpus=8) for per in ("cpu", "gpu", "node", None)]
     [64, 8, 2, 2]
@@ -25,14 +25,14 @@ def units(per: str | None, *, nodes: int | None, cpus: int | None, gpus: int | N
     return max(gpus or 1, 1) if per == "gpu" else max(nodes or 1, 1)
 
 
-def units_a_node(job: Job, per: str | None) -> float:
-    """Count what shares a node of what memory can be asked by, at least one, if it spreads evenly."""
+def units_per_node(job: Job, per: str | None) -> float:
+    """Count the units of a memory request on one node, at least one, if the job spreads evenly."""
     counted = units(per, nodes=job.nodes_asked, cpus=job.cpus_asked, gpus=job.gpus_asked)
     return max(1.0, counted / max(job.nodes_asked or 1, 1))
 
 
 def total_memory(job: Job) -> int | None:
-    """Bytes that the whole job asks for."""
+    """Compute the bytes that the whole job requests."""
     if job.memory_asked is None:
         return None
     counted = units(job.memory_per, nodes=job.nodes_asked, cpus=job.cpus_asked, gpus=job.gpus_asked)
@@ -40,7 +40,7 @@ def total_memory(job: Job) -> int | None:
 
 
 def node_memory(job: Job) -> float | None:
-    """Bytes that it asks for on a node, if it spreads evenly.
+    """Compute the bytes that the job requests on each node, if it spreads evenly.
 
     >>> node_memory(Job(cluster="c", job_id="1", submit=0, memory_asked=4, memory_per="gpu", gpus_asked=8))
     32.0
@@ -50,9 +50,9 @@ def node_memory(job: Job) -> float | None:
 
 
 def task_memory(job: Job) -> float | None:
-    """Bytes that it asks for a task, to set against the largest task's use.
+    """Compute the bytes that the job requests for each task, to compare with the largest task's use.
 
-    Where the number of tasks is not told (sacct's text): for a CPU if the request counts so, else for a node.
+    Where the number of tasks is missing (sacct's text): per CPU if the request is, else per node.
     """
     total = total_memory(job)
     if total is not None and job.tasks_asked and job.tasks_asked >= 1:
@@ -63,7 +63,7 @@ def task_memory(job: Job) -> float | None:
 
 
 def total_memory_column() -> pl.Expr:
-    """`total_memory` of each row."""
+    """Compute `total_memory` for each row."""
     counted = (
         pl.when(pl.col("memory_per") == "cpu")
         .then(pl.col("cpus_asked").fill_null(1))
@@ -75,12 +75,12 @@ def total_memory_column() -> pl.Expr:
 
 
 def node_memory_column() -> pl.Expr:
-    """`node_memory` of each row."""
+    """Compute `node_memory` for each row."""
     return total_memory_column() / _at_least_one("nodes_asked")
 
 
 def task_memory_column() -> pl.Expr:
-    """`task_memory` of each row."""
+    """Compute `task_memory` for each row."""
     return (
         pl.when(pl.col("tasks_asked") >= 1)
         .then(total_memory_column() / pl.col("tasks_asked"))

@@ -1,4 +1,4 @@
-"""Moments as people and programs write them: the way sacct takes them, Unix seconds, or a datetime."""
+"""Moments as people and programs write them: as sacct takes them, as Unix seconds, or as a datetime."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ def unix_seconds(moment: Moment, zone: str = "UTC", now: datetime | None = None)
 
 
 def parse_moment(text: str, zone: str, now: datetime) -> int:
-    """Unix seconds of a moment: ISO in the cluster's zone, ``now-7days``, ``today``, or Unix seconds.
+    """Read a moment as Unix seconds: ISO in the cluster's zone, ``now-7days``, ``today``, or Unix seconds.
 
     >>> noon = datetime(2024, 5, 2, 12, tzinfo=ZoneInfo("UTC"))
     >>> parse_moment("2024-05-01T10:00", "Europe/Zurich", noon) == parse_moment("now-28hours", "UTC", noon)
     True
     """
-    said = text.strip().lower()
-    match = _RELATIVE.fullmatch(said)
+    lowered = text.strip().lower()
+    match = _RELATIVE.fullmatch(lowered)
     if match is not None:
         sign, number, unit = match.groups()
         step = int(number or 0) * _unit(unit, text)
         return int(now.timestamp()) + (step if sign == "+" else -step)
-    days_before = {"today": 0, "midnight": 0, "yesterday": 1}.get(said)
+    days_before = {"today": 0, "midnight": 0, "yesterday": 1}.get(lowered)
     if days_before is not None:
         day = now.astimezone(ZoneInfo(zone)).date() - timedelta(days=days_before)
         return int(datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone)).timestamp())
-    if _EPOCH.fullmatch(said):
-        return int(said)
+    if _EPOCH.fullmatch(lowered):
+        return int(lowered)
     try:
         return unix_seconds(datetime.fromisoformat(text.strip()), zone)
     except ValueError:
@@ -54,7 +54,7 @@ def parse_moment(text: str, zone: str, now: datetime) -> int:
 
 
 def _unit(unit: str | None, text: str) -> int:
-    """Seconds of a unit; sacct counts a lone number in seconds and takes units in short."""
+    """Return the seconds of a unit; sacct counts a lone number in seconds and accepts shortened units."""
     if not unit:
         return 1
     found = [seconds for name, seconds in _UNITS.items() if (name + "s").startswith(unit) or name == unit]

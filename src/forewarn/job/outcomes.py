@@ -1,7 +1,7 @@
-"""How a job can end, what kind of failure that is, and which endings count as failure.
+"""Outcomes of jobs, the kind of failure that each is, and the policies that decide what counts as failure.
 
-The outcome comes from the scheduler's state, never from the exit code alone: an out-of-memory kill
-can carry 0:125, and a job that traps its signal can carry 0:0.
+The outcome comes from the scheduler's state, never from the exit code alone: an out-of-memory kill can have
+0:125, and a job that traps its signal can have 0:0.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Outcome(StrEnum):
 
 
 class FailureKind(StrEnum):
-    """Whose a failure is."""
+    """The side that caused a failure: the user, the system, or a limit."""
 
     USER = "user"
     SYSTEM = "system"
@@ -52,8 +52,8 @@ OUTCOME_OF_STATE: Mapping[str, Outcome] = MappingProxyType(
         "DEADLINE": Outcome.DEADLINE,
         "BOOT_FAIL": Outcome.BOOT_FAIL,
         "LAUNCH_FAILED": Outcome.BOOT_FAIL,
-        # A run that was taken off its nodes to run again: in accounting (sacct -D) a record of its own. The
-        # controller shows it only as a flag beside PENDING, which wins.
+        # A run that was taken off its nodes and requeued: in accounting (sacct -D) a record of its own. The
+        # controller shows REQUEUED only as a flag beside PENDING, which decides.
         "REQUEUED": Outcome.PREEMPTED,
         "REVOKED": Outcome.CANCELLED,  # a federated sibling that another cluster took
     }
@@ -68,14 +68,14 @@ LIVE_STATES = frozenset(
 
 
 class UnknownStateWarning(UserWarning):
-    """A state that this version of Forewarn has never heard of; its jobs end as `unknown`."""
+    """A state that this version of Forewarn does not know; its jobs end as `unknown`."""
 
 
 _warned: set[str] = set()
 
 
 def outcome_of_state(state: str | None) -> Outcome | None:
-    """The outcome of a scheduler's state, or None for a job that has not ended.
+    """Return the outcome of a scheduler's state, or None for a job that has not ended.
 
     >>> outcome_of_state("OUT_OF_MEMORY"), outcome_of_state("RUNNING")
     (<Outcome.OUT_OF_MEMORY: 'out_of_memory'>, None)
@@ -95,15 +95,15 @@ def outcome_of_state(state: str | None) -> Outcome | None:
     return found
 
 
-# Exit codes that are errno values of a lost file system or network: the job did not break itself.
+# Exit codes that are errno values of a lost file system or network: not the job's own fault.
 # 107 (transport endpoint is not connected) is a third of the system failures in papers/003.
 SYSTEM_EXIT_CODES = frozenset({5, 100, 101, 102, 103, 104, 107, 108, 110, 112, 113, 116, 121})
-# 125 is Slurm's own code for an out-of-memory step; 124 that of `timeout`, a limit that the script has set.
+# 125 is Slurm's own code for an out-of-memory step; 124 is that of `timeout`, a limit set by the script.
 LIMIT_EXIT_CODES = frozenset({124, 125})
-# Signals by which a limit ends a program: SIGXCPU, SIGXFSZ, SIGKILL as the memory killer sends it, and
+# Signals by which a limit ends a program: SIGXCPU, SIGXFSZ, SIGKILL as the out-of-memory killer sends it, and
 # 125, which is no signal but how Slurm shows an out-of-memory step (0:125).
 LIMIT_SIGNALS = frozenset({9, 24, 25, 125})
-SYSTEM_SIGNALS = frozenset({7, 30})  # SIGBUS (a page of a lost file system), SIGPWR
+SYSTEM_SIGNALS = frozenset({7, 30})  # SIGBUS (a page lost with its file system), SIGPWR
 _KIND_OF_OUTCOME: Mapping[Outcome, FailureKind | None] = MappingProxyType(
     {
         Outcome.COMPLETED: None,
@@ -118,19 +118,19 @@ _KIND_OF_OUTCOME: Mapping[Outcome, FailureKind | None] = MappingProxyType(
 )
 
 
-def kind_of(
+def failure_kind(
     outcome: Outcome | None,
     exit_code: int | None = None,
     exit_signal: int | None = None,
     *,
     ran_to_limit: bool = False,
 ) -> FailureKind | None:
-    """Whose failure it is: the user's, the system's, or a limit's. None for no failure.
+    """Classify a failure: caused by the user, the system or a limit. None for no failure.
 
-    `ran_to_limit` is for logs without a time-out state (SWF): a job that ended at or after its time
-    limit was ended by it.
+    `ran_to_limit` is for logs without a timeout state (SWF): a job that ended at or after its time limit was
+    ended by it.
 
-    >>> [kind_of(Outcome.FAILED, *end).value for end in [(107, 0), (0, 9), (1, 0)]]
+    >>> [failure_kind(Outcome.FAILED, *end).value for end in [(107, 0), (0, 9), (1, 0)]]
     ['system', 'limit', 'user']
     """
     if outcome is None:
@@ -151,16 +151,16 @@ def kind_of(
 
 @dataclass(frozen=True, slots=True)
 class FailurePolicy:
-    """Which outcomes count as failure, and which do not belong to the population at all."""
+    """Which outcomes count as failure, and which jobs do not belong to the population."""
 
     name: str
     failures: frozenset[Outcome]
     left_out: frozenset[Outcome] = frozenset({Outcome.UNKNOWN})
-    # A cancelled job that had reached its limit was not cancelled by its user (SWF has no time-out state).
+    # A cancelled job that had reached its limit was not cancelled by its user (SWF has no timeout state).
     cancelled_at_limit_fails: bool = False
 
     def fails(self, outcome: Outcome | None, *, ran_to_limit: bool = False) -> bool | None:
-        """True, False, or None where the job does not belong to the population.
+        """Check whether an outcome is a failure; None where the job does not belong to the population.
 
         >>> POLICIES["wasted"].fails(Outcome.CANCELLED), POLICIES["papers"].fails(Outcome.CANCELLED)
         (None, True)
@@ -174,16 +174,16 @@ class FailurePolicy:
         return outcome in self.failures
 
     def failed(self, job: Job) -> bool | None:
-        """`fails` of a job; None, too, for one that has not ended."""
+        """Check whether a job failed; None, too, for one that has not ended."""
         outcome = None if job.outcome is None else Outcome(job.outcome)
         return self.fails(outcome, ran_to_limit=job.ran_to_limit)
 
 
 POLICIES: Mapping[str, FailurePolicy] = MappingProxyType(
     {
-        # Everything but completed: what the published tables count.
+        # Everything but completed, as the published tables count.
         "papers": FailurePolicy("papers", frozenset(Outcome) - {Outcome.COMPLETED, Outcome.UNKNOWN}),
-        # Without preempted and user-cancelled jobs, which are noise to operators.
+        # Without preempted and user-cancelled jobs, which operators do not count as failures.
         "wasted": FailurePolicy(
             "wasted",
             frozenset(Outcome) - {Outcome.COMPLETED, Outcome.UNKNOWN, Outcome.PREEMPTED, Outcome.CANCELLED},

@@ -1,11 +1,10 @@
-"""The records that travel: a job, a node, a partition, a usage sample, a program run, and how
-each was seen.
+"""The records that sources yield: job, node, partition, usage sample, program run; and observations.
 
-One dataclass per record is the only place where a field is named; the columnar schema that sources
-yield and the store keeps (`columns.py`) is derived from it.
+One dataclass per record is the only place where a field is named; the columnar schema that sources yield and
+the store keeps (`columns.py`) is derived from it.
 
-Missing is ``None``, never 0 or -1. Times are Unix seconds (UTC), durations seconds, memory and I/O
-bytes, energy joules.
+Missing is ``None``, never 0 or -1. Times are Unix seconds (UTC), durations are seconds, memory and I/O bytes,
+energy joules.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One job, whatever it came from. Key: cluster, job id, submit (ids wrap and requeue).
+    """One job, whatever its source. Key: cluster, job id, submit time (ids are reused; a requeue keeps them).
 
     >>> Job(cluster="c", job_id="7_1", submit=0, array_job_id=7, array_task_id=1).run_time is None
     True
@@ -52,18 +51,18 @@ class Job:
     reservation: str | None = None
     constraint: str | None = None
     nodes: str | None = None  # as allocated, in Slurm's form: n[01-03,7]
-    # asked
+    # requested
     nodes_asked: int | None = None
     tasks_asked: int | None = None
     cpus_asked: int | None = None
-    memory_asked: int | None = None  # bytes; 0: `--mem=0` where nothing tells how much that is
-    memory_per: str | None = None  # what memory_asked is counted by: node, cpu or gpu
+    memory_asked: int | None = None  # bytes; 0: `--mem=0` where the amount is not known
+    memory_per: str | None = None  # memory_asked is per: node, cpu or gpu
     time_limit: int | None = None  # seconds; units.UNLIMITED
     gpus_asked: int | None = None
     tres_asked: str | None = None  # in Slurm's form, sorted: cpu=2,gres/gpu=1,mem=200M,node=1
     defaulted: str | None = None  # comma separated fields above that the user left to the site
     priority: int | None = None
-    # given
+    # allocated
     nodes_given: int | None = None
     cpus_given: int | None = None
     memory_given: int | None = None
@@ -76,7 +75,7 @@ class Job:
     suspended: int | None = None  # seconds spent suspended between start and end
     restarts: int | None = None
     # result
-    state: str | None = None  # the scheduler's word, one: COMPLETED, OUT_OF_MEMORY …
+    state: str | None = None  # one word of the scheduler's: COMPLETED, OUT_OF_MEMORY …
     outcome: str | None = None  # outcomes.Outcome; None while the job has not ended
     reason: str | None = None
     exit_code: int | None = None
@@ -92,7 +91,7 @@ class Job:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What makes it this job and no other."""
+        """The job's key: cluster, job id and submit time."""
         return (self.cluster, self.job_id, self.submit)
 
     @property
@@ -104,14 +103,14 @@ class Job:
 
     @property
     def ran_to_limit(self) -> bool:
-        """Whether it ran until its time limit: a time-out in logs that have no such state."""
+        """Whether it ran until its time limit: a timeout, in logs that have no such state."""
         ran, limit = self.run_time, self.time_limit
         return ran is not None and limit is not None and ran >= limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One compute node as seen at one time."""
+    """One compute node, as observed at one time."""
 
     cluster: str
     name: str
@@ -137,7 +136,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """One partition as seen at one time."""
+    """One partition, as observed at one time."""
 
     cluster: str
     name: str
@@ -159,7 +158,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSample:
-    """What a running job had used by one moment."""
+    """The resources that a running job had used by one moment."""
 
     cluster: str
     job_id: str
@@ -196,10 +195,9 @@ Record = Job | Node | Partition | UsageSample | ProgramRun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """A record with when it was seen and where.
-
-    `seen_at` is the clock of whoever saw it live. A record read from a file was seen by nobody at a
-    known time: it is `reconstructed`, and `seen_at` is the last moment that the record itself proves.
+    """A record, and when and by which source it was observed.
+    `seen_at` is the clock of the observer. Nobody observed a record that is read from a file: it is
+    `reconstructed`, and its `seen_at` is the last moment that the record itself proves.
     """
 
     seen_at: int

@@ -1,4 +1,4 @@
-"""What a batch script says about the job: which script it is, in what language, with what modules."""
+"""The facts that a batch script states about its job: which script, in which language, with which modules."""
 
 from __future__ import annotations
 

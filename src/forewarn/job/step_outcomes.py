@@ -1,8 +1,8 @@
-"""How a job ended by its steps, where the state of the job itself only says that it failed.
+"""The outcome of a job by its steps, where the job's own state says only that it failed.
 
-A batch script whose step is killed for its memory goes on, and ends with an exit code of its own: Slurm calls
-the job FAILED, 1:0, and only the step OUT_OF_MEMORY. The same holds for a step that reached its time limit or
-lost a node.
+When a step is killed for its memory, the batch script goes on and ends with an exit code of its own: Slurm
+calls the job FAILED, 1:0, and only the step OUT_OF_MEMORY. The same holds for a step that reached its time
+limit or lost a node.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from types import MappingProxyType
 
 from forewarn.job.outcomes import OUTCOME_OF_STATE, Outcome
 
-# States of a step that name the cause; FAILED does not, and CANCELLED is also a step that died of a signal,
-# or that ended with its job.
+# States of a step that name the cause. FAILED does not, and CANCELLED is also the state of a step that was
+# killed by a signal, or that ended with its job.
 EXACT_STATES: Mapping[str, Outcome] = MappingProxyType(
     {state: OUTCOME_OF_STATE[state] for state in ("OUT_OF_MEMORY", "TIMEOUT", "NODE_FAIL")}
 )
-# No signal has this number: in place of one it is Slurm's mark of a step that was killed for its memory.
+# Not a signal's number: Slurm's mark, in place of a signal, of a step that was killed for its memory.
 OUT_OF_MEMORY_SIGNAL = 125
-_WHOLE_JOB = ("batch", "interactive")  # steps that begin and end with the job
-_ADOPTED = "extern"  # holds what the job did not start itself, as a login to its node
+_WHOLE_JOB = ("batch", "interactive")  # steps that last as long as the job
+_ADOPTED = "extern"  # holds processes not started by the job, such as a login to its node
 
 
 @dataclass(frozen=True, slots=True)
 class StepEnd:
-    """How one step of a job ended, and when it ran."""
+    """The end of one step of a job, and when it ran."""
 
     name: str  # batch, extern, 0, 1 …
     state: str | None
@@ -35,7 +35,7 @@ class StepEnd:
 
 
 def outcome_of_steps(steps: Sequence[StepEnd]) -> Outcome | None:
-    """The outcome of a job that Slurm calls FAILED, where one of its steps tells it more exactly.
+    """Return the outcome of a job that Slurm calls FAILED, where one of its steps gives it more exactly.
 
     The last step with an exact state decides, unless another step failed that was started after it had ended:
     then the script went on, and failed of something else. A step that ran beside it may have failed because

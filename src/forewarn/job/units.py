@@ -1,7 +1,7 @@
-"""Slurm's units, both ways: durations, memory, TRES strings, node lists, job ids.
+"""Readers and writers of Slurm's units: durations, memory, TRES strings, node lists, job ids.
 
-Each reader raises ``ValueError`` with the text it could not read; each writer writes what Slurm
-itself would show, so that reading what was written gives the same value.
+Each reader raises ``ValueError`` with the text that it could not read; each writer writes what Slurm itself
+would show, so that reading it back gives the same value.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from math import prod
 
 UNLIMITED = 0xFFFFFFFF  # seconds; Slurm's INFINITE, larger than any real limit
 NO_LIMIT = frozenset({"UNLIMITED", "INFINITE"})
-# Slurm's ways to say that there is no value. `Partition_Limit` is sacct's word for a job that asked for
-# no time limit and gets its partition's.
+# Slurm's words for a missing value. `Partition_Limit` is sacct's word for a job that asked for no time limit
+# and gets its partition's.
 ABSENT = frozenset({"", "N/A", "NONE", "(NULL)", "UNKNOWN", "INVALID", "NOT_SET", "PARTITION_LIMIT"})
-# More than any machine counts, and little enough that a few of them can be added and multiplied in 64 bits.
+# Larger than any real count, and small enough that a few of them can be added and multiplied in 64 bits.
 MOST_COUNT = 10**15  # seconds, CPUs, joules
 MOST_BYTES = 1 << 60
 
@@ -28,7 +28,7 @@ _DURATION = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.\d+)?", re.A
 
 
 def parse_duration(text: str, *, bare: int = 60) -> int | None:
-    """Seconds of a Slurm duration, or None where it is not set.
+    """Read a Slurm duration as seconds; None where it is not set.
 
     Slurm's forms: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes,
     days-hours:minutes:seconds. `bare` is the unit of a lone number: minutes when a user writes it.
@@ -61,7 +61,7 @@ def parse_duration(text: str, *, bare: int = 60) -> int | None:
 
 
 def format_duration(seconds: int) -> str:
-    """A duration as Slurm shows it.
+    """Write a duration as Slurm shows it.
 
     >>> format_duration(93784), format_duration(1800), format_duration(UNLIMITED)
     ('1-02:03:04', '00:30:00', 'UNLIMITED')
@@ -84,16 +84,16 @@ _PER = {"c": "cpu", "n": "node", "": None}
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """An amount of memory, and what it is counted by where the text says so."""
+    """An amount of memory, and the unit it is requested per (cpu, node), where the text names one."""
 
     bytes: int
     per: str | None = None
 
 
 def parse_memory(text: str, *, bare: str = "M") -> Memory | None:
-    """Memory as Slurm writes it, or None where it is not set. A bare number is in `bare` units.
+    """Read an amount of memory; None where it is not set. A number without a unit is in `bare` units.
 
-    Before 21.08, sacct marked requests with what they were counted by: ``4000Mc``, ``4Gn``.
+    Before 21.08, sacct marked a request with what it was counted per: ``4000Mc``, ``4Gn``.
 
     >>> parse_memory("4000Mc"), parse_memory("0n"), parse_memory("2.5G")
     (Memory(bytes=4194304000, per='cpu'), Memory(bytes=0, per='node'), Memory(bytes=2684354560, per=None))
@@ -115,7 +115,7 @@ def parse_memory(text: str, *, bare: str = "M") -> Memory | None:
 
 
 def format_memory(amount: int, per: str | None = None) -> str:
-    """Memory as Slurm shows it: the largest unit that keeps it exact.
+    """Write an amount of memory as Slurm shows it, in the largest unit that keeps it exact.
 
     >>> format_memory(4194304000, "cpu"), format_memory(0, "node"), format_memory(2 << 30)
     ('4000Mc', '0n', '2G')
@@ -138,7 +138,7 @@ _TRES_MEMORY = frozenset({"mem", "vmem", "bb/cray", "fs/disk"})
 
 
 def parse_tres(text: str) -> dict[str, int]:
-    """Trackable resources by name, memory in bytes; CPU time, as TRESUsageInTot has it, in seconds.
+    """Read trackable resources by name: memory in bytes, CPU time (as in TRESUsageInTot) in seconds.
 
     >>> parse_tres("cpu=2,mem=200M,node=1,gres/gpu:v100=1"), parse_tres("cpu=00:01:40,mem=1K")
     ({'cpu': 2, 'mem': 209715200, 'node': 1, 'gres/gpu:v100': 1}, {'cpu': 100, 'mem': 1024})
@@ -172,12 +172,12 @@ def _tres_count(name: str, value: str) -> int | None:
 
 
 def _is_number(text: str) -> bool:
-    """Digits that `int` reads: Python calls ``²`` one, too."""
+    """Check for digits that `int` reads: `str.isdigit` accepts ``²``, too."""
     return text.isascii() and text.isdigit()
 
 
 def format_tres(resources: Mapping[str, int]) -> str:
-    """Trackable resources as Slurm shows them, sorted by name so that equal requests are equal text.
+    """Write trackable resources as Slurm shows them, sorted by name so that equal requests are equal text.
 
     >>> format_tres({"node": 1, "mem": 209715200, "cpu": 2})
     'cpu=2,mem=200M,node=1'
@@ -189,7 +189,7 @@ def format_tres(resources: Mapping[str, int]) -> str:
 
 
 def gpus_in_tres(resources: Mapping[str, int]) -> int | None:
-    """How many GPUs a TRES mapping holds: the untyped count, else the typed ones added up.
+    """Count the GPUs of a TRES mapping: the untyped count, else the sum of the typed ones.
 
     >>> gpus_in_tres({"gres/gpu": 4, "gres/gpu:v100": 4}), gpus_in_tres({"gres/gpu:a": 1, "gres/gpu:b": 2})
     (4, 3)
@@ -204,7 +204,7 @@ def gpus_in_tres(resources: Mapping[str, int]) -> int | None:
 
 
 def expand_nodes(text: str) -> list[str]:
-    """The nodes of a Slurm node list, in its order.
+    """List the nodes of a Slurm node list, in its order.
 
     >>> expand_nodes("n[01-03,7],login"), expand_nodes("r[1-2]c[0-1]")
     (['n01', 'n02', 'n03', 'n7', 'login'], ['r1c0', 'r1c1', 'r2c0', 'r2c1'])
@@ -213,13 +213,13 @@ def expand_nodes(text: str) -> list[str]:
 
 
 def check_nodes(text: str) -> None:
-    """Raise if a text is no node list, without writing out the nodes that it names."""
+    """Raise if a text is no node list, without expanding it."""
     for _ in _parts(text):
         pass
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The parts of a node list, each looked at: ranges that are ranges, no more nodes than there can be."""
+    """Split a node list into its parts and check each: valid ranges, no impossible number of nodes."""
     if text.strip().upper() in ABSENT or text.strip() == "None assigned":
         return
     nodes = 0
@@ -236,7 +236,7 @@ _RANGES = re.compile(r"\[([^\]]*)\]")
 
 
 def _length(piece: str) -> int:
-    """How many numbers ``7`` or ``01-03`` names."""
+    """Count the numbers that ``7`` or ``01-03`` names."""
     low, dash, high = piece.partition("-")
     if not _is_number(low) or (dash and not _is_number(high)):
         raise ValueError(f"not a range in a node list: {piece!r}")
@@ -281,7 +281,7 @@ _NUMBERED = re.compile(r"([^\[\],]*?)(\d+)", re.ASCII)
 
 
 def compress_nodes(nodes: Iterable[str]) -> str:
-    """Nodes as Slurm would list them: sorted, ranges folded, numbers of one width together.
+    """Write nodes as Slurm lists them: sorted, in ranges, numbers of the same width together.
 
     >>> compress_nodes(["n02", "n01", "n03", "n7", "login"])
     'login,n[7,01-03]'
@@ -308,7 +308,7 @@ def compress_nodes(nodes: Iterable[str]) -> str:
 
 
 def _fold(numbers: set[tuple[int, int]]) -> list[str]:
-    """Ranges of numbers; 9 and 10 differ in width and stay apart, 09 and 10 do not."""
+    """Join numbers into ranges; 9 and 10 differ in width and stay apart, 09 and 10 do not."""
     ranges: list[tuple[int, int, int]] = []
     for width, n in sorted(numbers):
         if ranges and ranges[-1][0] == width and ranges[-1][2] == n - 1:
@@ -325,7 +325,7 @@ _JOB_ID = re.compile(r"(\d+)(?:_(\d+)|_\[([^\]]+)\]|\+(\d+))?(?:\.(.+))?", re.AS
 
 @dataclass(frozen=True, slots=True)
 class JobId:
-    """A job id as people and sacct write it, taken apart."""
+    """A job id as people and sacct write it, split into its parts."""
 
     number: int
     task: int | None = None  # 123_4
@@ -339,7 +339,7 @@ class JobId:
 
     @property
     def job(self) -> str:
-        """The id of the job it belongs to, as records carry it: without step, pending tasks folded."""
+        """The id of the job, as records hold it: without the step, pending tasks in brackets."""
         if self.task is not None:
             return f"{self.number}_{self.task}"
         if self.tasks is not None:
@@ -350,7 +350,7 @@ class JobId:
 
 
 def parse_job_id(text: str) -> JobId:
-    """Take a job id apart.
+    """Split a job id into its parts.
 
     >>> parse_job_id("123_4.batch")
     JobId(number=123, task=4, tasks=None, offset=None, step='batch')

@@ -35,7 +35,7 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from forewarn.errors import BadRow, SourceError, UsageError
-from forewarn.job.columns import complete, proven_moment
+from forewarn.job.columns import complete, last_proven_time
 
 # Unix seconds of the years 1900 and 2200: what lies outside is no time of a job, but a broken number.
 EARLIEST, LATEST = -2_208_988_800, 7_258_118_400
@@ -90,7 +90,7 @@ class Source(ABC):
     @property
     def cluster(self) -> str:
         """The cluster of records that name none: the option, else the file's name without endings."""
-        return self.options.cluster or named_by(self.path)
+        return self.options.cluster or cluster_from_path(self.path)
 
     def bad(self, line: int, field: str, reason: str, text: str = "") -> BadRow:
         """A bad row of this file."""
@@ -130,7 +130,7 @@ class Source(ABC):
         frame = complete(frame)
         if not is_observation:
             frame = frame.with_columns(
-                seen_at=proven_moment(), source=pl.lit(self.name), reconstructed=pl.lit(True)
+                seen_at=last_proven_time(), source=pl.lit(self.name), reconstructed=pl.lit(True)
             )
         nothing_asked = pl.col("partition").is_null() & pl.col("cpus_asked").is_null()
         incomplete = pl.lit(may_be_incomplete) & (pl.col("name") == "allocation") & nothing_asked
@@ -174,13 +174,13 @@ class Lines:
         return self._lines[number - self._first].decode("utf-8", "replace")
 
 
-def named_by(path: Path) -> str:
+def cluster_from_path(path: Path) -> str:
     """The cluster that a file is of where nothing else says it: its name without endings."""
     return path.name.split(".")[0]
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[io.BufferedReader]:
+def open_file(path: Path) -> Iterator[io.BufferedReader]:
     """The bytes of a file, unpacked if it is gzipped, with every usual trouble as a `SourceError`."""
     try:
         with path.open("rb") as plain:
@@ -242,22 +242,22 @@ SOURCES: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 
 # Those whose records are as Slurm itself keeps them: see `features/slurm_field_differences.py`.
-OF_SLURM = frozenset({"sacct", "slurmrestd", "scontrol", "jobcomp"})
+SLURM_SOURCES = frozenset({"sacct", "slurmrestd", "scontrol", "jobcomp"})
 
 # Those that tell of every run of a job that ended: one that was requeued keeps its id and may keep its submit
 # time, so it may end several times in a file, and the last end is the job's.
-RUN_BY_RUN = frozenset({"jobcomp"})
+SOURCES_OF_RUNS = frozenset({"jobcomp"})
 
 
 def open_source(spec: str, options: SourceOptions | None = None) -> Source:
     """The source that a text like ``swf:FILE`` names."""
-    scheme, path = parsed(spec)
+    scheme, path = parse_source(spec)
     module, name = SOURCES[scheme]
     source: type[Source] = getattr(importlib.import_module(module), name)
     return source(path, options)
 
 
-def parsed(spec: str) -> tuple[str, Path]:
+def parse_source(spec: str) -> tuple[str, Path]:
     """The scheme and the file that a text like ``swf:FILE`` names."""
     scheme, colon, path = spec.partition(":")
     if not colon or scheme not in SOURCES or not path:

@@ -22,10 +22,10 @@ import polars as pl
 
 from forewarn.errors import BadRow, SourceError
 from forewarn.job.outcomes import outcome_of_state
-from forewarn.sources.base import EARLIEST, LATEST, Batch, Source, SourceOptions, line_blocks, opened
+from forewarn.sources.base import EARLIEST, LATEST, Batch, Source, SourceOptions, line_blocks, open_file
 from forewarn.sources.parquet import parquet_frames, parquet_table
 from forewarn.sources.slurm.json_stream import JsonReader
-from forewarn.sources.slurm.unit_columns import clocks_put_right
+from forewarn.sources.slurm.unit_columns import fix_repeated_hour
 
 _TEXTS = ("user", "account", "partition", "qos", "state", "name", "work_dir", "submit_line")
 _NUMBERS = ("job_id", "wallclock_req", "nodes_req", "processors_req", "gpus_req", "mem_req")
@@ -54,7 +54,7 @@ class NrelSource(Source):
 
     def batches(self) -> Iterator[Batch]:
         """Jobs in the order of the file."""
-        with opened(self.path) as stream:
+        with open_file(self.path) as stream:
             assert isinstance(stream, io.BufferedReader)
             head = stream.peek(64).lstrip()
             if head.startswith(b"PAR1"):
@@ -65,7 +65,7 @@ class NrelSource(Source):
                 parts = self._csv(stream)
             for frame, bad in parts:
                 typed = self._typed(frame, bad)
-                jobs = clocks_put_right(self._jobs(self._numbered(typed)), self.timezone)
+                jobs = fix_repeated_hour(self._jobs(self._numbered(typed)), self.timezone)
                 yield self.job_batch(jobs, tuple(bad))
         if self._tasks:
             self.notes.append(

@@ -17,7 +17,7 @@ import polars as pl
 from forewarn.errors import BadRow, SourceError, UsageError
 from forewarn.job.columns import SCHEMAS
 from forewarn.job.outcomes import Outcome
-from forewarn.sources.base import Batch, Source, check_zone, opened
+from forewarn.sources.base import Batch, Source, check_zone, open_file
 
 ZONE = "forewarn.timezone"  # the key of the file's metadata that names the cluster's zone
 _KEYS = ("job_id", "submit")
@@ -99,7 +99,7 @@ def _fits(found: pl.DataType, wanted: pl.DataType) -> bool:
 
 def parquet_table(path: Path) -> pl.LazyFrame:
     """A Parquet file as a lazy frame, once it is sure to be one."""
-    with opened(path) as stream:
+    with open_file(path) as stream:
         # Not a pipe: a Parquet file is read from its end.
         if stream.read(len(_MAGIC)) != _MAGIC:
             raise SourceError(f"{path}: not a Parquet file")

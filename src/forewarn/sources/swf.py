@@ -19,7 +19,7 @@ import polars as pl
 from forewarn.errors import BadRow, SourceError, UsageError
 from forewarn.job.outcomes import Outcome
 from forewarn.job.units import MOST_COUNT
-from forewarn.sources.base import Batch, Lines, Source, SourceOptions, opened
+from forewarn.sources.base import Batch, Lines, Source, SourceOptions, open_file
 
 COLUMNS = (
     *("number", "submit", "wait", "run_time", "cpus_given", "cpu_time", "memory_used"),
@@ -65,7 +65,7 @@ class SwfSource(Source):
         header = self._header
         statuses: Counter[int] = Counter()
         rows = 0
-        with opened(self.path) as stream:
+        with open_file(self.path) as stream:
             for before, block in self.text_blocks(stream):
                 frame, bad = self._numbers(block, before, header)
                 frame = self._submits_filled(frame)
@@ -190,10 +190,10 @@ class SwfSource(Source):
         )
 
     def _outcome(self) -> pl.Expr:
-        said = self.options.status or "swf"
-        meaning = STATUS[said] if said in STATUS else _read_meaning(said)
+        option = self.options.status or "swf"
+        meaning = STATUS[option] if option in STATUS else _read_meaning(option)
         status = pl.col("status").round().cast(pl.Int64)
-        otherwise = Outcome.FAILED if said in _FAILED_OTHERWISE else Outcome.UNKNOWN
+        otherwise = Outcome.FAILED if option in _FAILED_OTHERWISE else Outcome.UNKNOWN
         return (
             pl.when(status.is_null())
             .then(pl.lit(str(Outcome.UNKNOWN)))
@@ -238,16 +238,16 @@ class SwfSource(Source):
             )
 
 
-def _read_meaning(said: str) -> Mapping[int, Outcome]:
+def _read_meaning(status: str) -> Mapping[int, Outcome]:
     try:
         return {
             int(code): Outcome(outcome.strip())
-            for code, outcome in (part.split("=", 1) for part in said.split(","))
+            for code, outcome in (part.split("=", 1) for part in status.split(","))
         }
     except ValueError:
         outcomes = ", ".join(Outcome)
         raise UsageError(
-            f"--status {said!r}: not swf, exit-code or a list like 0=failed,1=completed (of {outcomes})"
+            f"--status {status!r}: not swf, exit-code or a list like 0=failed,1=completed (of {outcomes})"
         ) from None
 
 

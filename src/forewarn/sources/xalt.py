@@ -26,7 +26,7 @@ import polars as pl
 from forewarn.errors import BadRow, SourceError
 from forewarn.job.columns import to_frame
 from forewarn.job.record import Observation, ProgramRun
-from forewarn.sources.base import EARLIEST, LATEST, Batch, Source, line_blocks, opened
+from forewarn.sources.base import EARLIEST, LATEST, Batch, Source, line_blocks, open_file
 
 # They start other programs and tell nothing of the work.
 _NO_WORK = frozenset(
@@ -110,7 +110,7 @@ def _batch(found: list[Observation], lines: list[int], bad: list[BadRow]) -> Bat
 
 def _read_file(path: Path, size: int) -> Iterator[tuple[int, Any]]:
     """The records of a file: one on each line, or one over many lines."""
-    with opened(path) as stream:
+    with open_file(path) as stream:
         number = 0
         blocks = line_blocks(stream, size, file=str(path))
         for block in blocks:

@@ -1,4 +1,4 @@
-"""Which lines of a script hold options: those with #SBATCH before the first command."""
+"""Finder of the lines that hold options: those with #SBATCH before the first command."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from forewarn.job.sbatch.problems import Problem, ProblemCode
 from forewarn.job.sbatch.word_split import SPACE, Word, WordError, split_words
 
 MAGIC = "#SBATCH"
-OLD_MAGIC = "#SLURM"  # read as well, with a complaint
+OLD_MAGIC = "#SLURM"  # sbatch reads it as well, with a warning
 _DIVIDER = re.compile("hetjob|packjob", re.IGNORECASE)
-# What a person took for a line of options. Bounded: a line of blanks only would take its length squared.
+# Lines that a person meant as options. Bounded, since a line of blanks would take time in its length squared.
 _LOOKALIKE = re.compile(
     r"\s{0,80}(?:#{2,80}\s{0,80}|#\s{1,80}|(?<=\s)#)SBATCH\b|#(?:sbatch|Sbatch|SBACTH|SBTACH|SABTCH|SBATH|SBACH)\b"
 )
@@ -29,17 +29,17 @@ class Directive:
 
 @dataclass(frozen=True, slots=True)
 class Directives:
-    """All that a script says about its options."""
+    """The lines of options of a script, and those that only look like some."""
 
     read: tuple[Directive, ...]
     ignored: tuple[int, ...]  # lines with #SBATCH after the first command
-    lookalikes: tuple[int, ...]  # lines before it that nobody reads, though they look like options
+    lookalikes: tuple[int, ...]  # lines before it that look like options, but are not read
     first_command: int | None
     problems: tuple[Problem, ...]
 
 
 def read_directives(script: str, slurm: str | None = None) -> Directives:
-    r"""Find them, as a version of Slurm does.
+    r"""Find the lines of options, as a version of Slurm does.
 
     >>> found = read_directives("#!/bin/sh\n#SBATCH -n 2 # two\n\n# a comment\ntrue\n#SBATCH -n 3\n")
     >>> [(d.line, [word.text for word in d.words]) for d in found.read], found.ignored, found.first_command

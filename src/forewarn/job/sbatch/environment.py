@@ -1,6 +1,6 @@
-"""The variables by which people give sbatch options once and for all.
+"""The environment variables that set options of sbatch.
 
-Taken from `env_vars` in src/sbatch/opt.c and from the names that sbatch 22.05, 24.11 and 26.05 hold.
+Taken from `env_vars` in src/sbatch/opt.c and from the names inside sbatch 22.05, 24.11 and 26.05.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-# Variables that are called as their option is.
+# Options whose variable has the same name.
 _SAME = """account acctg-freq batch cluster-constraint clusters consolidate-segments constraint container
     container-id container-type core-spec cpus-per-gpu delay-boot distribution error exclusive export
     get-user-env gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint

@@ -1,8 +1,8 @@
-"""Words read as options, as GNU getopt_long reads them for sbatch.
+"""Reader of command-line options, as GNU getopt_long reads them for sbatch.
 
-Long options may be shortened as long as no other begins so; a value follows ``=`` or is the next word, on
-whatever line that stands, since sbatch puts all lines into one. Short ones may be glued to their value and
-to each other. An optional value is one that is joined to its option, never the next word.
+Long options may be shortened as long as no other begins the same; a value follows ``=`` or is the next word,
+on whatever line that is, since sbatch joins all lines. Short options may be joined to their value and to each
+other. An optional value is always joined to its option, never the next word.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from forewarn.job.sbatch.word_split import Word
 
 @dataclass(frozen=True, slots=True)
 class GivenOption:
-    """One option as it was given."""
+    """One option as the script, the environment or the command line gives it."""
 
     option: str  # its full name, without dashes
     value: str | None
     origin: str  # script, environment, command line
     line: int | None = None  # of the script
-    spelled: str = ""  # how it was written: --mem, -N, --out
-    span: tuple[int, int] | None = None  # columns of the value in its line, where they can be told
-    value_line: int | None = None  # where the value stands: the option's line, mostly
+    spelled: str = ""  # as written: --mem, -N, --out
+    span: tuple[int, int] | None = None  # columns of the value in its line, where they are known
+    value_line: int | None = None  # line of the value: mostly the option's own
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedWord:
-    """A word and the line that it stands in."""
+    """A word and the line that it is in."""
 
     word: Word
     line: int | None
@@ -41,14 +41,14 @@ class PlacedWord:
 def read_options(
     words: Iterable[PlacedWord], origin: str, slurm: str | None = None
 ) -> tuple[list[GivenOption], list[Problem], list[PlacedWord]]:
-    """The options, what is wrong, and the words from the first on that is no option."""
+    """Read options; return them, the problems found, and the words from the first that is no option on."""
     reader = _OptionReader(list(words), origin, options_of(slurm), any_version=slurm is None)
     reader.read()
     return reader.given, reader.problems, reader.words[reader.place :]
 
 
 class _OptionReader:
-    """The state of one reading."""
+    """The state of one pass over the words."""
 
     def __init__(
         self, words: list[PlacedWord], origin: str, known: Mapping[str, Option], *, any_version: bool
@@ -99,7 +99,7 @@ class _OptionReader:
             return PYXIS[name]
         found = [option for full, option in self.known.items() if full.startswith(name)]
         if len(found) > 1 and self.any_version:
-            # Newer options make ambiguous what was not: nobody said that it is a newer sbatch.
+            # Newer options make abbreviations ambiguous, and the version of sbatch is not known here.
             found = [option for option in found if option.since is option.until is None] or found
         if found and all(o.means == found[0].means and o.argument == found[0].argument for o in found):
             return found[0]
@@ -159,7 +159,7 @@ class _OptionReader:
     def _wrong(
         self, rule: str, code: ProblemCode, values: Values, placed: PlacedWord, near: Sequence[str] = ()
     ) -> None:
-        """Note a problem; `near` has the option that may have been meant."""
+        """Record a problem; `near` holds the option that may have been meant."""
         more = ({"near": near[0]} if near else {}) | (
             {"origin": self.origin} if self.origin != "script" else {}
         )
@@ -168,7 +168,7 @@ class _OptionReader:
 
 
 def _raw_equals(word: Word, name: str) -> int | None:
-    """Where the value of a quoted word begins, if the quotes begin behind the ``=``: --job-name="a b"."""
+    """Find where the value of a quoted word begins, if the quotes begin after the ``=``: --job-name="a b"."""
     begin = word.begin + len(name) + 3
     # Without quotes in the name the word up to there is as long in the line as it is in the text.
     return begin if begin <= word.end and len(word.text) + word.begin < word.end + 1 else None

@@ -1,6 +1,6 @@
-"""The options that sbatch knows, as sbatch 22.05, 24.11 and 26.05 name them themselves.
+"""The options that sbatch has, as sbatch 22.05, 24.11 and 26.05 list them.
 
-Taken from the programs: getopt lists what an ambiguous abbreviation could mean (`sbatch --a`), and says
+Taken from the programs: getopt lists what an ambiguous abbreviation could mean (`sbatch --a`), and reports
 which option requires an argument and which allows none.
 """
 
@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 
 class Argument(Enum):
-    """Whether an option takes a value: never, always, or only one that is joined to it by ``=``."""
+    """Whether an option takes a value: never, always, or only one joined to it by ``=``."""
 
     NONE = 0
     REQUIRED = 1
@@ -27,12 +27,12 @@ class Option:
 
     name: str
     argument: Argument
-    means: str  # the option of which this is a spelling: itself, mostly
+    means: str  # the option that this is a spelling of: mostly itself
     since: str | None = None  # the oldest version known to have it, if 22.05 has not
     until: str | None = None  # the newest version known to have it
 
     def known_to(self, slurm: str | None) -> bool:
-        """Whether a version has it; None is any of them."""
+        """Check whether a version has this option; None stands for any version."""
         if slurm is None:
             return True
         version = version_of(slurm)
@@ -52,7 +52,8 @@ _REQUIRED = """account acctg-freq array batch bb bbf begin chdir cluster cluster
     nodelist nodes ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket ntasks-per-tres
     open-mode output partition prefer priority profile qos reservation signal sockets-per-node switches
     tasks-per-node thread-spec threads-per-core time time-min tmp uid wait-all-nodes wckey wrap"""
-# `--requeue=value` and `--get-user-env=value` are read by some versions only: no reason to call one wrong.
+# `--requeue=value` and `--get-user-env=value` are read by some versions only, so they are not reported as
+# wrong.
 _OPTIONAL = "exclusive get-user-env nice no-kill propagate requeue"
 _SINCE = {
     "24.11": {
@@ -80,11 +81,11 @@ SHORT: Mapping[str, str] = MappingProxyType(
 LETTERS: Mapping[str, str] = MappingProxyType({name: letter for letter, name in SHORT.items()})
 
 
-# Of a plugin that many sites with GPUs have (https://github.com/NVIDIA/pyxis): sbatch takes them where it is.
+# Of a plugin that many sites with GPUs use (https://github.com/NVIDIA/pyxis): sbatch accepts them with it.
 PYXIS: Mapping[str, Option] = MappingProxyType(
     {
-        name: Option(name, kind, name)
-        for kind, names in (
+        name: Option(name, argument, name)
+        for argument, names in (
             (Argument.REQUIRED, "container-image container-mounts container-workdir container-name"),
             (Argument.REQUIRED, "container-save container-env"),
             (Argument.NONE, "container-mount-home no-container-mount-home container-remap-root"),
@@ -97,12 +98,14 @@ PYXIS: Mapping[str, Option] = MappingProxyType(
 
 
 def _all() -> dict[str, Option]:
-    said = [(Argument.NONE, _NONE), (Argument.REQUIRED, _REQUIRED), (Argument.OPTIONAL, _OPTIONAL)]
-    found = [Option(name, kind, _MEANS.get(name, name)) for kind, names in said for name in names.split()]
+    groups = [(Argument.NONE, _NONE), (Argument.REQUIRED, _REQUIRED), (Argument.OPTIONAL, _OPTIONAL)]
+    found = [
+        Option(name, argument, _MEANS.get(name, name)) for argument, names in groups for name in names.split()
+    ]
     found += [
-        Option(name, kind, name, since=version)
-        for version, kinds in _SINCE.items()
-        for kind, names in kinds.items()
+        Option(name, argument, name, since=version)
+        for version, groups in _SINCE.items()
+        for argument, names in groups.items()
         for name in names.split()
     ]
     found.append(Option("power", Argument.REQUIRED, "power", until="24.10"))
@@ -114,7 +117,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(_all())
 
 @lru_cache
 def options_of(slurm: str | None) -> Mapping[str, Option]:
-    """The options that a version knows, by name; of None, those that any does.
+    """Return the options that a version has, by name; for None, those of any version.
 
     >>> "segment" in options_of("22.05"), "segment" in options_of("24.11.5"), "power" in options_of(None)
     (False, True, True)
@@ -123,7 +126,7 @@ def options_of(slurm: str | None) -> Mapping[str, Option]:
 
 
 def version_of(text: str) -> tuple[int, ...]:
-    """Year and month of a version.
+    """Read the year and month of a version.
 
     >>> version_of("24.11.5")
     (24, 11)

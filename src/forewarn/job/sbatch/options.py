@@ -1,4 +1,4 @@
-"""All options of a submission: the script's, over them the environment's, over these the command line's."""
+"""All options of a submission: the script's, overridden by the environment's, then by the command line's."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from forewarn.job.sbatch.word_split import Word
 
 @dataclass(frozen=True, slots=True)
 class SbatchOptions:
-    """What was given, in the order in which sbatch takes it: the last of an option is what counts."""
+    """The options as given, in the order in which sbatch takes them: the last of an option counts."""
 
     given: tuple[GivenOption, ...]
     problems: tuple[Problem, ...] = ()
     arguments: tuple[str, ...] = ()  # of the command line: the script and what it is called with
 
     def __getitem__(self, option: str) -> GivenOption:
-        """The one that counts."""
+        """Return the one that counts; `KeyError` where the option was not given."""
         if (given := self.get(option)) is None:
             raise KeyError(option)
         return given
@@ -34,15 +34,15 @@ class SbatchOptions:
         return iter(dict.fromkeys(given.option for given in self.given))
 
     def get(self, option: str) -> GivenOption | None:
-        """The one that counts, None where the option was not given."""
+        """Return the one that counts, or None where the option was not given."""
         return next((given for given in reversed(self.given) if given.option == option), None)
 
     def value(self, option: str) -> str | None:
-        """Its value."""
+        """Return the value of an option."""
         return self[option].value if option in self else None
 
     def line(self, option: str) -> int | None:
-        """The line of the script that it stands in."""
+        """Return the line of the script that holds an option."""
         return self[option].line if option in self else None
 
 
@@ -54,7 +54,7 @@ def collect_options(
     slurm: str | None = None,
     component: int = 0,
 ) -> SbatchOptions:
-    """Put them together, for one component of the job."""
+    """Combine the options of script, environment and command line, for one component of the job."""
     words = [
         PlacedWord(word, directive.line)
         for directive in directives.read
@@ -66,8 +66,8 @@ def collect_options(
         code, fix = ProblemCode.NOT_AN_OPTION, ProblemFix.OPTION_BEGINS_WITH_DASH
         problems.append(Problem("not-an-option", code, {"word": rest[0].word.text}, rest[0].line, fix))
     for variable, option in VARIABLES.items():
-        if (said := (environment or {}).get(variable)) is not None:
-            value = None if OPTIONS[option].argument is Argument.NONE else said
+        if (variable_value := (environment or {}).get(variable)) is not None:
+            value = None if OPTIONS[option].argument is Argument.NONE else variable_value
             given.append(GivenOption(option, value, "environment", spelled=variable))
     typed = [PlacedWord(Word(text, 0, len(text), plain=True), None) for text in command_line]
     more, wrong, arguments = read_options(typed, "command line", slurm)

@@ -1,4 +1,4 @@
-"""What is wrong with options: found while reading them, told as findings later."""
+"""Problems with options, found while they are read; reported as findings later."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from forewarn.evidence import Code, Values
 
 
 class ProblemCode(Code):
-    """What can be wrong with an option or the line that it stands in."""
+    """The ways in which an option, or its line, can be wrong."""
 
     UNEXPECTED_VALUE = "unexpected_value"
     PLUGIN_OPTION = "plugin_option"
@@ -24,7 +24,7 @@ class ProblemCode(Code):
 
 
 class ProblemFix(Code):
-    """What to do about it."""
+    """Suggested fixes."""
 
     SIMILAR_OPTION = "similar_option"
     OPTION_BEGINS_WITH_DASH = "option_begins_with_dash"
@@ -32,7 +32,7 @@ class ProblemFix(Code):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something for which sbatch refuses the script, unless it is minor."""
+    """A problem for which sbatch refuses the script, unless `refused` is false."""
 
     rule: str  # short name: unknown-option
     code: ProblemCode

@@ -1,4 +1,4 @@
-"""What the options ask for, worked out as sbatch and slurmctld work it out, and the job that it makes."""
+"""The request that the options make, computed as sbatch and slurmctld compute it, and its job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SbatchRequest:
-    """The numbers. None: not asked for, and the site decides."""
+    """The numbers of a request. None: not requested, and the site decides."""
 
     min_nodes: int = 1
     max_nodes: int | None = None
@@ -36,12 +36,12 @@ class SbatchRequest:
 
 
 def read_request(options: SbatchOptions) -> SbatchRequest:
-    """Work it out; a value that sbatch refuses is a problem, and taken as not given."""
+    """Compute the request; a value that sbatch refuses is a problem, and treated as not given."""
     return _RequestReader(options).read()
 
 
 class _RequestReader:
-    """Reads values and keeps what is wrong with them."""
+    """Reader of the values of options, which collects their problems."""
 
     def __init__(self, options: SbatchOptions) -> None:
         self.options = options
@@ -68,7 +68,7 @@ class _RequestReader:
         if listed:
             low = max(low, listed) if nodes else listed
         nodes_set = nodes is not None or bool(listed)
-        counted = None  # the tasks for which there are CPUs, where not all have any
+        counted = None  # tasks for which CPUs are requested, if not all
         if tasks is None and per_node:
             tasks = low * per_node
         elif tasks is None and (by_gpus := self._tasks_by_gpus(low)):
@@ -77,7 +77,7 @@ class _RequestReader:
             tasks = max(low, 1) if nodes_set else 1
             if nodes_set or "extra-node-info" in self.options:
                 tasks *= prod(self._layout())
-            # Of a range of nodes sbatch does not know how many there will be, and asks for one CPU.
+            # With a range of nodes sbatch does not know how many there will be, and requests one CPU.
             counted = 1 if high is not None and high > low else None
         elif nodes_set:
             if high is not None and tasks < high:
@@ -111,7 +111,7 @@ class _RequestReader:
         )
 
     def _layout(self) -> list[int]:
-        """Sockets, cores and threads asked for: without a number of tasks there is one for each."""
+        """List the sockets, cores and threads requested: without a number of tasks there is one for each."""
         found = list[int]()
         for part in (self.options.value("extra-node-info") or "").split(":"):
             if part.isascii() and part.isdecimal() and int(part):
@@ -137,7 +137,7 @@ class _RequestReader:
         return -(-tasks // share) if share and "ntasks" in self.options else None
 
     def _tasks_by_gpus(self, nodes: int) -> int | None:
-        """Tasks that nobody counted, where GPUs are: so many for each, or one for so many."""
+        """Compute the tasks from the GPUs, where no number is given: so many for each, or one for so many."""
         if each := self.value("ntasks-per-gpu", values.count):
             gpus = self._gpus(nodes, 1)
             return gpus * each if gpus else None
@@ -145,22 +145,23 @@ class _RequestReader:
         return max(1, whole // each) if whole and each else None
 
     def _memory(self) -> tuple[int | None, str | None]:
-        """The one kind that counts: what a variable says of another kind is forgotten.
+        """Return the amount that counts and what it is per; any other memory option overrides a variable.
 
-        Two kinds in script and command line are refused: the last is taken here, and a rule tells.
+        Two memory options in script and command line are refused: the last is taken here, and a rule reports
+        it.
         """
-        kinds = {"mem": "node", "mem-per-cpu": "cpu", "mem-per-gpu": "gpu"}
-        given = [one for one in self.options.given if one.option in kinds]
+        per_option = {"mem": "node", "mem-per-cpu": "cpu", "mem-per-gpu": "gpu"}
+        given = [one for one in self.options.given if one.option in per_option]
         if not given:
             return None, None
-        said = [one.option for one in given if one.origin != "environment"] or [given[-1].option]
-        option, per = said[-1], kinds[said[-1]]
+        options = [one.option for one in given if one.origin != "environment"] or [given[-1].option]
+        option, per = options[-1], per_option[options[-1]]
         amount = self.value(option, values.memory)
         return (None, None) if amount is None else (amount, per)
 
 
 def _node_list(text: str) -> int | None:
-    return None if "/" in text else values.node_list(text)  # with a slash it is a file with names
+    return None if "/" in text else values.node_list(text)  # with a slash it is a file of names
 
 
 def to_job(
@@ -175,10 +176,10 @@ def to_job(
     script_name: str | None = None,
     partitions: tuple[Partition, ...] = (),
 ) -> Job:
-    """The job that sbatch would submit.
+    """Build the job that sbatch would submit.
 
-    What was not asked for and only the site knows is None, or taken from the partition where `partitions`
-    tells it; `defaulted` names the fields that the user left to the site or to Slurm's own rules.
+    What was not requested and only the site knows is None, or that of the partition where `partitions` has
+    it; `defaulted` names the fields that the user left to the site or to Slurm's own rules.
     """
     chdir = options.value("chdir")
     job = Job(

@@ -1,4 +1,4 @@
-"""A whole script: its options, its body, the facts that are kept of it, and the job that it asks for."""
+"""A whole script: its options, its body, the facts that are kept of it, and the job that it requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _JOB_ID = re.compile(r":(\d+(?:_(?:\d+|\*))?)", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """All that the text of a script and the way it is submitted tell."""
+    """A script as read, with the options of its submission."""
 
     text: str
     directives: Directives
@@ -33,18 +33,18 @@ class Script:
 
     @property
     def options(self) -> SbatchOptions:
-        """Those of the job, of a heterogeneous one those of its first component."""
+        """The options of the job; of a heterogeneous job, those of its first component."""
         return self.components[0]
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the options."""
+        """The problems with its options."""
         found = [problem for options in self.components for problem in options.problems]
         return tuple(dict.fromkeys((*found, *self.request.problems)))
 
     @property
     def memory_floor(self) -> SizedMemory | None:
-        """The largest amount of memory that the script sizes itself to."""
+        """The largest amount of memory that the script sets for a program."""
         return self.body.memory
 
     @property
@@ -64,7 +64,7 @@ class Script:
         submit_line: str | None = None,
         partitions: tuple[Partition, ...] = (),
     ) -> Job:
-        """The job that sbatch would submit; what only the site knows is None (see `to_job`)."""
+        """Build the job that sbatch would submit; what only the site knows is None (see `to_job`)."""
         job = to_job(
             self.options,
             self.request,
@@ -94,9 +94,9 @@ def read_script(
     environment: Mapping[str, str] = _NOTHING,
     slurm: str | None = None,
 ) -> Script:
-    r"""Read a script as sbatch will, given what else is on its command line and in the environment.
+    r"""Read a script as sbatch will, with the options of its command line and environment.
 
-    `slurm` is the version that will read it, such as ``24.11``; None takes the options of all.
+    `slurm` is the version that will read it, such as ``24.11``; None accepts the options of all versions.
 
     >>> text = "#!/bin/sh\n#SBATCH -N2 --mem=4G # all of it\npython a.py\n"
     >>> script = read_script(text, command_line=["-n", "8"])

@@ -1,4 +1,4 @@
-"""What is kept of a script, wherever history holds scripts; the script itself is not."""
+"""The facts that are kept of a script, wherever history holds scripts; the script itself is not kept."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from forewarn.job.sbatch.shell import Command
 
 @dataclass(frozen=True, slots=True)
 class ScriptFacts:
-    """Short words, the same for scripts that do the same kind of thing."""
+    """Short descriptions, equal for scripts that do the same kind of thing."""
 
     hash: str
     language: str
     modules: str | None  # comma separated, sorted
-    launcher: str = "none"  # srun, mpirun, srun+apptainer; none: it starts its programs itself
+    launcher: str = "none"  # srun, mpirun, srun+apptainer; none: it starts its programs directly
     environment: str | None = None  # conda:torch, venv:env
 
 
 def facts_of(script: str, body: Body) -> ScriptFacts:
-    """The facts of a script that has been read."""
+    """Collect the facts of a script whose body has been read."""
     first = body.environments[0] if body.environments else None
     return ScriptFacts(
         hash=sha256(script.encode("utf-8", "replace")).hexdigest()[:16],
@@ -37,7 +37,7 @@ def facts_of(script: str, body: Body) -> ScriptFacts:
 
 @lru_cache(maxsize=1 << 12)
 def script_facts(script: str) -> ScriptFacts:
-    r"""Read a script for its facts.
+    r"""Read the facts of a script.
 
     >>> facts = script_facts("#!/bin/bash\n#SBATCH -n 4\nmodule load gcc/12 openmpi\nsrun python3 a.py\n")
     >>> facts.language, facts.modules, len(facts.hash), facts.launcher
@@ -48,7 +48,7 @@ def script_facts(script: str) -> ScriptFacts:
 
 @lru_cache(maxsize=1 << 12)
 def line_facts(submit_line: str) -> tuple[str | None, str | None]:
-    """Language and launcher of a job without a script: what an srun line runs. Slurm keeps no quotes in it.
+    """Find language and launcher of a job without a script, by its srun line. Slurm keeps no quotes in it.
 
     >>> line_facts("srun -n 4 python train.py"), line_facts("sbatch -n 4 job.sh")
     (('python', 'srun'), (None, None))

@@ -1,4 +1,4 @@
-"""The memory to which a script sizes what it starts: below that no request makes sense."""
+"""The memory that programs in a script are told to use, which is the least that its job must request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _AMOUNT = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*\.?\s*([kKmMgGtT]?)(?:i?[bB])?
 _UNITS = {"": 1, "k": K, "m": M, "g": G, "t": 1 << 40}
 _JAVA = re.compile(r"-Xmx(\d{1,15}[kKmMgGtT]?)|-XX:MaxHeapSize=(\d{1,15}[kKmMgGtT]?)", re.ASCII)
 
-# Options that many programs have for it. A number without a unit says too little: bytes, or gigabytes?
+# Options that many programs have for it. A number without a unit is ignored: bytes, or gigabytes?
 _ANYBODYS_WORDS = """
     --max-mem --max-memory --max_mem --max_memory --maxmem --memory --mem --mem-limit --mem_limit
     --memory-limit --memory_limit --maxMem --max-mem-size --heap-size-hint --driver-memory
@@ -23,7 +23,7 @@ _ANYBODYS_WORDS = """
     --buffer-size
 """
 _ANYBODYS = frozenset(_ANYBODYS_WORDS.split())
-# Options of one program, with what a bare number counts.
+# Options of one program, with the unit of a bare number.
 _OWN: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {
         "node": {"--max-old-space-size": M},
@@ -47,21 +47,21 @@ _SLURMS = frozenset({"srun", "sbatch", "salloc"})
 
 @dataclass(frozen=True, slots=True)
 class SizedMemory:
-    """An amount that the script names itself."""
+    """An amount of memory that the script itself names."""
 
     bytes: int
     line: int
-    said: str  # as written
+    text: str  # as written
 
 
 def sized_memory(calls: Sequence[Call]) -> SizedMemory | None:
-    """The largest amount that anything in the script sizes itself to.
+    """Find the largest amount of memory that a call in the script sets for itself.
 
     >>> from forewarn.job.sbatch.shell import commands
     >>> from forewarn.job.sbatch.calls import call_of
     >>> text = "java -Xmx8g -jar a.jar\\nsrun --mem 9G samtools sort -@ 4 -m 3G x.bam"
     >>> found = sized_memory([call for command in commands(text) if (call := call_of(command))])
-    >>> found.bytes >> 30, found.line, found.said
+    >>> found.bytes >> 30, found.line, found.text
     (12, 2, '-m 3G for each of 4 threads')
     """
     found = [amount for call in calls for amount in _of_call(call)]
@@ -69,7 +69,7 @@ def sized_memory(calls: Sequence[Call]) -> SizedMemory | None:
 
 
 def sized_by_variables(variables: Sequence[tuple[int, str, str]]) -> Iterator[SizedMemory]:
-    """What JAVA_OPTS and their like name: (line, variable, value)."""
+    """Find the amounts in JAVA_OPTS and similar variables: (line, variable, value)."""
     for line, name, value in variables:
         if name.startswith(("JAVA", "_JAVA", "JDK", "NXF_OPTS", "SBT_OPTS", "MAVEN_OPTS", "SPARK")):
             yield from _java(value, line)
@@ -88,20 +88,20 @@ def _of_call(call: Call) -> Iterator[SizedMemory]:
     own = _OWN.get(name, {})
     for at, word in enumerate(words):
         option, equals, value = word.partition("=")
-        said = value if equals else "".join(words[at + 1 : at + 2])
-        # `-S4G`: a short option glued to its value.
+        written = value if equals else "".join(words[at + 1 : at + 2])
+        # `-S4G`: a short option joined to its value.
         if not equals and word[:2] in own and len(word) > 2 and not word.startswith("--"):
-            option, said = word[:2], word[2:]
+            option, written = word[:2], word[2:]
         if option in own:
-            amount = _amount(said, own[option])
+            amount = _amount(written, own[option])
         elif option in _ANYBODYS:
-            amount = _amount(said, None)
+            amount = _amount(written, None)
         else:
             continue
         if amount is not None:
             each = _threads(words) if name in ("samtools", "sambamba") and option == "-m" else 1
-            told = f"{option} {said}" + (f" for each of {each} threads" if each > 1 else "")
-            yield SizedMemory(min(amount * each, MOST_BYTES), call.line, told)
+            text = f"{option} {written}" + (f" for each of {each} threads" if each > 1 else "")
+            yield SizedMemory(min(amount * each, MOST_BYTES), call.line, text)
 
 
 def _limit(call: Call) -> Iterator[SizedMemory]:
@@ -119,15 +119,15 @@ def _java(text: str, line: int) -> Iterator[SizedMemory]:
 
 def _threads(words: Sequence[str]) -> int:
     for at, word in enumerate(words):
-        said = words[at + 1] if word in ("-@", "--threads") and at + 1 < len(words) else ""
-        said = said or (word[2:] if word.startswith("-@") else word.removeprefix("--threads="))
-        if said.isascii() and said.isdecimal() and len(said) < 5:
-            return max(1, int(said))
+        number = words[at + 1] if word in ("-@", "--threads") and at + 1 < len(words) else ""
+        number = number or (word[2:] if word.startswith("-@") else word.removeprefix("--threads="))
+        if number.isascii() and number.isdecimal() and len(number) < 5:
+            return max(1, int(number))
     return 1
 
 
 def _amount(text: str, bare: int | None) -> int | None:
-    """Bytes; None for what is no amount, or has no unit where none is understood."""
+    """Read an amount as bytes; None for what is no amount, or lacks a unit where `bare` is None."""
     match = _AMOUNT.fullmatch(text.strip())
     if match is None or (not match[2] and bare is None):
         return None

@@ -1,6 +1,6 @@
-"""The values of options, read as strictly or loosely as sbatch reads them.
+"""Readers of the values of options, as strict or as lenient as sbatch.
 
-Each reader raises ``ValueError`` where sbatch ends with an error.
+Each reader raises ``ValueError`` where sbatch would end with an error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MEGABYTE = 1 << 20
 
 
 def count(text: str) -> int:
-    """A number of something, at least one.
+    """Read a number of something, at least one.
 
     >>> count("4"), count(" +4")
     (4, 4)
@@ -33,7 +33,7 @@ def count(text: str) -> int:
 
 
 def nodes(text: str) -> tuple[int, int]:
-    """Fewest and most nodes: ``2``, ``1-4``, ``2k``, from 24.05 on also ``1,3`` and ``2-8:2``.
+    """Read the fewest and most nodes: ``2``, ``1-4``, ``2k``, from 24.05 on also ``1,3`` and ``2-8:2``.
 
     >>> nodes("2"), nodes("1-4"), nodes("1,3"), nodes("2k")
     ((2, 2), (1, 4), (1, 3), (2048, 2048))
@@ -52,7 +52,7 @@ def nodes(text: str) -> tuple[int, int]:
 
 
 def time_limit(text: str) -> int:
-    """Seconds of whole minutes, upwards: Slurm counts no less. 0 and -1 ask for no limit.
+    """Read a time limit as seconds, rounded up to whole minutes as Slurm does. 0 and -1 ask for no limit.
 
     >>> time_limit("30"), time_limit("00:30"), time_limit("1-00"), time_limit("0") == UNLIMITED
     (1800, 60, 86400, True)
@@ -64,7 +64,7 @@ def time_limit(text: str) -> int:
 
 
 def memory(text: str) -> int:
-    """Bytes of whole megabytes, upwards; a bare number is megabytes. No decimals.
+    """Read memory as bytes, rounded up to whole megabytes; a bare number is megabytes. No decimals.
 
     >>> memory("4000") == 4000 << 20, memory("1G") == 1 << 30, memory("1000K") == 1 << 20, memory("0")
     (True, True, True, 0)
@@ -77,7 +77,7 @@ def memory(text: str) -> int:
 
 
 def gres_count(text: str, name: str) -> int | None:
-    """How many of a generic resource a list asks for; None where it is not in it.
+    """Count how many of a generic resource a list requests; None where it is not in it.
 
     >>> gres_count("gpu:v100:2,nvme:100", "gpu"), gres_count("gpu", "gpu"), gres_count("nvme:1", "gpu")
     (2, 1, None)
@@ -95,7 +95,7 @@ def gres_count(text: str, name: str) -> int | None:
 
 
 def gpu_count(text: str) -> int:
-    """A number of GPUs, with a type or without: ``2``, ``v100:2``, ``a100:1,v100:1``, ``a100``.
+    """Read a number of GPUs, with a type or without: ``2``, ``v100:2``, ``a100:1,v100:1``, ``a100``.
 
     >>> gpu_count("2"), gpu_count("v100:2"), gpu_count("a:1,b:2"), gpu_count("a100")
     (2, 2, 3, 1)
@@ -112,7 +112,7 @@ def gpu_count(text: str) -> int:
 
 
 def array_tasks(text: str) -> str:
-    """The tasks of an array as Slurm shows them: in order, neighbours joined, the limit behind.
+    """Write the tasks of an array as Slurm shows them: in order, in ranges, the limit at the end.
 
     >>> array_tasks("3,1,2"), array_tasks("0-15:4"), array_tasks("1-10%2"), array_tasks("7")
     ('1-3', '0,4,8,12', '1-10%2', '7')
@@ -144,7 +144,7 @@ def _joined(ranges: list[tuple[int, int]]) -> str:
 
 
 def dependency(text: str) -> str:
-    """A dependency as Slurm shows it: each job with its own word.
+    """Write a dependency as Slurm shows it: each job with its own type.
 
     >>> dependency("afterok:1:2,singleton"), dependency("afterany:7?after:8+5")
     ('afterok:1,afterok:2,singleton', 'afterany:7?after:8+5')
@@ -161,7 +161,7 @@ def dependency(text: str) -> str:
 
 
 def node_list(text: str) -> int:
-    """How many different nodes a list names.
+    """Count the different nodes that a list names.
 
     >>> node_list("n[1-3],n2")
     3

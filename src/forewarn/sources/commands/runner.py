@@ -50,13 +50,13 @@ class Runner:
         *,
         timeout: float = 120.0,
         environ: Mapping[str, str] = os.environ,
-        patience: RetryPolicy | None = None,
+        retry: RetryPolicy | None = None,
     ) -> None:
         self.runs = 0
         self.received = 0  # bytes that they printed
         self._timeout = timeout
         self._environ = {name: value for name, value in environ.items() if not _THEIRS.match(name)} | _PLAIN
-        self._patience = patience or RetryPolicy()
+        self._retry = retry or RetryPolicy()
         self._patience_with: dict[str, RetryPolicy] = {}
         self._one = threading.Lock()
 
@@ -64,8 +64,8 @@ class Runner:
     def output(self, *command: str, once: tuple[type[SchedulerError], ...] = ()) -> Iterator[IO[bytes]]:
         """What a command that changes nothing prints; passing trouble is tried again, but for `once`."""
         # Each command its own: while slurmdbd is away, scontrol is asked as ever.
-        patience = self._patience_with.setdefault(command[0], replace(self._patience))
-        with patience.attempt(lambda: self._run(command), once=once) as stream:
+        retry = self._patience_with.setdefault(command[0], replace(self._retry))
+        with retry.attempt(lambda: self._run(command), once=once) as stream:
             yield stream
 
     def text(self, *command: str) -> str:
@@ -144,16 +144,16 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _failed(command: tuple[str, ...], code: int, said: str) -> SchedulerError:
+def _failed(command: tuple[str, ...], code: int, message: str) -> SchedulerError:
     name = command[0]
-    words = said.splitlines()[-1] if said else f"exit code {code}"
-    number = next((number for pattern, number in _CODES if pattern.search(said)), None)
+    last_line = message.splitlines()[-1] if message else f"exit code {code}"
+    number = next((number for pattern, number in _CODES if pattern.search(message)), None)
     if number is not None:
-        return RefusedError(f"{name}: Slurm says: {words}", number)
-    if _NO_ACCOUNTING.search(said):
-        return NoAccountingError(f"{name}: this Slurm keeps no accounting ({words})")
-    if _DATABASE.search(said):
-        return DatabaseDownError(f"{name}: slurmdbd does not answer ({words}): is it running?")
-    if _CONTROLLER.search(said):
-        return ControllerDownError(f"{name}: slurmctld does not answer ({words}): is it running?")
-    return CommandError(f"{name}: {words}", code)
+        return RefusedError(f"{name}: Slurm says: {last_line}", number)
+    if _NO_ACCOUNTING.search(message):
+        return NoAccountingError(f"{name}: this Slurm keeps no accounting ({last_line})")
+    if _DATABASE.search(message):
+        return DatabaseDownError(f"{name}: slurmdbd does not answer ({last_line}): is it running?")
+    if _CONTROLLER.search(message):
+        return ControllerDownError(f"{name}: slurmctld does not answer ({last_line}): is it running?")
+    return CommandError(f"{name}: {last_line}", code)

@@ -22,9 +22,9 @@ from forewarn.sources.sacct import SacctSource
 from forewarn.sources.sacct.scripts import Scripts, read_facts
 from forewarn.sources.scontrol import ScontrolSource
 from forewarn.sources.slurm.clock import Clock
-from forewarn.sources.slurm.one_job import asked_id, only_job, only_users
+from forewarn.sources.slurm.one_job import parse_asked_id, only_job, only_users
 from forewarn.sources.slurm.scheduler import Diagnosis, HistoryPart, JobDetails, JobSubmission, RequestCounts
-from forewarn.sources.slurm.windows import ENDED_STATES, TOO_MUCH, WindowAnswer, WindowLength, collected
+from forewarn.sources.slurm.windows import ENDED_STATES, TOO_MUCH, WindowAnswer, WindowLength, collect_windows
 
 # Free text last, each beside fields of fixed form: see docs/sources.md. Not every version has all of them.
 FIELDS = (
@@ -87,7 +87,7 @@ class CommandScheduler:
         return self._cluster or self.setting("ClusterName")
 
     @property
-    def load(self) -> RequestCounts:
+    def request_counts(self) -> RequestCounts:
         """See `Scheduler`."""
         return RequestCounts(self.runner.runs, self.runner.received)
 
@@ -123,10 +123,10 @@ class CommandScheduler:
             ended = self._accounts((*times, "-s", ",".join(ENDED_STATES)), notes)
             return WindowAnswer(ended, [], tuple(notes))
 
-        for piece in collected(ask, since, until, self._span, self._clock):
+        for piece in collect_windows(ask, since, until, self._span, self._clock):
             yield replace(piece, batch=self._added(piece.batch))
 
-    def accounted(self, job_ids: Sequence[str]) -> Iterator[Batch]:
+    def accounting_records(self, job_ids: Sequence[str]) -> Iterator[Batch]:
         """See `Scheduler`."""
         for at in range(0, len(job_ids), _MOST_IDS):
             for batch in self._accounts(("-j", ",".join(job_ids[at : at + _MOST_IDS])), []):
@@ -176,10 +176,10 @@ class CommandScheduler:
         for batch in self._shown("partition"):
             frame = batch.frame
             if (default := self._memory_default) is not None:
-                unsaid = pl.col("memory_default").is_null()
+                missing = pl.col("memory_default").is_null()
                 frame = frame.with_columns(
-                    memory_default=pl.when(unsaid).then(default[0]).otherwise("memory_default"),
-                    memory_default_per=pl.when(unsaid)
+                    memory_default=pl.when(missing).then(default[0]).otherwise("memory_default"),
+                    memory_default_per=pl.when(missing)
                     .then(pl.lit(default[1]))
                     .otherwise("memory_default_per"),
                 )
@@ -197,7 +197,7 @@ class CommandScheduler:
 
     def job(self, job_id: str) -> Iterator[Batch]:
         """See `Scheduler`."""
-        asked = asked_id(job_id)
+        asked = parse_asked_id(job_id)
         try:
             yield from only_job(self._shown("job", str(asked.number)), asked)
         except RefusedError as error:
@@ -208,7 +208,7 @@ class CommandScheduler:
 
     def details(self, job_id: str) -> JobDetails:
         """See `Scheduler`."""
-        return read_details(self.runner, asked_id(job_id))
+        return read_details(self.runner, parse_asked_id(job_id))
 
     def _shown(self, *what: str) -> Iterator[Batch]:
         """-a: hidden partitions too; -d -o: what a job was given, a line each."""
@@ -251,13 +251,13 @@ class CommandScheduler:
             "mem": None if job.memory_per_node is None else f"{-(-job.memory_per_node >> 20)}M",
             "export": _exported(job.environment),
         }
-        told = [f"--{name}={value}" for name, value in options.items() if value is not None]
-        printed = self.runner.change("sbatch", "--parsable", *told, given=job.script)
+        arguments = [f"--{name}={value}" for name, value in options.items() if value is not None]
+        printed = self.runner.change("sbatch", "--parsable", *arguments, given=job.script)
         return printed.strip().splitlines()[-1].partition(";")[0]  # 12;cluster in a federation
 
     def cancel(self, job_id: str) -> None:
         """See `Scheduler`. scancel says nothing of a job that nobody knows: scontrol does."""
-        asked = asked_id(job_id)
+        asked = parse_asked_id(job_id)
         next(self._shown("job", asked.job), None)
         self.runner.change("scancel", asked.job)
 

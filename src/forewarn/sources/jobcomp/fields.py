@@ -30,7 +30,7 @@ from forewarn.sources.slurm.record_values import (
     text,
 )
 from forewarn.sources.slurm.tres import NOTHING, memory_asked, resources
-from forewarn.sources.slurmrestd.slurm_jobs import as_asked
+from forewarn.sources.slurmrestd.slurm_jobs import dependency_as_submitted
 
 _ENERGY = re.compile(r"(?:^|,)3=(\d+)")  # Slurm's fixed number of this resource
 _requested, _allocated = resources("tres_req"), resources("tres_alloc")
@@ -162,7 +162,7 @@ JOBCOMP_JOB: Fields = MappingProxyType(
             "script_launcher",
             "script_environment",
         ): script,
-        "dependency": lambda record: as_asked(_dependency(record)),
+        "dependency": lambda record: dependency_as_submitted(_dependency(record)),
         "partition": text("partition"),
         "qos": text("qos"),
         "reservation": text("reservation_name"),

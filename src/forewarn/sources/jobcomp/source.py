@@ -10,10 +10,10 @@ import polars as pl
 
 from forewarn.errors import BadRow
 from forewarn.job.columns import SCHEMAS
-from forewarn.sources.base import Batch, Source, opened
+from forewarn.sources.base import Batch, Source, open_file
 from forewarn.sources.jobcomp.documents import BrokenDocument, documents
 from forewarn.sources.jobcomp.fields import JOBCOMP_JOB
-from forewarn.sources.slurm.job_outcomes import happened
+from forewarn.sources.slurm.job_outcomes import fill_outcomes
 from forewarn.sources.slurm.record_rows import RecordRows
 
 _MOST_ROWS = 10_000  # documents that are Python objects at one time
@@ -29,7 +29,7 @@ class JobcompSource(Source):
         table, bad = RecordRows(JOBCOMP_JOB, SCHEMAS["job"]), list[BadRow]()
         most = min(self.options.batch_rows, _MOST_ROWS)
         nameless = 0
-        with opened(self.path) as stream:
+        with open_file(self.path) as stream:
             for line, document in documents(self, stream):
                 if len(table) + len(bad) >= most:
                     frame = table.flush()
@@ -51,4 +51,4 @@ class JobcompSource(Source):
 
     def _batch(self, frame: pl.DataFrame, bad: list[BadRow]) -> Batch:
         frame = frame.with_columns(pl.col("cluster").fill_null(self.cluster))
-        return self.job_batch(happened(frame, None), tuple(bad))
+        return self.job_batch(fill_outcomes(frame, None), tuple(bad))

@@ -81,7 +81,7 @@ def _text(text: pl.Expr) -> pl.Expr:
     return pl.when(bare != "").then(bare)
 
 
-def _said(text: pl.Expr) -> pl.Expr:
+def _slurm_text(text: pl.Expr) -> pl.Expr:
     """What Slurm wrote: these words of it are no values."""
     return pl.when(~text.is_in(["Unknown", "None", "N/A", "(null)", "INVALID"])).then(text)
 
@@ -94,8 +94,8 @@ def _node_list(text: pl.Expr) -> pl.Expr:
         return True
 
     brackets = text.str.contains(r"[\[\]]")
-    right = units.once_each(pl.when(brackets).then(text), is_list, pl.Boolean)
-    return pl.when(~brackets | right).then(_said(text))
+    right = units.map_distinct(pl.when(brackets).then(text), is_list, pl.Boolean)
+    return pl.when(~brackets | right).then(_slurm_text(text))
 
 
 _BEHIND = {code: from_sacct_text(code, 0) for code in PRINTED_BARE}
@@ -113,7 +113,7 @@ def _seconds(text: pl.Expr) -> pl.Expr:
 
 def _limit(text: pl.Expr) -> pl.Expr:
     """A lone number is minutes. Few limits are different, so each is read once."""
-    return units.once_each(text, parse_duration, pl.Int64)
+    return units.map_distinct(text, parse_duration, pl.Int64)
 
 
 def _bytes(text: pl.Expr) -> pl.Expr:
@@ -129,7 +129,7 @@ def _requested_memory(text: pl.Expr) -> pl.Expr:
         memory = None if item.endswith("?") else parse_memory(item)
         return None if memory is None else {"bytes": memory.bytes, "per": memory.per}
 
-    return units.once_each(text, read, MEMORY)
+    return units.map_distinct(text, read, MEMORY)
 
 
 def _disk(text: pl.Expr) -> pl.Expr:
@@ -151,22 +151,22 @@ FIELDS: Mapping[str, SacctField] = MappingProxyType(
         # identity
         "JobID": SacctField(ID, "_id", _text),
         "JobIDRaw": SacctField(ID, "_raw_id", _text),  # as JobID, with the number that Slurm itself counts by
-        "Cluster": SacctField(WORD, "cluster", _said),
+        "Cluster": SacctField(WORD, "cluster", _slurm_text),
         # who
-        "User": SacctField(WORD, "user", _said),
-        "UID": SacctField(NUMBER, "user", _said),
-        "Group": SacctField(WORD, "group", _said),
-        "GID": SacctField(NUMBER, "group", _said),
-        "Account": SacctField(WORD, "account", _said),
+        "User": SacctField(WORD, "user", _slurm_text),
+        "UID": SacctField(NUMBER, "user", _slurm_text),
+        "Group": SacctField(WORD, "group", _slurm_text),
+        "GID": SacctField(NUMBER, "group", _slurm_text),
+        "Account": SacctField(WORD, "account", _slurm_text),
         # what and where
         "JobName": SacctField(NAME, "name", _text),
         "WorkDir": SacctField(PATH, "work_dir", _text),
         "SubmitLine": SacctField(COMMAND, "submit_line", _text),
-        "Partition": SacctField(WORD, "partition", _said),
-        "QOS": SacctField(WORD, "qos", _said),
-        "QOSREQ": SacctField(WORD, "_qos_asked", _said),  # 24.11: empty where the user named none
-        "Reservation": SacctField(WORD, "reservation", _said),
-        "Constraints": SacctField(NAME, "constraint", _said),
+        "Partition": SacctField(WORD, "partition", _slurm_text),
+        "QOS": SacctField(WORD, "qos", _slurm_text),
+        "QOSREQ": SacctField(WORD, "_qos_asked", _slurm_text),  # 24.11: empty where the user named none
+        "Reservation": SacctField(WORD, "reservation", _slurm_text),
+        "Constraints": SacctField(NAME, "constraint", _slurm_text),
         "NodeList": SacctField(NODES, "nodes", _node_list),
         # asked
         "ReqNodes": SacctField(NUMBER, "nodes_asked", units.whole_number),
@@ -193,7 +193,7 @@ FIELDS: Mapping[str, SacctField] = MappingProxyType(
         "Restarts": SacctField(NUMBER, "restarts", units.whole_number),
         # result
         "State": SacctField(STATE, "_state", _text),
-        "Reason": SacctField(PHRASE, "reason", _said),
+        "Reason": SacctField(PHRASE, "reason", _slurm_text),
         "ExitCode": SacctField(EXIT, "exit_code", _exit_code),
         "DerivedExitCode": SacctField(EXIT, "derived_exit_code", _exit_code),
         # used; of steps, but for TotalCPU and energy, which a job's own line has too

@@ -34,7 +34,7 @@ class UnreadableRow:
     text: str
 
 
-def folded(rows: pl.DataFrame, zone: str) -> tuple[pl.DataFrame, list[UnreadableRow]]:
+def fold_rows(rows: pl.DataFrame, zone: str) -> tuple[pl.DataFrame, list[UnreadableRow]]:
     """What is told of each job, out of rows of text (columns named by sacct's fields, and `line`).
 
     A job's steps follow its own row, all of them in this frame. The result has the columns that the
@@ -109,16 +109,16 @@ def _read(rows: pl.DataFrame, zone: str, names: Sequence[str]) -> tuple[pl.DataF
     for name in values:
         columns.setdefault(str(FIELDS[name].column), []).append(name)
     kept = [name for name in _KEPT_TEXTS if name in rows.columns]
-    told = (pl.coalesce(names).alias(column) for column, names in columns.items())
-    return typed.select("line", *told).hstack(rows.select("_job", *kept)), bad
+    merged = (pl.coalesce(names).alias(column) for column, names in columns.items())
+    return typed.select("line", *merged).hstack(rows.select("_job", *kept)), bad
 
 
 def _unreadable(name: str, nothing: pl.Series) -> pl.Expr:
     """Where the text, of which nothing could be read, does say something."""
-    said = units.present(pl.when(nothing).then(name))
+    text = units.present(pl.when(nothing).then(name))
     if FIELDS[name].partial:
-        return ~units.once_each(said, FIELDS[name].form.fits, pl.Boolean).fill_null(True)
-    return ~said.str.contains(_NO_NUMBER).fill_null(True)
+        return ~units.map_distinct(text, FIELDS[name].form.fits, pl.Boolean).fill_null(True)
+    return ~text.str.contains(_NO_NUMBER).fill_null(True)
 
 
 def _why(name: str, text: str, zone: str) -> str:
@@ -134,25 +134,25 @@ def _why(name: str, text: str, zone: str) -> str:
 def _used_by_steps(steps: pl.DataFrame) -> pl.DataFrame:
     """What the steps of each job used together; max_memory is the largest task's of any step."""
 
-    def told(*columns: str) -> list[pl.Expr]:
+    def present(*columns: str) -> list[pl.Expr]:
         return [pl.col(name) for name in columns if name in steps.columns]
 
     def total(name: str, amounts: list[pl.Expr]) -> pl.Expr:
         amount = pl.coalesce([*amounts, pl.lit(None, pl.Float64)])
         return pl.when(amount.count() > 0).then(amount.sum()).alias(name)
 
-    tasks = [name.fill_null(1) for name in told("_tasks")] or [pl.lit(1)]
+    tasks = [name.fill_null(1) for name in present("_tasks")] or [pl.lit(1)]
     disk = {
-        f"io_{way}": told(f"_{way}_total")
-        + [mean.cast(pl.Float64) * tasks[0] for mean in told(f"_{way}_mean")]
-        + told(f"_{way}_max")
+        f"io_{way}": present(f"_{way}_total")
+        + [mean.cast(pl.Float64) * tasks[0] for mean in present(f"_{way}_mean")]
+        + present(f"_{way}_max")
         for way in ("read", "written")
     }
     return steps.group_by("_job").agg(
         pl.len().alias("_steps"),
-        pl.max_horizontal([*told("max_memory"), pl.lit(None, pl.Int64)]).max().alias("_steps_memory"),
-        total("_steps_cpu", told("cpu_time")),
-        total("_steps_energy", told("energy")),
+        pl.max_horizontal([*present("max_memory"), pl.lit(None, pl.Int64)]).max().alias("_steps_memory"),
+        total("_steps_cpu", present("cpu_time")),
+        total("_steps_energy", present("energy")),
         *(total(name, amounts) for name, amounts in disk.items()),
     )
 
@@ -176,5 +176,5 @@ def _outcomes_of_steps(rows: pl.DataFrame, zone: str) -> pl.DataFrame:
         "_job", name=pl.col(field).str.extract(r"\.([^.]+)$"), state=state, **times
     ).iter_rows():
         steps.setdefault(job, []).append(StepEnd(*step))
-    told = {job: outcome for job, some in steps.items() if (outcome := outcome_of_steps(some)) is not None}
-    return pl.DataFrame({"_job": list(told), "_steps_outcome": map(str, told.values())}, schema=found.schema)
+    outcomes = {job: outcome for job, some in steps.items() if (outcome := outcome_of_steps(some)) is not None}
+    return pl.DataFrame({"_job": list(outcomes), "_steps_outcome": map(str, outcomes.values())}, schema=found.schema)

@@ -7,14 +7,14 @@ from types import MappingProxyType
 
 import polars as pl
 
-from forewarn.job.columns import JOB_SCHEMA, proven_moment
+from forewarn.job.columns import JOB_SCHEMA, last_proven_time
 from forewarn.sources.sacct.fields import MEMORY
 from forewarn.sources.slurm import unit_columns as units
 
 col = pl.col
 
 # What `fold.folded` tells beside the record's own columns.
-_TOLD: Mapping[str, pl.DataType | type[pl.DataType]] = MappingProxyType(
+_FOLDED_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = MappingProxyType(
     {
         **dict.fromkeys(("_id", "_raw_id", "_state", "_qos_asked", "_steps_outcome"), pl.String),
         **dict.fromkeys(("UID", "Timelimit", "TimelimitRaw", "Start", "End"), pl.String),
@@ -41,17 +41,17 @@ _ASKED_BY: Mapping[str, str] = MappingProxyType(
 )
 
 
-def job_columns(told: pl.DataFrame, fields: Set[str], *, cluster: str, zone: str) -> pl.DataFrame:
+def job_columns(jobs: pl.DataFrame, fields: Set[str], *, cluster: str, zone: str) -> pl.DataFrame:
     """The columns of a job's record (and `line`) from what `fold.folded` told, in a file of these fields."""
-    told = told.with_columns(
+    jobs = jobs.with_columns(
         pl.lit(None, dtype).alias(name)
-        for name, dtype in {**JOB_SCHEMA, **_TOLD}.items()
-        if name not in told.columns
+        for name, dtype in {**JOB_SCHEMA, **_FOLDED_COLUMNS}.items()
+        if name not in jobs.columns
     )
-    told = told.with_columns(
+    jobs = jobs.with_columns(
         state=col("_state").str.extract(r"^([^\s+]+)"), cancelled_by=_cancelled_by()
     ).with_columns(outcome=units.outcome(col("state")))
-    told = told.with_columns(
+    jobs = jobs.with_columns(
         outcome=units.exact_outcome(
             col("outcome"),
             col("_steps_outcome"),
@@ -59,50 +59,50 @@ def job_columns(told: pl.DataFrame, fields: Set[str], *, cluster: str, zone: str
             units.exit_signal(col("DerivedExitCode")),
         )
     )
-    told = _with_times(_clocks_put_right(told, zone), fields)
-    told = told.with_columns(
+    jobs = _with_times(_fix_repeated_hours(jobs, zone), fields)
+    jobs = jobs.with_columns(
         cluster=pl.coalesce("cluster", pl.lit(cluster)), **_ids(), **_asked(), **_given()
     )
-    told = told.with_columns(**_memory_asked(), **_ended(), **_used())
-    return told.with_columns(defaulted=_defaulted(told, fields)).select("line", *JOB_SCHEMA)
+    jobs = jobs.with_columns(**_memory_asked(), **_ended(), **_used())
+    return jobs.with_columns(defaulted=_defaulted(jobs, fields)).select("line", *JOB_SCHEMA)
 
 
 # --- when ----------------------------------------------------------------------------------------
 
 
-def _clocks_put_right(told: pl.DataFrame, zone: str) -> pl.DataFrame:
+def _fix_repeated_hours(jobs: pl.DataFrame, zone: str) -> pl.DataFrame:
     """In the hour that a clock shows twice, what would come too early is meant the second time."""
     for earlier, later, text in (("submit", "start", "Start"), ("start", "end", "End")):
         early = col(later) < col(earlier)
-        if zone != "UTC" and told.select(early.any()).item():
+        if zone != "UTC" and jobs.select(early.any()).item():
             second = units.moment(col(text), zone, ambiguous="latest")
-            told = told.with_columns(pl.when(early).then(second).otherwise(later).alias(later))
-    return told
+            jobs = jobs.with_columns(pl.when(early).then(second).otherwise(later).alias(later))
+    return jobs
 
 
-def _with_times(told: pl.DataFrame, fields: Set[str]) -> pl.DataFrame:
+def _with_times(jobs: pl.DataFrame, fields: Set[str]) -> pl.DataFrame:
     """Times that are missing but follow from others are filled in, those that lie ahead left out."""
     busy = col("_elapsed") + col("suspended").fill_null(0)  # sacct counts Elapsed without suspension
     ended = col("outcome").is_not_null() if "State" in fields else pl.lit(True)
     if "Start" not in fields:
-        told = told.with_columns(start=pl.when(ended & (busy > 0)).then(col("end") - busy))
-    told = told.with_columns(end=pl.when(ended).then(pl.coalesce("end", col("start") + busy)))
+        jobs = jobs.with_columns(start=pl.when(ended & (busy > 0)).then(col("end") - busy))
+    jobs = jobs.with_columns(end=pl.when(ended).then(pl.coalesce("end", col("start") + busy)))
     if "Submit" not in fields:
-        told = told.with_columns(submit=pl.coalesce("eligible", "start"))
+        jobs = jobs.with_columns(submit=pl.coalesce("eligible", "start"))
     if "State" not in fields:
-        told = told.with_columns(outcome=pl.when(col("end").is_not_null()).then(pl.lit("unknown")))
+        jobs = jobs.with_columns(outcome=pl.when(col("end").is_not_null()).then(pl.lit("unknown")))
     # A job that was cancelled while it waited has its end for a start, but no node.
     never_ran = (
         (col("state") == "PENDING") | (col("nodes") == _NOWHERE) | (col("nodes_given") == 0)
     ).fill_null(False)
-    told = told.with_columns(
+    jobs = jobs.with_columns(
         start=pl.when(~never_ran).then("start"), nodes=pl.when(col("nodes") != _NOWHERE).then("nodes")
     )
     # What never ran was never suspended: sacct shows 0 for it.
-    told = told.with_columns(suspended=pl.when(col("start").is_not_null()).then("suspended"))
+    jobs = jobs.with_columns(suspended=pl.when(col("start").is_not_null()).then("suspended"))
     # `--begin` may lie ahead; a start proves that it has come, an end before it that it never did.
-    proven = pl.min_horizontal(proven_moment(), "end")
-    return told.with_columns(eligible=pl.when(col("eligible") <= proven).then("eligible"))
+    proven = pl.min_horizontal(last_proven_time(), "end")
+    return jobs.with_columns(eligible=pl.when(col("eligible") <= proven).then("eligible"))
 
 
 # --- who cancelled -------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def _used() -> dict[str, pl.Expr]:
     }
 
 
-def _defaulted(told: pl.DataFrame, fields: Set[str]) -> pl.Expr:
+def _defaulted(jobs: pl.DataFrame, fields: Set[str]) -> pl.Expr:
     """Fields that the user left to the site, as far as it can be told.
 
     Options of a batch script are not in the accounts. But srun, salloc and --wrap have no script: what
@@ -213,7 +213,7 @@ def _defaulted(told: pl.DataFrame, fields: Set[str]) -> pl.Expr:
     line = col("submit_line")
     no_script = line.str.contains(r"^\S*(?:srun|salloc)\s|\s--wrap[=\s]")
     left: dict[str, pl.Expr] = {}
-    if told.select(no_script.any()).item():
+    if jobs.select(no_script.any()).item():
         left = {name: no_script & ~line.str.contains(options) for name, options in _ASKED_BY.items()}
     limit = pl.coalesce("Timelimit", "TimelimitRaw") == "Partition_Limit"
     left["time_limit"] = limit | left.get("time_limit", pl.lit(False))

@@ -11,9 +11,9 @@ from typing import IO, ClassVar
 import polars as pl
 
 from forewarn.errors import SourceError
-from forewarn.sources.base import Batch, Lines, Source, SourceOptions, opened
+from forewarn.sources.base import Batch, Lines, Source, SourceOptions, open_file
 from forewarn.sources.sacct.fields import FIELDS, given_names, known_name
-from forewarn.sources.sacct.fold import folded
+from forewarn.sources.sacct.fold import fold_rows
 from forewarn.sources.sacct.jobs import job_columns
 from forewarn.sources.sacct.lines import LINE_END, SEPARATOR, ColumnLayout, SacctRows, rows_of
 
@@ -32,7 +32,7 @@ class SacctSource(Source):
 
     def batches(self) -> Iterator[Batch]:
         """Jobs in the order of their own rows; what their steps used is in them."""
-        with opened(self.path) as stream:
+        with open_file(self.path) as stream:
             if _is_json(stream):
                 from forewarn.sources.slurmrestd.answers import answer_batches
 
@@ -128,8 +128,8 @@ class SacctSource(Source):
     def _batch(self, text: bytes, line: int, layout: ColumnLayout) -> Batch:
         rows = rows_of(text, line, layout)
         self._mended += rows.mended
-        told, unreadable = folded(_table(rows, layout), self.timezone)
-        jobs = job_columns(told, set(layout.names), cluster=self.cluster, zone=self.timezone)
+        folded, unreadable = fold_rows(_table(rows, layout), self.timezone)
+        jobs = job_columns(folded, set(layout.names), cluster=self.cluster, zone=self.timezone)
         bad = [self.bad(at, "line", why, row.decode()) for at, why, row in rows.bad]
         text_of = Lines(text, line)
         bad += [self.bad(row.line, row.field, row.reason, text_of(row.line)) for row in unreadable]

@@ -36,7 +36,7 @@ def job_fields(zone: str) -> Fields:
         ("memory_asked", "memory_per"): values.memory_asked_for,
         "time_limit": duration("TimeLimit"),
         ("tres_asked", "_nodes", "_cpus", "_memory", "gpus_asked"): values.asked,
-        "defaulted": values.left_to_the_site,
+        "defaulted": values.defaulted_fields,
         "priority": number("Priority"),
         ("tres_given", "nodes_given", "cpus_given", "memory_given", "gpus_given"): values.given,
         "submit": time("SubmitTime", zone),

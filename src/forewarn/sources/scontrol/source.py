@@ -8,13 +8,13 @@ from typing import IO, ClassVar
 import polars as pl
 
 from forewarn.errors import BadRow, SourceError
-from forewarn.job.columns import SCHEMAS, complete, proven_moment
-from forewarn.sources.base import Batch, Source, opened
+from forewarn.job.columns import SCHEMAS, complete, last_proven_time
+from forewarn.sources.base import Batch, Source, open_file
 from forewarn.sources.scontrol.fields import job_fields, node_fields, partition_fields
 from forewarn.sources.scontrol.text import KINDS, fields, records
-from forewarn.sources.slurm.job_outcomes import happened
+from forewarn.sources.slurm.job_outcomes import fill_outcomes
 from forewarn.sources.slurm.record_rows import RecordRows
-from forewarn.sources.slurm.unit_columns import clocks_put_right
+from forewarn.sources.slurm.unit_columns import fix_repeated_hour
 
 
 class ScontrolSource(Source):
@@ -25,7 +25,7 @@ class ScontrolSource(Source):
     def batches(self) -> Iterator[Batch]:
         """Records in the order of the text; a new batch begins where the kind changes."""
         found = False
-        with opened(self.path) as stream:
+        with open_file(self.path) as stream:
             for batch in self.read(stream):
                 found = True
                 yield batch
@@ -46,15 +46,15 @@ class ScontrolSource(Source):
         table, kind, bad = RecordRows({}, {}), "", list[BadRow]()
         for line, text in records(self.text_blocks(stream)):
             record = fields(text)
-            said = KINDS.get(next(iter(record), ""))
-            if said is None:
+            record_kind = KINDS.get(next(iter(record), ""))
+            if record_kind is None:
                 bad.append(self.bad(line, "line", "not a record of a job, node or partition", text))
                 continue
-            if kind and (said != kind or len(table) + len(bad) >= self.options.batch_rows):
+            if kind and (record_kind != kind or len(table) + len(bad) >= self.options.batch_rows):
                 yield self._batch(kind, table.flush(), bad, seen_at)
                 bad = []
-            if said != kind:
-                kind, table = said, RecordRows(known[said], SCHEMAS[said])
+            if record_kind != kind:
+                kind, table = record_kind, RecordRows(known[record_kind], SCHEMAS[record_kind])
             if wrong := table.add(record, line):
                 bad.append(self.bad(line, *wrong, text=text))
         if kind:
@@ -66,11 +66,11 @@ class ScontrolSource(Source):
         )
         if kind == "job":
             # How long it was suspended scontrol does not tell, only how long it had run before.
-            frame = happened(frame.with_columns(suspended=pl.lit(None, pl.Int64)), seen_at)
-            frame = clocks_put_right(frame, self.timezone)
+            frame = fill_outcomes(frame.with_columns(suspended=pl.lit(None, pl.Int64)), seen_at)
+            frame = fix_repeated_hour(frame, self.timezone)
             # A running job's run time ends at the moment it was looked at.
             looked = pl.when(pl.col("outcome").is_null()).then(pl.col("start") + pl.col("_run_time"))
-            proven = pl.max_horizontal(proven_moment(), "_considered", looked)
+            proven = pl.max_horizontal(last_proven_time(), "_considered", looked)
             frame = frame.with_columns(seen_at=proven if seen_at is None else pl.lit(seen_at, pl.Int64))
             return self.job_batch(frame, tuple(bad))
         # A node or partition proves no moment: its file was written when it was seen, as far as anyone knows.

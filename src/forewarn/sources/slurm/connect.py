@@ -13,7 +13,7 @@ from forewarn.sources.slurm.retry import RetryPolicy
 from forewarn.sources.slurm.scheduler import Scheduler
 
 
-def how(config: Config, environ: Mapping[str, str] = os.environ) -> str:
+def choose_scheduler(config: Config, environ: Mapping[str, str] = os.environ) -> str:
     """`slurmrestd` or `commands`: as configured, else the first of them that there is."""
     if config.scheduler != "auto":
         if config.scheduler == "slurmrestd" and config.slurmrestd is None:
@@ -34,18 +34,18 @@ def connect(
     *,
     environ: Mapping[str, str] = os.environ,
     clock: Clock | None = None,
-    patience: RetryPolicy | None = None,
+    retry: RetryPolicy | None = None,
     user: str | None = None,
 ) -> Scheduler:
     """A scheduler that can be asked; nothing is asked yet. With `user`, commands tell that user's only."""
     clock = clock or Clock()
-    patience = patience or RetryPolicy(clock=clock)
+    retry = retry or RetryPolicy(clock=clock)
     scripts = config.scripts == "auto"
-    if how(config, environ) == "commands":
+    if choose_scheduler(config, environ) == "commands":
         from forewarn.sources.commands import CommandScheduler
         from forewarn.sources.commands.runner import Runner
 
-        runner = Runner(environ=environ, patience=patience)
+        runner = Runner(environ=environ, retry=retry)
         zone = config.of_cluster(config.cluster).timezone
         return CommandScheduler(
             runner, cluster=config.cluster, timezone=zone, clock=clock, user=user, scripts=scripts
@@ -53,7 +53,7 @@ def connect(
     from forewarn.sources.slurmrestd.address import Address
     from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
     from forewarn.sources.slurmrestd.session import RestSession
-    from forewarn.sources.slurmrestd.tokens import find_tokens, is_given
+    from forewarn.sources.slurmrestd.tokens import find_tokens, is_configured
     from forewarn.sources.slurmrestd.transport import Transport
 
     assert config.slurmrestd is not None
@@ -63,15 +63,15 @@ def connect(
     address = Address.read(config.slurmrestd)
     transport = Transport(address, ca_file=config.slurm_ca_file, clock=clock)
     # A slurmrestd with rest_auth/local knows by the socket who asks: no token is made before it wants one.
-    by_socket = address.socket is not None and not is_given(
+    by_socket = address.socket is not None and not is_configured(
         config.slurm_token, config.slurm_token_file, environ
     )
-    asker = RestSession(
+    session = RestSession(
         transport,
         tokens,
         user=config.slurm_user,
         clock=clock,
-        patience=patience,
+        retry=retry,
         first_without=by_socket,
     )
-    return SlurmrestdScheduler(asker, cluster=config.cluster, scripts=scripts)
+    return SlurmrestdScheduler(session, cluster=config.cluster, scripts=scripts)

@@ -9,7 +9,7 @@ from forewarn.sources.slurm import unit_columns as units
 STEPS_OUTCOME = "_steps_outcome"  # what the steps of a job tell of how it ended; of accounting's jobs only
 
 
-def happened(frame: pl.DataFrame, seen_at: int | None) -> pl.DataFrame:
+def fill_outcomes(frame: pl.DataFrame, seen_at: int | None) -> pl.DataFrame:
     """Jobs with outcomes, without estimates, plans, and the exit codes of jobs that have not ended.
 
     `seen_at` is the time of the answer, where it says it.

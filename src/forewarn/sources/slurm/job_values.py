@@ -34,8 +34,8 @@ def ids(
             return JobId(leader, offset=place).job, plain, None, None, None, leader, place
         if (parent := parent_id(record)) is None:
             return str(plain), plain, None, None, None, None, None
-        if (told := waiting_of(record)) is not None:
-            tasks = task_list(told)
+        if (pending_tasks := waiting_of(record)) is not None:
+            tasks = task_list(pending_tasks)
             limit = limit_of(record)
             if limit is not None and "%" not in tasks:
                 tasks = f"{tasks}%{limit}"

@@ -11,7 +11,7 @@ from forewarn.job.units import JobId, parse_job_id
 from forewarn.sources.base import Batch
 
 
-def asked_id(text: str) -> JobId:
+def parse_asked_id(text: str) -> JobId:
     """A job id that a person wrote."""
     try:
         return parse_job_id(text)

@@ -144,9 +144,9 @@ def words(*paths: str, joined: str = ",") -> Reader:
     def read(record: Record) -> str | None:
         for place in places:
             value = place(record)
-            said = joined.join(value) if isinstance(value, list) else value
-            if type(said) is str and said:
-                return said
+            joined_text = joined.join(value) if isinstance(value, list) else value
+            if type(joined_text) is str and joined_text:
+                return joined_text
         return None
 
     return read

@@ -103,7 +103,7 @@ class Scheduler(Protocol):
         """The cluster's name: the one configured, else the scheduler's own."""
 
     @property
-    def load(self) -> RequestCounts:
+    def request_counts(self) -> RequestCounts:
         """What we have asked of it so far."""
 
     def history(self, since: int, until: int | None = None, *, steps: bool = True) -> Iterator[HistoryPart]:
@@ -113,10 +113,10 @@ class Scheduler(Protocol):
         alone give those that have not ended with the last window. Without `steps` what a job used is
         missing, at half the cost. Accounting hears of a job some seconds after its end, or hours after if
         slurmdbd was away: whoever goes on from where a history ended begins a little earlier, and asks
-        about those that it misses (`accounted`). `NoAccountingError` where this Slurm keeps none.
+        about those that it misses (`accounting_records`). `NoAccountingError` where this Slurm keeps none.
         """
 
-    def accounted(self, job_ids: Sequence[str]) -> Iterator[Batch]:
+    def accounting_records(self, job_ids: Sequence[str]) -> Iterator[Batch]:
         """What accounting knows of some jobs (``7``, ``7_3``), each of their runs; perhaps of more."""
 
     def live_jobs(self) -> Iterator[Batch]:

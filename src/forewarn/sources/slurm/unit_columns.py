@@ -197,7 +197,7 @@ def moment(
     return text.str.strip_chars().map_batches(seconds, return_dtype=pl.Int64)
 
 
-def clocks_put_right(frame: pl.DataFrame, zone: str) -> pl.DataFrame:
+def fix_repeated_hour(frame: pl.DataFrame, zone: str) -> pl.DataFrame:
     """Jobs whose `start` and `end` are, in the hour that a clock shows twice, not before what they follow.
 
     What was read as the first of both hours and would come too early is meant the second time.
@@ -233,7 +233,7 @@ def _in_turn(texts: pl.Series, *readers: Callable[[pl.Series], pl.Series]) -> pl
 # --- what is read once for each different text ---------------------------------------------------
 
 
-def once_each(text: pl.Expr, read: Callable[[str], Any], dtype: pl.DataType | type[pl.DataType]) -> pl.Expr:
+def map_distinct(text: pl.Expr, read: Callable[[str], Any], dtype: pl.DataType | type[pl.DataType]) -> pl.Expr:
     """`read` called once for each different text of the column; ValueError is null."""
 
     def value(item: str) -> Any:
@@ -268,7 +268,7 @@ def tres(text: pl.Expr) -> pl.Expr:
         counts = {name: found.get(name) for name in ("cpu", "mem", "node")}
         return {"text": format_tres(found), **counts, "gpu": gpus_in_tres(found)}
 
-    return once_each(text, read, TRES)
+    return map_distinct(text, read, TRES)
 
 
 def outcome(state: pl.Expr) -> pl.Expr:
@@ -278,7 +278,7 @@ def outcome(state: pl.Expr) -> pl.Expr:
         found = outcome_of_state(item)
         return None if found is None else str(found)
 
-    return once_each(state, read, pl.String)
+    return map_distinct(state, read, pl.String)
 
 
 def exact_outcome(outcome: pl.Expr, of_steps: pl.Expr, *signals: pl.Expr) -> pl.Expr:

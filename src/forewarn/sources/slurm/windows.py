@@ -84,9 +84,9 @@ class WindowLength:
         self.seconds = max(self.shortest, int(min(longest, self.seconds * factor)))
 
 
-def collected(ask: Ask, since: int, until: int, span: WindowLength, clock: Clock) -> Iterator[HistoryPart]:
+def collect_windows(ask: Ask, since: int, until: int, span: WindowLength, clock: Clock) -> Iterator[HistoryPart]:
     """The jobs from `since` until `until`, window after window."""
-    begin, told = since, set[str]()
+    begin, reported = since, set[str]()
     while begin < until:
         end = min(begin + span.seconds, until)
         started = clock.monotonic()
@@ -98,7 +98,7 @@ def collected(ask: Ask, since: int, until: int, span: WindowLength, clock: Clock
             continue
         took = clock.monotonic() - started
         inside = _ended_in(begin, None if end == until else end)
-        kept = [_only(batch, inside, told) for batch in _each_once(answers)]
+        kept = [_only(batch, inside, reported) for batch in _each_once(answers)]
         for place, batch in enumerate(kept, 1):
             reached = end if place == len(kept) else begin
             share = (reached - since) / (until - since)
@@ -129,15 +129,15 @@ def _each_once(answers: WindowAnswer) -> Iterator[Batch]:
         yield Batch(batch.kind, frame, batch.bad)
 
 
-def _only(batch: Batch, inside: pl.Expr, told: set[str]) -> Batch:
-    return Batch(batch.kind, batch.frame.filter(inside), tuple(_news(batch.bad, told)))
+def _only(batch: Batch, inside: pl.Expr, reported: set[str]) -> Batch:
+    return Batch(batch.kind, batch.frame.filter(inside), tuple(_news(batch.bad, reported)))
 
 
-def _news(rows: Iterable[BadRow], told: set[str]) -> Iterator[BadRow]:
+def _news(rows: Iterable[BadRow], reported: set[str]) -> Iterator[BadRow]:
     """A row that cannot be read has no end: each window that it overlaps brings it again."""
     for row in rows:
         what = f"{row.field} {row.reason} {row.text}"
-        if what not in told:
-            if len(told) < _MOST_BAD:
-                told.add(what)
+        if what not in reported:
+            if len(reported) < _MOST_BAD:
+                reported.add(what)
             yield row

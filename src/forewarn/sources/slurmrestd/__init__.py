@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import IO, ClassVar
 
-from forewarn.sources.base import Batch, Source, opened
+from forewarn.sources.base import Batch, Source, open_file
 from forewarn.sources.slurmrestd.answers import answer_batches
 
 __all__ = ["SlurmrestdSource", "answer_batches"]
@@ -24,7 +24,7 @@ class SlurmrestdSource(Source):
 
     def batches(self) -> Iterator[Batch]:
         """Its jobs, nodes or partitions."""
-        with opened(self.path) as stream:
+        with open_file(self.path) as stream:
             yield from self.read(stream)
 
     def read(self, stream: IO[bytes], seen_at: int | None = None) -> Iterator[Batch]:

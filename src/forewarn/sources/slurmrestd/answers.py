@@ -12,7 +12,7 @@ import polars as pl
 from forewarn.errors import BadRow, SourceError
 from forewarn.job.columns import SCHEMAS, complete
 from forewarn.sources.base import Batch, Source
-from forewarn.sources.slurm.job_outcomes import STEPS_OUTCOME, happened
+from forewarn.sources.slurm.job_outcomes import STEPS_OUTCOME, fill_outcomes
 from forewarn.sources.slurm.json_stream import JsonReader
 from forewarn.sources.slurm.record_rows import RecordRows
 from forewarn.sources.slurm.record_values import Fields, moment, text
@@ -38,21 +38,21 @@ def answer_batches(source: Source, stream: IO[bytes], seen_at: int | None = None
     reader = JsonReader(stream, str(source.path), source.options.block_bytes)
     if reader.peek() != "{":
         raise SourceError(f"{source.path}: not an answer of slurmrestd: it does not begin with an object")
-    said: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     records = 0
     for key in reader.members():
         if key not in _KINDS:
-            said[key] = reader.value()
+            members[key] = reader.value()
             continue
-        said.setdefault(key, None)
-        for batch in _Records(source, _KINDS[key], reader, stream, said, seen_at).batches():
+        members.setdefault(key, None)
+        for batch in _Records(source, _KINDS[key], reader, stream, members, seen_at).batches():
             records += batch.frame.height + len(batch.bad)
             yield batch
     reader.finish()
-    listed = said.get("errors")
+    listed = members.get("errors")
     errors = "; ".join(map(error_words, filter(is_trouble, listed))) if isinstance(listed, list) else ""
-    if not _KINDS.keys() & said:
-        holds = ", ".join(said) or "nothing"
+    if not _KINDS.keys() & members:
+        holds = ", ".join(members) or "nothing"
         raise SourceError(
             f"{source.path}: not an answer with jobs, nodes or partitions: it holds {holds}"
             + (f"; Slurm says: {errors}" if errors else "")
@@ -90,10 +90,10 @@ class _Records:
         kind: str,
         reader: JsonReader,
         stream: IO[bytes],
-        said: dict[str, Any],
+        members: dict[str, Any],
         came: int | None,
     ) -> None:
-        self._source, self._kind, self._reader, self._stream, self._said = source, kind, reader, stream, said
+        self._source, self._kind, self._reader, self._stream, self._members = source, kind, reader, stream, members
         self._came, self._of_accounting = came, False
         self._seen_at: int | None = None
 
@@ -106,9 +106,9 @@ class _Records:
         fields = self._fields(first[1])
         self._of_accounting = fields is SLURMDB_JOB
         if not self._of_accounting:  # the database's answers say no time, and its jobs name their cluster
-            if "last_update" not in self._said:
-                self._said |= _foot(self._stream)
-            self._seen_at = moment("last_update")(self._said) or self._came
+            if "last_update" not in self._members:
+                self._members |= _foot(self._stream)
+            self._seen_at = moment("last_update")(self._members) or self._came
         table, bad = RecordRows(fields, {**SCHEMAS[self._kind], STEPS_OUTCOME: pl.String()}), list[BadRow]()
         self._add(table, bad, *first)
         most = min(self._source.options.batch_rows, _MOST_ROWS)
@@ -141,7 +141,7 @@ class _Records:
         frame = frame.with_columns(pl.col("cluster").fill_null(self._cluster()))
         seen_at = self._seen_at
         if self._kind == "job":
-            frame = happened(frame, seen_at)
+            frame = fill_outcomes(frame, seen_at)
             if seen_at is None:
                 return self._source.job_batch(frame, tuple(bad), may_be_incomplete=self._of_accounting)
         # Up to v0.0.38 an answer has no clock, and a node or partition proves no moment: its file was
@@ -158,7 +158,7 @@ class _Records:
         return Batch(self._kind, complete(frame, self._kind).drop_nulls("name"), tuple(bad))
 
     def _cluster(self) -> str:
-        answered = text("meta.slurm.cluster")(self._said)
+        answered = text("meta.slurm.cluster")(self._members)
         return self._source.options.cluster or answered or self._source.cluster
 
 

@@ -25,10 +25,10 @@ from forewarn.errors import (
 from forewarn.job.sbatch.script_facts import ScriptFacts
 from forewarn.sources.base import Batch, SourceOptions
 from forewarn.sources.sacct.scripts import SCRIPT_FIELDS, Scripts
-from forewarn.sources.slurm.one_job import asked_id, only_job
+from forewarn.sources.slurm.one_job import parse_asked_id, only_job
 from forewarn.sources.slurm.record_values import text
 from forewarn.sources.slurm.scheduler import Diagnosis, HistoryPart, JobDetails, JobSubmission, RequestCounts
-from forewarn.sources.slurm.windows import ENDED_STATES, TOO_MUCH, WindowAnswer, WindowLength, collected
+from forewarn.sources.slurm.windows import ENDED_STATES, TOO_MUCH, WindowAnswer, WindowLength, collect_windows
 from forewarn.sources.slurmrestd import SlurmrestdSource
 from forewarn.sources.slurmrestd.details import read_details
 from forewarn.sources.slurmrestd.diagnosis import any_up, read_diagnosis
@@ -51,13 +51,13 @@ class SlurmrestdScheduler:
 
     def __init__(
         self,
-        asker: RestSession,
+        session: RestSession,
         *,
         cluster: str | None = None,
         span: WindowLength | None = None,
         scripts: bool = True,  # whether those of ended jobs are read, where accounting keeps them
     ) -> None:
-        self.asker = asker
+        self.session = session
         self._scripts = Scripts(self._read_scripts, at_once=_MOST_IDS) if scripts else None
         self._shows_scripts = False  # whether any has been seen
         self._no_scripts_until = 0.0
@@ -70,24 +70,24 @@ class SlurmrestdScheduler:
         """The name configured, else what answers say (since v0.0.39), else the only one in accounting."""
         if self._cluster is not None:
             return self._cluster
-        named = text("meta.slurm.cluster")(self.asker.said("slurm", "ping"))
+        named = text("meta.slurm.cluster")(self.session.get_json("slurm", "ping"))
         if named is not None:
             return str(named)
-        clusters = [one.get("name") for one in self.asker.said("slurmdb", "clusters").get("clusters") or ()]
+        clusters = [one.get("name") for one in self.session.get_json("slurmdb", "clusters").get("clusters") or ()]
         if len(clusters) != 1:
             raise UsageError(f"which cluster is it? Accounting knows {clusters}: set `cluster`")
         return str(clusters[0])
 
     @property
-    def load(self) -> RequestCounts:
+    def request_counts(self) -> RequestCounts:
         """See `Scheduler`."""
-        return RequestCounts(self.asker.transport.requests, self.asker.transport.received)
+        return RequestCounts(self.session.transport.requests, self.session.transport.received)
 
     # --- history -----------------------------------------------------------------------------------
 
     def history(self, since: int, until: int | None = None, *, steps: bool = True) -> Iterator[HistoryPart]:
         """See `Scheduler`."""
-        clock = self.asker.clock
+        clock = self.session.clock
         # What ends while we collect is not past yet: it comes with the last window, or next time.
         until = int(clock.now()) if until is None else min(until, int(clock.now()))
 
@@ -103,12 +103,12 @@ class SlurmrestdScheduler:
             cancelled = self._past("jobs", {**query, "state": self._cancelled}, notes)
             return WindowAnswer(overlapping, cancelled, tuple(notes))
 
-        for piece in collected(ask, since, until, self._span, clock):
+        for piece in collect_windows(ask, since, until, self._span, clock):
             yield replace(piece, batch=self._added(piece.batch))
 
     def _added(self, batch: Batch) -> Batch:
         """With the facts of scripts."""
-        if self._scripts is None or not self.asker.served.has(self.asker.version, SHOW_SCRIPTS):
+        if self._scripts is None or not self.session.served.has(self.session.version, SHOW_SCRIPTS):
             return batch
         return replace(batch, frame=self._scripts.added(batch.frame))
 
@@ -119,7 +119,7 @@ class SlurmrestdScheduler:
         about one job (`job/7`) leaves its script out. Whether the site keeps scripts is not told: where none
         has been seen yet and not one of some jobs has any, it is tried again later.
         """
-        if self.asker.clock.now() < self._no_scripts_until:
+        if self.session.clock.now() < self._no_scripts_until:
             return None
         query: Query = {"step": list(jobs), SHOW_SCRIPTS: "true", **self._flags(steps=False)}
         frames = self._frames(query) or self._frames(query)
@@ -129,7 +129,7 @@ class SlurmrestdScheduler:
         found = {job: ScriptFacts(*facts) for job, *facts in rows if facts[0] is not None}
         self._shows_scripts |= bool(found)
         if not self._shows_scripts:
-            self._no_scripts_until = self.asker.clock.now() + _NO_SCRIPTS
+            self._no_scripts_until = self.session.clock.now() + _NO_SCRIPTS
         return found
 
     def _frames(self, query: Query) -> list[pl.DataFrame] | None:
@@ -139,7 +139,7 @@ class SlurmrestdScheduler:
         except SchedulerError:
             return None
 
-    def accounted(self, job_ids: Sequence[str]) -> Iterator[Batch]:
+    def accounting_records(self, job_ids: Sequence[str]) -> Iterator[Batch]:
         """See `Scheduler`."""
         if self._takes_lists:
             for at in range(0, len(job_ids), _MOST_IDS):
@@ -147,7 +147,7 @@ class SlurmrestdScheduler:
                 yield from map(self._added, self._past("jobs", query, []))
             return
         # Up to v0.0.38 one at a time, an array as a whole.
-        for number in dict.fromkeys(asked_id(job_id).number for job_id in job_ids):
+        for number in dict.fromkeys(parse_asked_id(job_id).number for job_id in job_ids):
             try:
                 yield from self._past(f"job/{number}", None, [])
             except RefusedError as error:
@@ -157,7 +157,7 @@ class SlurmrestdScheduler:
     @property
     def _takes_lists(self) -> bool:
         """Whether accounting can be asked for several states, or jobs, at once: by naming each."""
-        return number_of(self.asker.version) >= 40
+        return number_of(self.session.version) >= 40
 
     def _flags(self, steps: bool) -> dict[str, str]:
         """As far as the version knows them.
@@ -166,12 +166,12 @@ class SlurmrestdScheduler:
         of jobs at the edges of the window.
         """
         flags = ["disable_truncate_usage_time", "show_duplicates", *([] if steps else ["skip_steps"])]
-        return {flag: "true" for flag in flags if self.asker.served.has(self.asker.version, flag)}
+        return {flag: "true" for flag in flags if self.session.served.has(self.session.version, flag)}
 
     @property
     def _cancelled(self) -> str:
         """The state: up to v0.0.37 a name is not understood, and all jobs are the answer."""
-        return "4" if number_of(self.asker.version) < 39 else "CANCELLED"
+        return "4" if number_of(self.session.version) < 39 else "CANCELLED"
 
     def _past(
         self,
@@ -181,7 +181,7 @@ class SlurmrestdScheduler:
         once: tuple[type[SchedulerError], ...] = TOO_MUCH,
     ) -> list[Batch]:
         source = self._source("slurmdb", path)
-        with self.asker.get("slurmdb", path, query, once=once) as answer, _read_whole():
+        with self.session.get("slurmdb", path, query, once=once) as answer, _read_whole():
             batches = list(source.read(answer.body))
             notes += source.notes
             return batches
@@ -205,7 +205,7 @@ class SlurmrestdScheduler:
 
     def job(self, job_id: str) -> Iterator[Batch]:
         """See `Scheduler`."""
-        asked = asked_id(job_id)
+        asked = parse_asked_id(job_id)
         path = f"job/{asked.number}"
         try:
             yield from only_job(self._present(path), asked)
@@ -222,15 +222,15 @@ class SlurmrestdScheduler:
 
     def details(self, job_id: str) -> JobDetails:
         """See `Scheduler`."""
-        return read_details(self.asker, asked_id(job_id))
+        return read_details(self.session, parse_asked_id(job_id))
 
     def _present(self, path: str, query: Query | None = None) -> Iterator[Batch]:
         source = self._source("slurm", path)
-        with self.asker.get("slurm", path, query) as answer, _read_whole():
+        with self.session.get("slurm", path, query) as answer, _read_whole():
             yield from source.read(answer.body, answer.at)
 
     def _source(self, area: str, path: str) -> SlurmrestdSource:
-        version = self.asker.version
+        version = self.session.version
         old = area == "slurm" and number_of(version) < 39  # names no cluster
         options = SourceOptions(cluster=self.cluster if old else self._cluster)
         return SlurmrestdSource(Path(area, version, path), options)
@@ -238,33 +238,33 @@ class SlurmrestdScheduler:
     def ping(self) -> bool:
         """See `Scheduler`. slurmrestd says "down" of a controller that refuses the token, too."""
         try:
-            return any_up(self.asker.said("slurm", "ping"))
+            return any_up(self.session.get_json("slurm", "ping"))
         except ControllerDownError:  # as 22.05 says it
             return False
 
     def diag(self) -> Diagnosis:
         """See `Scheduler`."""
-        return read_diagnosis(self.asker.said("slurm", "diag"))
+        return read_diagnosis(self.session.get_json("slurm", "diag"))
 
     # --- changes -----------------------------------------------------------------------------------
 
     def submit(self, job: JobSubmission) -> str:
         """See `Scheduler`."""
-        request = submit_request(job, self.asker.version)
-        said = self.asker.change("POST", "job/submit", request, once=_UNCERTAIN)
-        result = said.get("result") or {}
+        request = submit_request(job, self.session.version)
+        answer = self.session.change("POST", "job/submit", request, once=_UNCERTAIN)
+        result = answer.get("result") or {}
         if result.get("error_code"):
             raise RefusedError(f"the job was not taken: {result.get('error')}", result["error_code"])
-        if not said.get("job_id"):
+        if not answer.get("job_id"):
             raise SchedulerError("the job was not taken, and Slurm does not say why")
-        return str(said["job_id"])
+        return str(answer["job_id"])
 
     def cancel(self, job_id: str) -> None:
         """See `Scheduler`."""
-        asked = asked_id(job_id)
+        asked = parse_asked_id(job_id)
         number = str(asked.number) if asked.task is None else self._number(job_id)
-        said = self.asker.change("DELETE", f"job/{number}", once=_UNCERTAIN)
-        if "status" not in said and number_of(self.asker.version) >= 39:
+        answer = self.session.change("DELETE", f"job/{number}", once=_UNCERTAIN)
+        if "status" not in answer and number_of(self.session.version) >= 39:
             self._check_cancelled(job_id)
 
     def _number(self, job_id: str) -> str:
@@ -276,7 +276,7 @@ class SlurmrestdScheduler:
 
     def _check_cancelled(self, job_id: str) -> None:
         """v0.0.39 to v0.0.41 say nothing when they refuse: the job itself shows it."""
-        self.asker.clock.sleep(_SETTLING)
+        self.session.clock.sleep(_SETTLING)
         states = {state for batch in self.job(job_id) for state in batch.frame["state"]}
         if not states:
             raise RefusedError(f"job {job_id}: unknown", UNKNOWN_JOB)
@@ -287,7 +287,7 @@ class SlurmrestdScheduler:
 
     def close(self) -> None:
         """See `Scheduler`."""
-        self.asker.transport.close()
+        self.session.transport.close()
 
 
 @contextmanager

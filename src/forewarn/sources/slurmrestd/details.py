@@ -15,14 +15,14 @@ from forewarn.sources.slurmrestd.session import SHOW_SCRIPTS, Query, RestSession
 _state, _live_state, _exit = state("state"), state("job_state"), exit_status("exit_code")
 
 
-def read_details(asker: RestSession, asked: JobId) -> JobDetails:
+def read_details(session: RestSession, asked: JobId) -> JobDetails:
     """Each part where it can be had: from the controller, then from accounting."""
     notes: list[str] = []
-    live = _one(asker, "slurm", asked, notes)
-    past = _one(asker, "slurmdb", asked, notes)
-    if past and not past.get("script") and asker.served.has(asker.version, SHOW_SCRIPTS):
+    live = _one(session, "slurm", asked, notes)
+    past = _one(session, "slurmdb", asked, notes)
+    if past and not past.get("script") and session.served.has(session.version, SHOW_SCRIPTS):
         # `job/7` leaves the script out; among the jobs, named by its number, it has it.
-        past = _one(asker, "slurmdb", asked, notes, {"step": str(asked), SHOW_SCRIPTS: "true"}) or past
+        past = _one(session, "slurmdb", asked, notes, {"step": str(asked), SHOW_SCRIPTS: "true"}) or past
     estimate = as_number(live.get("start_time")) if _live_state(live) == "PENDING" else None
     script = past.get("script")
     return JobDetails(
@@ -34,10 +34,10 @@ def read_details(asker: RestSession, asked: JobId) -> JobDetails:
     )
 
 
-def _one(asker: RestSession, area: str, asked: JobId, notes: list[str], query: Query | None = None) -> Record:
+def _one(session: RestSession, area: str, asked: JobId, notes: list[str], query: Query | None = None) -> Record:
     """The job's newest record, of an array its task; nothing where nobody knows it."""
     try:
-        jobs = asker.said(area, "jobs" if query else f"job/{asked.number}", query).get("jobs") or []
+        jobs = session.get_json(area, "jobs" if query else f"job/{asked.number}", query).get("jobs") or []
     except SchedulerError as error:
         if not (isinstance(error, RefusedError) and error.code == UNKNOWN_JOB):
             whom = "the controller" if area == "slurm" else "accounting"

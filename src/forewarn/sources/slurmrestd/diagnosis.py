@@ -9,7 +9,7 @@ from forewarn.sources.slurm.record_values import Record, as_number, moment, numb
 from forewarn.sources.slurm.scheduler import Diagnosis
 
 
-def any_up(said: Any) -> bool:
+def any_up(answer: Any) -> bool:
     """Whether a controller answers: `ping` up to v0.0.38, then `pinged`, since v0.0.42 `responding`.
 
     >>> any_up({"pings": [{"pinged": "DOWN"}, {"responding": True}]}), any_up({"pings": [{"ping": "UP"}]})
@@ -17,13 +17,13 @@ def any_up(said: Any) -> bool:
     """
     return any(
         ping.get("responding") is True or "UP" in (ping.get("ping"), ping.get("pinged"))
-        for ping in said.get("pings") or ()
+        for ping in answer.get("pings") or ()
     )
 
 
-def read_diagnosis(said: Any) -> Diagnosis:
+def read_diagnosis(answer: Any) -> Diagnosis:
     """Of an answer of `diag`; v0.0.36 counts no calls."""
-    facts: Record = said.get("statistics") or {}
+    facts: Record = answer.get("statistics") or {}
     at = moment("req_time")(facts)
     if at is None:
         raise SchedulerError("diag: the controller says no time: not an answer of slurmctld")

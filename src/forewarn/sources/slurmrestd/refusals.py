@@ -40,27 +40,27 @@ _CODES = (
 )
 
 
-def listed(said: Any) -> Iterator[tuple[int | None, str]]:
+def listed(reply: Any) -> Iterator[tuple[int | None, str]]:
     """Number and words of each error of an answer; a refusal of a signal stands beside them, in `status`.
 
     >>> list(listed({"errors": [], "status": [{"error": {"code": 2017, "string": "Invalid job id"}}]}))
     [(2017, 'Invalid job id')]
     """
-    if not isinstance(said, dict):
+    if not isinstance(reply, dict):
         return
-    for error in filter(is_trouble, said.get("errors") or ()):
+    for error in filter(is_trouble, reply.get("errors") or ()):
         words = error_words(error)
         number = error.get("error_number") or error.get("error_code") if isinstance(error, dict) else None
         yield number or _code_of(words), words
-    for one in said.get("status") or ():
+    for one in reply.get("status") or ():
         error = one.get("error") if isinstance(one, dict) else None
         if isinstance(error, dict) and error.get("code"):
             yield error["code"], str(error.get("message") or error.get("string"))
 
 
-def only_errors(said: Any) -> bool:
+def only_errors(reply: Any) -> bool:
     """Whether an answer has errors and no records, which 22.05 sends as if all were well."""
-    return any(listed(said)) and not any(said.get(name) for name in ("jobs", "nodes", "partitions"))
+    return any(listed(reply)) and not any(reply.get(name) for name in ("jobs", "nodes", "partitions"))
 
 
 def _code_of(words: str) -> int | None:
@@ -68,10 +68,10 @@ def _code_of(words: str) -> int | None:
 
 
 def refusal(
-    status: int, said: Any, place: str, *, token: Token | None, user: str | None, now: float
+    status: int, reply: Any, place: str, *, token: Token | None, user: str | None, now: float
 ) -> SchedulerError | None:
-    """The error of an answer, None where it is none; `said` is its JSON, `place` what was asked."""
-    errors = list(listed(said))
+    """The error of an answer, None where it is none; `reply` is its JSON, `place` what was asked."""
+    errors = list(listed(reply))
     words = "; ".join(text for _, text in errors) or f"HTTP status {status}"
     codes = {code for code, _ in errors}
     if status == 401:

@@ -40,7 +40,7 @@ class RestSession:
         *,
         user: str | None = None,
         clock: Clock | None = None,
-        patience: RetryPolicy | None = None,
+        retry: RetryPolicy | None = None,
         first_without: bool = False,
     ) -> None:
         """With `first_without` the token waits until one is wanted: see `connect`."""
@@ -51,14 +51,14 @@ class RestSession:
         self.clock = clock or Clock()
         self._user = user
         # Each area its own: while slurmdbd is away, the controller is asked as ever.
-        self._patience = {area: replace(patience or RetryPolicy(clock=self.clock)) for area in _AREAS}
+        self._retry = {area: replace(retry or RetryPolicy(clock=self.clock)) for area in _AREAS}
         self._served: ServedVersions | None = None
         self._sent: Token | None = None  # the last token: a refusal is explained by it
 
     @property
     def served(self) -> ServedVersions:
         """What the server serves; asked for once, and again when a version turns out to be gone."""
-        return self._served or self._patience["slurm"].attempt(self._discover)
+        return self._served or self._retry["slurm"].attempt(self._discover)
 
     @property
     def version(self) -> str:
@@ -67,7 +67,7 @@ class RestSession:
 
     def _discover(self) -> ServedVersions:
         if self._served is None:
-            with self._asked("GET", _DISCOVERY) as answer:
+            with self._ask_with_token("GET", _DISCOVERY) as answer:
                 self._served = ServedVersions.read(answer.json())
         return self._served
 
@@ -76,31 +76,31 @@ class RestSession:
         self, area: str, path: str, query: Query | None = None, *, once: tuple[type[SchedulerError], ...] = ()
     ) -> Iterator[Answer]:
         """The answer to `/area/vX/path`; trouble of the kinds `once` is not tried again."""
-        with self._patience[area].attempt(
-            lambda: self._spoken("GET", area, path, query, None), once=once
+        with self._retry[area].attempt(
+            lambda: self._ask_best_version("GET", area, path, query, None), once=once
         ) as answer:
             yield answer
 
-    def said(self, area: str, path: str, query: Query | None = None) -> Any:
+    def get_json(self, area: str, path: str, query: Query | None = None) -> Any:
         """The same of a small answer, as Python's objects; an error listed in it is raised."""
         with self.get(area, path, query) as answer:
-            return self._checked(answer, path)
+            return self._json_or_raise(answer, path)
 
     def change(
         self, method: str, path: str, content: Any = None, *, once: tuple[type[SchedulerError], ...] = ()
     ) -> Any:
         """The answer of the controller to a request that changes something."""
-        with self._patience["slurm"].attempt(
-            lambda: self._spoken(method, "slurm", path, None, content), once=once
+        with self._retry["slurm"].attempt(
+            lambda: self._ask_best_version(method, "slurm", path, None, content), once=once
         ) as answer:
-            return self._checked(answer, path)
+            return self._json_or_raise(answer, path)
 
-    def _checked(self, answer: Answer, path: str) -> Any:
-        said = answer.json()
-        self._raise_refusal(answer, said, path)
-        return said
+    def _json_or_raise(self, answer: Answer, path: str) -> Any:
+        reply = answer.json()
+        self._raise_refusal(answer, reply, path)
+        return reply
 
-    def _spoken(self, method: str, area: str, path: str, query: Query | None, content: Any) -> Answer:
+    def _ask_best_version(self, method: str, area: str, path: str, query: Query | None, content: Any) -> Answer:
         """Asked in the best version; where that is gone, in what is served now, then in the next best."""
         rediscovered = False
         while True:
@@ -115,14 +115,14 @@ class RestSession:
                     "(AccountingStorageType), or slurmrestd runs without its plugin (`slurmrestd -s list`)"
                 )
             try:
-                return self._asked(method, f"/{area}/{version}/{path}", query, content)
+                return self._ask_with_token(method, f"/{area}/{version}/{path}", query, content)
             except VersionGoneError:
                 if rediscovered:
                     self._served = served.without(version)
                 else:
                     self._served, rediscovered = None, True
 
-    def _asked(self, method: str, path: str, query: Query | None = None, content: Any = None) -> Answer:
+    def _ask_with_token(self, method: str, path: str, query: Query | None = None, content: Any = None) -> Answer:
         """Asked with the token of now, and once more with a new one where Slurm refuses that."""
         renewed = False
         while True:
@@ -131,10 +131,10 @@ class RestSession:
                 method, path, query=query, headers=self._headers(token), content=content
             )
             try:
-                said = answer.json() if answer.status >= 400 or answer.size <= _SMALL else None
-                if answer.status >= 400 or only_errors(said):
-                    self._raise_refusal(answer, said, path)
-                self._check_is_slurms(answer, said, path)
+                reply = answer.json() if answer.status >= 400 or answer.size <= _SMALL else None
+                if answer.status >= 400 or only_errors(reply):
+                    self._raise_refusal(answer, reply, path)
+                self._check_is_slurms(answer, reply, path)
                 self._let_in |= token is None and path != _DISCOVERY
                 return answer
             except SchedulerError as error:
@@ -145,14 +145,14 @@ class RestSession:
                     raise
                 renewed = True
 
-    def _check_is_slurms(self, answer: Answer, said: Any, path: str) -> None:
+    def _check_is_slurms(self, answer: Answer, reply: Any, path: str) -> None:
         """Refuse what is not one of Slurm's, as far as a glance tells: a large one shows when it is read.
 
         A proxy before slurmrestd, or a slurmrestd that is restarting, answers with a page, or with nothing.
         """
         first = answer.body.read(64).lstrip()[:1]
         answer.body.seek(0)
-        if first != b"{" or (answer.size <= _SMALL and not isinstance(said, dict)):
+        if first != b"{" or (answer.size <= _SMALL and not isinstance(reply, dict)):
             is_what = "empty" if not answer.size else "cut short" if first == b"{" else "not Slurm's"
             raise MalformedAnswerError(
                 f"{self.transport.address} {path}: the answer is {is_what} ({answer.size:,} bytes): does "
@@ -174,9 +174,9 @@ class RestSession:
         self.needs_token = True
         return True
 
-    def _raise_refusal(self, answer: Answer, said: Any, path: str) -> None:
+    def _raise_refusal(self, answer: Answer, reply: Any, path: str) -> None:
         place = f"{self.transport.address} {path}"
-        error = refusal(answer.status, said, place, token=self._sent, user=self._user, now=self.clock.now())
+        error = refusal(answer.status, reply, place, token=self._sent, user=self._user, now=self.clock.now())
         if error is not None:
             raise error
 

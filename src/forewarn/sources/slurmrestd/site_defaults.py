@@ -44,9 +44,9 @@ class SiteDefaults:
         if self.partition is not None and frame["is_default"].null_count() == frame.height:
             frame = frame.with_columns(is_default=pl.col("name") == self.partition)
         for name, (amount, per) in self.memory.items():
-            unsaid = (pl.col("name") == name) & pl.col("memory_default").is_null()
+            missing = (pl.col("name") == name) & pl.col("memory_default").is_null()
             frame = frame.with_columns(
-                memory_default=pl.when(unsaid).then(amount).otherwise("memory_default"),
-                memory_default_per=pl.when(unsaid).then(pl.lit(per)).otherwise("memory_default_per"),
+                memory_default=pl.when(missing).then(amount).otherwise("memory_default"),
+                memory_default_per=pl.when(missing).then(pl.lit(per)).otherwise("memory_default_per"),
             )
         return Batch(batch.kind, frame, batch.bad)

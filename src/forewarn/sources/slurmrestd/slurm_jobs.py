@@ -70,17 +70,17 @@ def _defaulted(record: Record) -> str | None:
     flags = record.get("flags")
     if not isinstance(flags, list):
         return None
-    said = {flag.strip() for flag in flags}  # v0.0.36 writes "JOB_CPUS_SET "
-    found = [field for flag, field in _DEFAULTED.items() if flag in said]
-    if not said & _MEMORY_SET and _memory(record)[0] is not None:
+    flag_names = {flag.strip() for flag in flags}  # v0.0.36 writes "JOB_CPUS_SET "
+    found = [field for flag, field in _DEFAULTED.items() if flag in flag_names]
+    if not flag_names & _MEMORY_SET and _memory(record)[0] is not None:
         found.append("memory_asked")
     return ",".join(sorted(found)) or None
 
 
-def as_asked(dependency: str | None) -> str | None:
+def dependency_as_submitted(dependency: str | None) -> str | None:
     """A dependency without the word in brackets for how far it is fulfilled, which changes later.
 
-    >>> as_asked("afterok:10(failed),afterany:11(unfulfilled)")
+    >>> dependency_as_submitted("afterok:10(failed),afterany:11(unfulfilled)")
     'afterok:10,afterany:11'
     """
     return _FULFILMENT.sub("", dependency) or None if dependency else None
@@ -117,7 +117,7 @@ SLURM_JOB: Fields = MappingProxyType(
         "work_dir": text("current_working_directory"),
         "submit_line": text("submit_line"),
         ("script_language", "script_launcher"): lambda record: line_facts(record.get("submit_line") or ""),
-        "dependency": lambda record: as_asked(record.get("dependency")),
+        "dependency": lambda record: dependency_as_submitted(record.get("dependency")),
         "partition": text("partition"),
         "qos": text("qos"),
         "reservation": text("resv_name"),

@@ -21,8 +21,8 @@ _requested = resources("tres.requested")
 _cpus_required = number("required.CPUs", none=0)
 _memory_new = memory("required.memory_per_node", "required.memory_per_cpu")
 _memory_old = number("required.memory", scale=MB)
-_eligible, _told_start, _end = moment("time.eligible"), moment("time.start"), moment("time.end")
-_states, _told_state = at("state.current"), state("state.current")
+_eligible, _recorded_start, _end = moment("time.eligible"), moment("time.start"), moment("time.end")
+_states, _recorded_state = at("state.current"), state("state.current")
 _ran, _suspended = number("time.elapsed"), number("time.suspended")
 
 
@@ -47,7 +47,7 @@ def _memory(record: Record) -> tuple[int | None, str | None]:
 
 def _start(record: Record) -> int | None:
     """v0.0.36 and v0.0.37 tell the eligible time for it; how long the job ran tells when it began."""
-    start: int | None = _told_start(record)
+    start: int | None = _recorded_start(record)
     end, ran = _end(record), _ran(record)
     if start is None or end is None or ran is None or start != _eligible(record):
         return start
@@ -60,7 +60,7 @@ def _state(record: Record) -> str | None:
     states = _states(record)
     if isinstance(states, list) and "REQUEUED" in states:
         return "REQUEUED"
-    told: str | None = _told_state(record)
+    told: str | None = _recorded_state(record)
     return told
 
 

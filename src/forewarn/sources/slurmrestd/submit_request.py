@@ -21,7 +21,7 @@ def submit_request(job: JobSubmission, version: str) -> dict[str, Any]:
         return value if plain or value is None else {"set": True, "infinite": False, "number": value}
 
     environment = dict(job.environment)
-    said = {
+    options = {
         "name": job.name,
         "partition": job.partition,
         "account": job.account,
@@ -35,4 +35,4 @@ def submit_request(job: JobSubmission, version: str) -> dict[str, Any]:
         "current_working_directory": job.work_dir,
         "environment": environment if plain else [f"{name}={value}" for name, value in environment.items()],
     }
-    return {"script": job.script, "job": {name: value for name, value in said.items() if value is not None}}
+    return {"script": job.script, "job": {name: value for name, value in options.items() if value is not None}}

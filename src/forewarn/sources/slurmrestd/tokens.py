@@ -160,15 +160,15 @@ def from_command(user: str | None, clock: Clock | None = None, timeout: float = 
             raise TokenError(f"`{' '.join(command)}` did not answer within {timeout:.0f} s") from None
         if done.returncode or VARIABLE not in done.stdout:
             # Not what it printed: that could be a token all the same.
-            said = done.stderr.strip().partition("\n")[0][:300]
-            said = said if said and VARIABLE not in said else f"exit code {done.returncode}"
-            raise TokenError(f"`{' '.join(command)}` gave no token: {said}")
+            message = done.stderr.strip().partition("\n")[0][:300]
+            message = message if message and VARIABLE not in message else f"exit code {done.returncode}"
+            raise TokenError(f"`{' '.join(command)}` gave no token: {message}")
         return done.stdout
 
     return Tokens(fetch, "scontrol token", renewable=True, clock=clock or Clock())
 
 
-def is_given(token: str | None, file: Path | None, environ: Mapping[str, str] = os.environ) -> bool:
+def is_configured(token: str | None, file: Path | None, environ: Mapping[str, str] = os.environ) -> bool:
     """Whether somebody has set a token, so that none need be made."""
     return bool(token or file or environ.get(VARIABLE))
 
