@@ -1,4 +1,4 @@
-"""The contract of a store: where what was seen is kept, and what was made of it.
+"""The contract of a store: where observations, online state, assessments and facts are kept.
 
 It has four parts, by what they keep: observations, online state, assessments, facts and cursors
 (`store/contract/`). `Store` reads all of them and is the door to writing, `StoreWriter` writes them.
@@ -42,35 +42,35 @@ __all__ = [
     "KNOWN_AT",
     "ClusterFacts",
     "Store",
-    "View",
     "StoreWriter",
+    "View",
     "WriteCounts",
 ]
 
 
 class StoreWriter(ObservationWriter, StateWriter, AssessmentWriter, FactWriter):
-    """The writing side, valid inside `Store.writing()`, for the thread that began it."""
+    """The writing side, valid inside `Store.writing()` for the thread that began the write."""
 
 
 class Store(ObservationReader, StateReader, AssessmentReader, FactReader):
-    """The reading side, and the door to writing. Any number of threads may use one at once."""
+    """The reading side, and the way to begin a write. Any number of threads may use one store at once."""
 
     @property
     @abstractmethod
     def may_write(self) -> bool:
-        """Whether `writing` is allowed: not where it was opened for reading only."""
+        """Whether `writing` is allowed: False if the store was opened read-only."""
 
     @property
     @abstractmethod
     def allows_many_writers(self) -> bool:
-        """Whether long-running processes, on several machines too, may all write observations here.
+        """Whether several long-running processes, even on several machines, may write observations.
 
         Where it is False one process does; what others write in short (a command) waits for its turn.
         """
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[StoreWriter]:
-        """One write: staged inside the block, published at its end, dropped where the block fails.
+        """Begin a write: staged inside the block, published at its end, dropped if the block fails.
 
         `StoreError` where the store was opened for reading only, `StoreBusyError` where another one writes
         and does not end in time.
@@ -78,7 +78,7 @@ class Store(ObservationReader, StateReader, AssessmentReader, FactReader):
 
     @abstractmethod
     def claim(self, name: str) -> AbstractContextManager[object] | None:
-        """Claim a name for this process, or get None: somebody else, or this process already, holds it.
+        """Claim a name for this process; None if this or another process holds it already.
 
         It is held from this call to the end of the block of what is returned, and free again at once when the
         process dies, however that happens. Long-running processes agree by it on who does what only one may
@@ -88,7 +88,7 @@ class Store(ObservationReader, StateReader, AssessmentReader, FactReader):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of files and connections; what other threads are reading meanwhile they read to its end."""
+        """Release files and connections; reads that other threads have begun run to their end."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Keeping segments few and their time ranges apart, so that scans stay quick and small.
+"""Merging and splitting of segments, so that scans stay fast and small.
 
 - Small writes make small segments. Sixteen of about one size become one (sizes in steps of sixteen), so
   a row is rewritten a few times in its life and there are never many small segments.
@@ -22,7 +22,7 @@ CROWDED_ROWS = 2_000_000
 
 
 def small_ones(found: Sequence[Segment]) -> list[Segment]:
-    """Segments that are due to be merged, or none."""
+    """Return segments that are due to be merged, or none."""
     sizes: dict[int, list[Segment]] = {}
     for segment in found:
         if segment.rows < FULL_ROWS:
@@ -31,7 +31,7 @@ def small_ones(found: Sequence[Segment]) -> list[Segment]:
 
 
 def crowded_ones(found: Sequence[Segment], limit: int = CROWDED_ROWS) -> list[Segment]:
-    """Segments that overlap where more than `limit` rows do, or none.
+    """Return segments that overlap where more than `limit` rows do, or none.
 
     Those that only touch do not count: a job array can have more rows of one submit time than that.
     """
@@ -48,24 +48,24 @@ def crowded_ones(found: Sequence[Segment], limit: int = CROWDED_ROWS) -> list[Se
     return [s for s in found if any(s.first_time < end and s.last_time > begin for begin, end in crowds)]
 
 
-def rewrite(kept: Segments, group: Sequence[Segment], rows: int = SEGMENT_ROWS) -> list[Segment]:
-    """The rows of these segments as new ones, each of its own time range, one range in memory at a time."""
+def rewrite(segments: Segments, group: Sequence[Segment], rows: int = SEGMENT_ROWS) -> list[Segment]:
+    """Rewrite segments into ones with separate time ranges, holding one range in memory at a time."""
     kind, cluster = group[0].kind, group[0].cluster
-    made: list[Segment] = []
-    cuts: list[int | None] = [*_cuts(kept, group, rows), None]
+    rewritten: list[Segment] = []
+    cuts: list[int | None] = [*_cuts(segments, group, rows), None]
     for since, until in pairwise(cuts):
         parts = [
-            kept.read(segment, where=between(kind, since, until))
+            segments.read(segment, where=between(kind, since, until))
             for segment in group
             if segment.may_hold(since, until)
         ]
-        made += kept.add(kind, cluster, pl.concat(parts))
-    kept.drop(group)
-    return made
+        rewritten += segments.add(kind, cluster, pl.concat(parts))
+    segments.drop(group)
+    return rewritten
 
 
-def _cuts(kept: Segments, group: Iterable[Segment], rows: int) -> list[int]:
-    """Times that cut the segments' rows into parts of about `rows`."""
-    times = np.concatenate([kept.read(s, [TIME[s.kind]])[TIME[s.kind]].to_numpy() for s in group])
+def _cuts(segments: Segments, group: Iterable[Segment], rows: int) -> list[int]:
+    """Return times that cut the segments' rows into parts of about `rows` rows."""
+    times = np.concatenate([segments.read(s, [TIME[s.kind]])[TIME[s.kind]].to_numpy() for s in group])
     times.sort()
     return [int(time) for time in np.unique(times[::rows])]

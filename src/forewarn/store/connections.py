@@ -1,4 +1,4 @@
-"""Connections to one SQLite file, lent to one borrower at a time, for any number of threads."""
+"""A pool of connections to one SQLite file, for any number of threads."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from threading import Lock
 
 from forewarn.errors import StoreError
-from forewarn.store.database import told
+from forewarn.store.database import store_errors
 
 # More than so many that nobody uses are closed: each holds two open files.
 MOST_IDLE = 16
 
 
 class Connections:
-    """Lends connections; opens one where none is idle.
+    """A pool that lends each connection to one borrower and opens one if none is idle.
 
     Closing it lets whoever has borrowed one finish: theirs is closed when they give it back. `last_closed` is
     called whenever the last one has been closed after that.
@@ -38,8 +38,8 @@ class Connections:
 
     @contextmanager
     def borrow(self) -> Iterator[sqlite3.Connection]:
-        """A connection that nobody else has meanwhile, outside of a transaction; its errors in words."""
-        with told(self._file, self._busy_seconds):
+        """Lend a connection outside of a transaction to one borrower; its errors become `StoreError`."""
+        with store_errors(self._file, self._busy_seconds):
             connection = self._taken()
             try:
                 yield connection
@@ -52,7 +52,7 @@ class Connections:
                     self._give_back(connection)
 
     def close(self) -> None:
-        """Lend no more, and close what is idle."""
+        """Close idle connections and lend no more."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []

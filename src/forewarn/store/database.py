@@ -1,4 +1,4 @@
-"""Connections to the store's one SQLite file, and its errors in words a person can act on."""
+"""Connections to the store's SQLite file, and SQLite's errors as messages a person can act on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WRITER_BYTE = 120
 def connect(
     path: Path, *, read_only: bool, busy_seconds: float, is_immutable: bool = False
 ) -> sqlite3.Connection:
-    """A connection without transactions of its own making; usable from any one thread at a time.
+    """Open a connection in autocommit mode; any one thread at a time may use it.
 
     With `is_immutable` the write-ahead log is ignored and nothing is locked: nobody may be writing.
     """
@@ -43,9 +43,9 @@ def connect(
 
 
 def make_private(path: Path) -> None:
-    """Create the file, for its owner's eyes and those of a group that the home is shared with.
+    """Create the file, readable by its owner and by the group that the home is shared with.
 
-    SQLite gives the files that it makes beside it the same mode. Those of an older version are made private.
+    SQLite gives the files that it makes beside it the same mode. Files of an older version become private.
     """
     mode = file_mode(path.parent)
     with suppress(FileExistsError):
@@ -58,7 +58,7 @@ def make_private(path: Path) -> None:
 
 
 def leave_readable(path: Path) -> None:
-    """Leave what a reader without permission to write needs, in a home that is shared.
+    """Leave the files that a reader without write permission needs, in a shared home.
 
     Whoever opens a file with a write-ahead log must find the log and its index, or make them. SQLite removes
     both with the last connection; empty ones let others read, with locks that a later writer respects.
@@ -77,7 +77,7 @@ def _beside(path: Path) -> tuple[Path, Path]:
 
 
 def use_log(connection: sqlite3.Connection) -> None:
-    """Switch the file to a write-ahead log, which lets others read while one writes."""
+    """Switch the file to a write-ahead log, so that others can read while one writes."""
     if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         connection.execute("PRAGMA journal_mode = WAL")
     # With its first read this connection has the log open; as long as one has, closing others is cheap.
@@ -85,8 +85,8 @@ def use_log(connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def told(path: Path, busy_seconds: float = 0) -> Iterator[None]:
-    """SQLite's errors as `StoreError`s that name the file and what to do."""
+def store_errors(path: Path, busy_seconds: float = 0) -> Iterator[None]:
+    """Turn SQLite's errors into `StoreError`s that name the file and what to do."""
     try:
         yield
     except sqlite3.Error as error:
@@ -127,7 +127,7 @@ def _name(error: sqlite3.Error) -> str:
 
 
 def lock_holder(path: Path, locks: Path = Path("/proc/locks")) -> int | None:
-    """The id of the process that is writing, if the kernel tells."""
+    """Return the id of the process that is writing, if the kernel shows it."""
     try:
         inode = path.with_name(f"{path.name}-shm").stat().st_ino
         lines = locks.read_text().splitlines()

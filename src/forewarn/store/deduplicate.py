@@ -1,4 +1,4 @@
-"""Which rows of a batch are new to the store, which stand there already, and which contradict their file.
+"""Comparison of a batch with the store: which rows are new, already stored, or contradict their file.
 
 Rows are matched on their identity (key, source and moment), then compared in every field: no hash is
 stored, so nothing hangs on how some version of a library hashes. Pure functions, for any store.
@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from forewarn.job.columns import KEYS, SCHEMAS
-from forewarn.sources.base import RUN_BY_RUN
+from forewarn.sources.base import SOURCES_OF_RUNS
 
 Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -30,7 +30,7 @@ class MatchedRows:
 
     @classmethod
     def joined(cls, parts: Sequence[MatchedRows]) -> MatchedRows:
-        """Several as one."""
+        """Concatenate several matches into one."""
         none = np.empty(0, np.int64)
         return cls(
             np.concatenate([none, *(part.row for part in parts)]),
@@ -41,7 +41,7 @@ class MatchedRows:
 
 @dataclass(frozen=True, slots=True)
 class BatchComparison:
-    """What is to be done with the rows of a batch; those in neither mask stand in the store already."""
+    """What to do with each row of a batch; rows in neither mask are already stored."""
 
     new: Mask
     conflict: Mask
@@ -49,7 +49,7 @@ class BatchComparison:
 
 
 class NamedObservations:
-    """The stored observations that one file has named so far, as runs of their numbers.
+    """The stored observations that one file has named so far, as ranges of their numbers.
 
     A file read again names them in the order it did before, so the runs are few however many its rows.
     """
@@ -59,7 +59,7 @@ class NamedObservations:
         self._last: Numbers = np.empty(0, np.int64)
 
     def add(self, numbers: Numbers) -> None:
-        """Claim observations.
+        """Add observations that the file named.
 
         >>> claims = NamedObservations()
         >>> claims.add(np.array([3, 1, 2, 9]))
@@ -77,7 +77,7 @@ class NamedObservations:
         self._last = reach[np.append(np.flatnonzero(begins)[1:], first.size) - 1]
 
     def hold(self, numbers: Numbers) -> Mask:
-        """Whether each of these was claimed."""
+        """Check for each observation whether the file named it."""
         if not self._first.size:
             return np.zeros(numbers.size, bool)
         run = np.searchsorted(self._first, numbers, side="right") - 1
@@ -89,7 +89,7 @@ _ENDED = np.iinfo(np.int64).min
 
 
 def identity(kind: str) -> dict[str, pl.Expr]:
-    """What two rows share that are one observation or contradict each other, by name.
+    """Return, by name, the columns in which rows of one observation agree.
 
     The moment is when it was seen. A final record that nobody saw (a job's with an outcome, reconstructed)
     has one moment whatever it says: its `seen_at` follows from its own times, and a job ends once, unless
@@ -99,13 +99,13 @@ def identity(kind: str) -> dict[str, pl.Expr]:
     if kind == "job":
         final = pl.col("reconstructed") & pl.col("outcome").is_not_null()
         # The end of a run is another moment than its start, be it in the same second.
-        ended = pl.when(pl.col("source").is_in(sorted(RUN_BY_RUN))).then(-moment).otherwise(_ENDED)
+        ended = pl.when(pl.col("source").is_in(sorted(SOURCES_OF_RUNS))).then(-moment).otherwise(_ENDED)
         moment = pl.when(final).then(ended).otherwise(moment)
     return {name: pl.col(name) for name in (*KEYS[kind], "source")} | {"_moment": moment}
 
 
 def equal_rows(left: pl.DataFrame, right: pl.DataFrame, kind: str) -> Mask:
-    """Whether the rows of two frames of the same height say the same, null equal to null."""
+    """Compare two frames of the same height row by row in every field; null equals null."""
     equal = np.ones(left.height, bool)
     for name in SCHEMAS[kind]:
         equal &= left[name].eq_missing(right[name]).to_numpy()
@@ -115,10 +115,10 @@ def equal_rows(left: pl.DataFrame, right: pl.DataFrame, kind: str) -> Mask:
 def judge(
     batch: pl.DataFrame, kind: str, pairs: MatchedRows, claims: NamedObservations | None
 ) -> BatchComparison:
-    """What is to be done with each row of a batch.
+    """Decide what to do with each row of a batch.
 
     With `claims` the batch is part of a file, in which rows must not contradict each other: the row
-    that the file had first stands for its identity. Without, they are sightings, and all are kept
+    that the file had first stands for its identity. Without, they are live observations, and all are stored
     that say something else.
     """
     rows = np.arange(batch.height)
@@ -141,14 +141,14 @@ def judge(
 
 
 def _first_of_identity(batch: pl.DataFrame, kind: str) -> Numbers:
-    """For each row the first row of the batch that has its identity: mostly itself."""
+    """Return for each row the first row of the batch with its identity, mostly itself."""
     same = identity(kind)
     numbered = batch.select(pl.int_range(pl.len(), dtype=pl.Int64).alias("_n"), **same)
     return numbered.select(pl.col("_n").min().over(list(same))).to_series().to_numpy()
 
 
 def _repeats(batch: pl.DataFrame, kind: str, first: Numbers, later: Mask) -> Mask:
-    """Rows that say in every field what an earlier row of the batch says."""
+    """Find rows that equal an earlier row of the batch in every field."""
     repeats = np.zeros(batch.height, bool)
     several = np.flatnonzero(np.isin(first, first[later]))  # mostly none: nothing wide is compared then
     kept = (

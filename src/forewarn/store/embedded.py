@@ -19,7 +19,7 @@ from forewarn.job.columns import KEYS
 from forewarn.store.base import ASSESSMENT_KEY, ASSESSMENT_SCHEMA, ClusterFacts, Store, View
 from forewarn.store.claims import FileClaim, claim
 from forewarn.store.connections import Connections
-from forewarn.store.database import connect, leave_readable, make_private, told, use_log
+from forewarn.store.database import connect, leave_readable, make_private, store_errors, use_log
 from forewarn.store.filesystem import refuse_unfit
 from forewarn.store.filters import Filter
 from forewarn.store.read_only_file import ReadOnlyFile, find_way
@@ -41,7 +41,7 @@ def open_embedded(
     busy_seconds: float = 30,
     mounts: str | None = None,
 ) -> EmbeddedStore:
-    """The store in a folder, made if it is not there.
+    """Open the store in a folder, creating it if absent.
 
     `known_delay` is how long after its end the outcome of a job that nobody saw end counts as known.
     A writer that finds another one at work waits `busy_seconds`. `mounts` is the text of
@@ -77,7 +77,7 @@ class EmbeddedStore(Store):
         self._read_only = read_only
         self._known_delay = known_delay
         self._busy_seconds = busy_seconds
-        with told(path, busy_seconds):
+        with store_errors(path, busy_seconds):
             self._readable = find_way(path, busy_seconds) if read_only else ReadOnlyFile(path)
         self._connections = Connections(path, busy_seconds, self._connected, self._let_go)
         try:
@@ -99,30 +99,30 @@ class EmbeddedStore(Store):
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection that nobody else has meanwhile, outside of a transaction."""
+        """Borrow a connection outside of a transaction."""
         with self._connections.borrow() as connection:
             yield connection
             self._readable.check_unchanged()
 
     @contextmanager
     def _snapshot(self) -> Iterator[sqlite3.Connection]:
-        """A connection that sees one state of the store throughout."""
+        """Borrow a connection that sees one state of the store throughout."""
         with self._connection() as connection:
             connection.execute("BEGIN")
             yield connection
 
     @property
     def may_write(self) -> bool:
-        """Whether it was opened for writing."""
+        """Whether the store was opened for writing."""
         return not self._read_only
 
     @property
     def allows_many_writers(self) -> bool:
-        """One process writes for long; SQLite lets others take turns."""
+        """False: one process writes for long; SQLite lets others take turns."""
         return False
 
     def claim(self, name: str) -> FileClaim | None:
-        """Claim a name for this process, among those that use this home."""
+        """Claim a name for this process, among the processes that use this home."""
         self._check_may_write()
         return claim(self.path.parent, name)
 
@@ -131,7 +131,7 @@ class EmbeddedStore(Store):
             raise StoreError(f"{self.path}: opened for reading only")
 
     def copy_to(self, file: Path) -> None:
-        """Copy all of it, as it is at one moment, to a new file."""
+        """Copy the whole store, as it is at one moment, to a new file."""
         with self._connection() as connection, closing(sqlite3.connect(file)) as target:
             connection.backup(target)
 
@@ -141,7 +141,7 @@ class EmbeddedStore(Store):
 
     @contextmanager
     def writing(self) -> Iterator[EmbeddedWriter]:
-        """One write: a transaction, committed when the block ends."""
+        """Begin a transaction and commit it when the block ends."""
         self._check_may_write()
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -166,7 +166,7 @@ class EmbeddedStore(Store):
         where: Filter | None = None,
         rows: int = 1_000_000,
     ) -> Iterator[pl.DataFrame]:
-        """One row per record: see the contract."""
+        """Yield one row per record: see the contract."""
         scan = Scan(
             kind=kind,
             views={view: columns},
@@ -183,7 +183,7 @@ class EmbeddedStore(Store):
     def scan_views(
         self, columns: Mapping[View, Sequence[str]], *, cluster: str | None = None, rows: int = 1_000_000
     ) -> Iterator[Mapping[View, pl.DataFrame]]:
-        """Jobs through several views in one reading: see the contract."""
+        """Scan jobs through several views in one pass: see the contract."""
         scan = Scan(kind="job", views=columns, cluster=cluster, rows=rows, known_delay=self._known_delay)
         return self._frames(scan)
 
@@ -192,12 +192,12 @@ class EmbeddedStore(Store):
             yield from scan.frames(SqliteSegments(connection))
 
     def observations(self, kind: str, key: Mapping[str, Any]) -> pl.DataFrame:
-        """Every observation whose columns equal `key`, in the order they were seen."""
+        """Return every observation whose columns equal `key`, in the order they were seen."""
         with self._snapshot() as connection:
             return observations(SqliteSegments(connection), kind, key)
 
     def count(self, kind: str = "job", *, cluster: str | None = None) -> int:
-        """How many records there are: jobs and usage samples are counted as they are written."""
+        """Return the number of records; jobs and usage samples are counted as they are written."""
         check_kind(kind)
         if TIME[kind] not in KEYS[kind]:
             return sum(frame.height for frame in self.scan(kind, cluster=cluster, columns=KEYS[kind]))
@@ -206,35 +206,35 @@ class EmbeddedStore(Store):
         return int(count)
 
     def revision(self, kind: str = "job", *, cluster: str | None = None) -> int:
-        """The number of the newest observation."""
+        """Return the number of the newest observation."""
         check_kind(kind)
         query = "SELECT coalesce(max(last_written), 0) FROM segment WHERE kind = ? AND ? IN (cluster, '')"
         ((newest,),) = self._all(query, (kind, cluster or ""))
         return int(newest)
 
     def changes(self, kind: str = "job", *, cluster: str, since: int) -> tuple[pl.DataFrame, int]:
-        """The keys of the records that were observed anew after a revision, and the revision up to which."""
+        """Return the keys of records observed after a revision, and the newest revision."""
         check_kind(kind)
         with self._snapshot() as connection:
             return changes(SqliteSegments(connection), kind, cluster, since)
 
     def clusters(self) -> dict[str, ClusterFacts]:
-        """The clusters that have been described."""
+        """Return the facts of each described cluster."""
         found = self._all("SELECT name, timezone, fields FROM cluster ORDER BY name")
         return {name: ClusterFacts(timezone, json.loads(fields)) for name, timezone, fields in found}
 
     def cursor(self, name: str) -> str | None:
-        """How far a reader had come."""
+        """Return how far a reader of a source has come."""
         found = self._all("SELECT value FROM cursor WHERE name = ?", (name,))
         return found[0][0] if found else None
 
     def get_state(self, cluster: str, space: str, keys: Sequence[int]) -> dict[int, bytes]:
-        """The online state of these keys, those that have one."""
+        """Return the rows of these keys; keys without a row are left out."""
         query = f"{_STATE} AND key IN (SELECT value FROM json_each(?))"
         return dict(self._all(query, (cluster, space, json.dumps([int(key) for key in keys]))))
 
     def all_state(self, cluster: str, space: str) -> Iterator[tuple[int, bytes]]:
-        """All online state of a space, in order of key."""
+        """Return all rows of a space, in order of key."""
         with self._snapshot() as connection:
             yield from connection.execute(f"{_STATE} ORDER BY key", (cluster, space))
 
@@ -247,7 +247,7 @@ class EmbeddedStore(Store):
         until: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> pl.DataFrame:
-        """Assessments made in [since, until), in that order: all columns, or these."""
+        """Return assessments made in [since, until), in order of time: all columns, or `columns`."""
         schema = {name: ASSESSMENT_SCHEMA[name] for name in columns or ASSESSMENT_SCHEMA}
         asked = {"cluster = ?": cluster, "job_id = ?": job_id, "made_at >= ?": since, "made_at < ?": until}
         asked = {test: value for test, value in asked.items() if value is not None}
@@ -262,11 +262,11 @@ class EmbeddedStore(Store):
         return pl.DataFrame(found, schema=schema, orient="row")
 
     def close(self) -> None:
-        """Let go of files and connections; those of scans under way follow when these end."""
+        """Release files and connections; connections of scans in progress are closed when these end."""
         self._connections.close()
 
     def _let_go(self) -> None:
-        """When the last connection is closed: SQLite has removed the log beside the file."""
+        """Clean up after the last connection is closed, when SQLite has removed the log beside the file."""
         self._readable.close()
         if not self._read_only:
             leave_readable(self.path)

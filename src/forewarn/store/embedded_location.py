@@ -1,4 +1,4 @@
-"""The place of an embedded store: all that it keeps are files in the home."""
+"""The location of an embedded store: files in the home."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from forewarn.store.read_only_file import may_write
 
 
 class EmbeddedLocation(StoreLocation):
-    """A folder of a local disk."""
+    """A folder on a local disk."""
 
     @property
     def _file(self) -> Path:
@@ -29,7 +29,7 @@ class EmbeddedLocation(StoreLocation):
 
     @property
     def exists(self) -> bool:
-        """Whether the file is there."""
+        """Whether the file exists."""
         return self._file.exists()
 
     @property
@@ -38,13 +38,13 @@ class EmbeddedLocation(StoreLocation):
         return may_write(self._file)
 
     def check(self) -> None:
-        """Look at the file system, and open the store where there is one."""
+        """Check the file system, and open the store if there is one."""
         refuse_unfit(self.config.home)
         if self.exists:
             self.open().close()
 
     def open(self, *, read_only: bool = False) -> Store:
-        """Open the store in the home; one of an older version is brought up to date by who may write it."""
+        """Open the store in the home; whoever may write migrates one of an older version."""
         try:
             return open_embedded(self.config.home, read_only=read_only, known_delay=self.config.known_delay)
         except OldStoreError:
@@ -54,12 +54,12 @@ class EmbeddedLocation(StoreLocation):
         return self.open(read_only=True)
 
     def open_people(self) -> PeopleStore:
-        """Open the file of people's things, beside it."""
+        """Open the file of people's entries."""
         return open_embedded_people(self.config.home)
 
     @contextmanager
     def private_copy(self, store: Store) -> Iterator[Config]:
-        """Copy the file to a temporary home."""
+        """Copy the store's file to a temporary home."""
         assert isinstance(store, EmbeddedStore)
         with TemporaryDirectory(prefix="forewarn-") as folder:
             store.copy_to(Path(folder, FILE))
@@ -67,9 +67,9 @@ class EmbeddedLocation(StoreLocation):
 
     @property
     def secret_files(self) -> Collection[Path]:
-        """The file of people's things, and those beside it."""
+        """The file of people's entries, and SQLite's files beside it."""
         return people_files(self.config.home)
 
     def let_group_read(self) -> None:
-        """Leave the files that SQLite wants beside one that is only read."""
+        """Leave the files that SQLite needs beside a file that is only read."""
         leave_readable(self._file)

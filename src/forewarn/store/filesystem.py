@@ -1,4 +1,4 @@
-"""Whether a folder's file system can hold the store.
+"""Check whether a folder's file system can hold the store.
 
 SQLite's WAL needs memory shared between processes and locks that mean something: over a network it has
 neither, and what is lost is lost silently. So such a folder is refused before anything is written.
@@ -23,7 +23,7 @@ NETWORK = frozenset(
 
 
 def refuse_unfit(folder: Path, mounts: str | None = None) -> None:
-    """Raise `UnfitFileSystemError` if the folder (it need not exist) lies on a network file system.
+    """Raise `UnfitFileSystemError` if the folder (it need not exist) is on a network file system.
 
     `mounts` is the text of ``/proc/self/mountinfo``, which is read where it is not given.
     """
@@ -40,7 +40,7 @@ def refuse_unfit(folder: Path, mounts: str | None = None) -> None:
 
 
 def file_system_of(folder: Path, mounts: str) -> tuple[str, str] | None:
-    """The mount point that holds a folder, and its type.
+    """Return the mount point that holds a folder, and its type.
 
     >>> file_system_of(Path("/etc"), "21 1 8:1 / / rw - ext4 /dev/sda1 rw")
     ('/', 'ext4')
@@ -60,7 +60,7 @@ def file_system_of(folder: Path, mounts: str) -> tuple[str, str] | None:
 
 
 def _unescaped(text: str) -> str:
-    r"""Mountinfo writes space, tab, newline and backslash as octal.
+    r"""Decode the octal escapes of mountinfo for space, tab, newline and backslash.
 
     >>> _unescaped(r"/mnt/my\040disk")
     '/mnt/my disk'

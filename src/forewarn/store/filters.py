@@ -1,4 +1,4 @@
-"""Tests of a record's fields, as plain data: what a scan is asked for, in words that every store understands.
+"""Filters on a record's fields, as plain data that every store can translate.
 
     Equal("user", "ann") & ~Missing("outcome") & Between("end", 100, 200)
 
@@ -22,22 +22,22 @@ Value = str | int | float | bool
 
 
 class Filter(ABC):
-    """A test of a record."""
+    """A condition on a record."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def fields(self) -> frozenset[str]:
-        """The fields that are looked at."""
+        """Return the fields that the filter reads."""
 
     @abstractmethod
     def matches(self, record: Mapping[str, Any]) -> bool:
-        """Tell whether one record passes; a field that it has not is missing."""
+        """Check whether one record passes; an absent field counts as missing."""
 
     @abstractmethod
     def polars(self) -> pl.Expr:
-        """Make an expression over the columns of a frame of it: true or false, never null."""
+        """Build an expression over the columns of a frame: true or false, never null."""
 
     def __and__(self, other: Filter) -> Filter:
         return AllOf((self, other))
@@ -55,7 +55,7 @@ class _OfField(Filter):
 
     @property
     def fields(self) -> frozenset[str]:
-        """The fields that are looked at."""
+        """Return the fields that the filter reads."""
         return frozenset({self.field})
 
 
@@ -65,71 +65,75 @@ class _OfTests(Filter):
 
     @property
     def fields(self) -> frozenset[str]:
-        """The fields that are looked at."""
+        """Return the fields that the filter reads."""
         return frozenset[str]().union(*(test.fields for test in self.tests))
 
 
 @dataclass(frozen=True, slots=True)
 class Equal(_OfField):
-    """The field has this value. None equals nothing, not even a field that is missing."""
+    """A filter that the field has this value. None equals nothing, not even a missing field."""
 
     value: Value | None
 
     def matches(self, record: Mapping[str, Any]) -> bool:
-        """
+        """Check whether one record passes.
+
         >>> Equal("user", "ann").matches({"user": "ann"}), Equal("user", None).matches({})
         (True, False)
         """
         return self.value is not None and bool(record.get(self.field) == self.value)
 
     def polars(self) -> pl.Expr:
-        """An expression over columns."""
+        """Build an expression over columns."""
         return _known(pl.col(self.field) == self.value) if self.value is not None else pl.lit(False)
 
 
 @dataclass(frozen=True, slots=True)
 class OneOf(_OfField):
-    """The field has one of these values."""
+    """A filter that the field has one of these values."""
 
     values: tuple[Value, ...]
 
     def matches(self, record: Mapping[str, Any]) -> bool:
-        """
+        """Check whether one record passes.
+
         >>> OneOf("user", ("ann", "bob")).matches({"user": "bob"})
         True
         """
         return record.get(self.field) in self.values
 
     def polars(self) -> pl.Expr:
-        """An expression over columns."""
+        """Build an expression over columns."""
         return _known(pl.col(self.field).is_in(list(self.values))) if self.values else pl.lit(False)
 
 
 @dataclass(frozen=True, slots=True)
 class Missing(_OfField):
-    """The field has no value."""
+    """A filter that the field has no value."""
 
     def matches(self, record: Mapping[str, Any]) -> bool:
-        """
+        """Check whether one record passes.
+
         >>> Missing("outcome").matches({"outcome": None}), (~Missing("outcome")).matches({})
         (True, False)
         """
         return record.get(self.field) is None
 
     def polars(self) -> pl.Expr:
-        """An expression over columns."""
+        """Build an expression over columns."""
         return pl.col(self.field).is_null()
 
 
 @dataclass(frozen=True, slots=True)
 class Between(_OfField):
-    """The field is a number from `least` to `most`, both included; an end that is None is open."""
+    """A filter that the field is a number from `least` to `most`, both included; None leaves an end open."""
 
     least: float | None = None
     most: float | None = None
 
     def matches(self, record: Mapping[str, Any]) -> bool:
-        """
+        """Check whether one record passes.
+
         >>> Between("end", 5, 7).matches({"end": 7}), Between("end", most=7).matches({"end": None})
         (True, False)
         """
@@ -139,7 +143,7 @@ class Between(_OfField):
         return bool((self.least is None or value >= self.least) and (self.most is None or value <= self.most))
 
     def polars(self) -> pl.Expr:
-        """An expression over columns."""
+        """Build an expression over columns."""
         ends = [] if self.least is None else [pl.col(self.field) >= self.least]
         ends += [] if self.most is None else [pl.col(self.field) <= self.most]
         return _known(pl.all_horizontal(ends)) if ends else pl.col(self.field).is_not_null()
@@ -147,12 +151,13 @@ class Between(_OfField):
 
 @dataclass(frozen=True, slots=True)
 class Lists(_OfField):
-    """The field is a list with commas (``gpu,long``: partitions), and one of these values is in it."""
+    """A filter that the field, a list with commas (``gpu,long``: partitions), has one of these values."""
 
     values: tuple[str, ...]
 
     def matches(self, record: Mapping[str, Any]) -> bool:
-        """
+        """Check whether one record passes.
+
         >>> Lists("partition", ("gpu",)).matches({"partition": "long,gpu"})
         True
         """
@@ -160,7 +165,7 @@ class Lists(_OfField):
         return value is not None and not set(self.values).isdisjoint(value.split(","))
 
     def polars(self) -> pl.Expr:
-        """An expression over columns."""
+        """Build an expression over columns."""
         if not self.values:
             return pl.lit(False)
         parts = pl.col(self.field).str.split(",")
@@ -169,47 +174,47 @@ class Lists(_OfField):
 
 @dataclass(frozen=True, slots=True)
 class AllOf(_OfTests):
-    """Every one of these tests is true; also where there is none."""
+    """A filter that all of these filters pass; true if there are none."""
 
     def matches(self, record: Mapping[str, Any]) -> bool:
-        """Tell whether one record passes."""
+        """Check whether one record passes."""
         return all(test.matches(record) for test in self.tests)
 
     def polars(self) -> pl.Expr:
-        """An expression over columns."""
+        """Build an expression over columns."""
         return pl.all_horizontal(pl.lit(True), *(test.polars() for test in self.tests))
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf(_OfTests):
-    """One of these tests is true; not where there is none."""
+    """A filter that one of these filters passes; false if there are none."""
 
     def matches(self, record: Mapping[str, Any]) -> bool:
-        """Tell whether one record passes."""
+        """Check whether one record passes."""
         return any(test.matches(record) for test in self.tests)
 
     def polars(self) -> pl.Expr:
-        """An expression over columns."""
+        """Build an expression over columns."""
         return pl.any_horizontal(pl.lit(False), *(test.polars() for test in self.tests))
 
 
 @dataclass(frozen=True, slots=True)
 class Not(Filter):
-    """The test is false."""
+    """A filter that another filter does not pass."""
 
     test: Filter
 
     @property
     def fields(self) -> frozenset[str]:
-        """The fields that are looked at."""
+        """Return the fields that the filter reads."""
         return self.test.fields
 
     def matches(self, record: Mapping[str, Any]) -> bool:
-        """Tell whether one record passes."""
+        """Check whether one record passes."""
         return not self.test.matches(record)
 
     def polars(self) -> pl.Expr:
-        """An expression over columns."""
+        """Build an expression over columns."""
         return ~self.test.polars()
 
 

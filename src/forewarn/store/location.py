@@ -1,4 +1,4 @@
-"""What can be told and done of a configured store before it is open."""
+"""The location of a configured store: what can be asked and done before it is open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forewarn.store.people import PeopleStore
 
 
 class StoreLocation(ABC):
-    """Where the configuration says that the store is: a subclass for each kind of store."""
+    """The location that the configuration names: one subclass for each type of store."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -21,28 +21,28 @@ class StoreLocation(ABC):
     @property
     @abstractmethod
     def exists(self) -> bool:
-        """Whether there is a store already."""
+        """Whether a store exists there already."""
 
     @property
     @abstractmethod
     def may_write(self) -> bool:
-        """Whether this user may write to the store, or make it."""
+        """Whether this user may write to the store, or create it."""
 
     @abstractmethod
     def check(self) -> None:
-        """Raise `StoreError` where a store could not be written, and say why; nothing is made."""
+        """Raise `StoreError` with the reason if a store could not be written; create nothing."""
 
     @abstractmethod
     def open(self, *, read_only: bool = False) -> Store:
-        """Open the store; unless it is only read, make it where it is not there. `StoreError` otherwise."""
+        """Open the store; unless read-only, create it if absent. Raises `StoreError`."""
 
     @abstractmethod
     def open_people(self) -> PeopleStore:
-        """Open what people have set and done; make it where it is not there."""
+        """Open the store of people's entries; create it if absent."""
 
     @abstractmethod
     def private_copy(self, store: Store) -> AbstractContextManager[Config]:
-        """Copy the open store for somebody who may only read it, to be written to by nobody else.
+        """Copy the open store for a user who may only read it; nobody else writes to the copy.
 
         What is given is the configuration that names the copy, which is gone at the end of the block.
         """
@@ -50,8 +50,8 @@ class StoreLocation(ABC):
     @property
     @abstractmethod
     def secret_files(self) -> Collection[Path]:
-        """Files in the home that a group which it is shared with may not read, be they there or not."""
+        """Files in the home that a group it is shared with must not read, whether or not they exist."""
 
     @abstractmethod
     def let_group_read(self) -> None:
-        """Leave what the group that the home was just shared with needs to read the store."""
+        """Leave the files that the group which the home was just shared with needs to read the store."""

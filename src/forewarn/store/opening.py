@@ -1,4 +1,4 @@
-"""Opening the store that the configuration names: the one way in, for every caller.
+"""Opening of the store that the configuration names: the one way in for every caller.
 
     with open_store(config, read_only=True) as store: ...
 
@@ -16,17 +16,17 @@ from forewarn.store.people import PeopleStore
 
 
 def open_store(config: Config, *, read_only: bool = False) -> Store:
-    """Open the store; unless it is only read, make it where it is not there."""
+    """Open the store; unless read-only, create it if absent."""
     return place_of(config).open(read_only=read_only)
 
 
 def open_people_store(config: Config) -> PeopleStore:
-    """Open what people have set and done (thresholds, audit lines, feedback, sessions), kept apart."""
+    """Open the store of what people set and did: thresholds, audit lines, feedback, sessions."""
     return place_of(config).open_people()
 
 
 def place_of(config: Config) -> StoreLocation:
-    """What can be told and done of the store before it is open; `UsageError` of a kind that there is not."""
+    """Return the location of the configured store; `UsageError` if its type is unknown."""
     if config.store == "embedded":
         from forewarn.store.embedded_location import EmbeddedLocation  # what a kind needs is loaded with it
 

@@ -1,12 +1,12 @@
-"""The contract of what people set and do: thresholds, audit lines, feedback, sessions.
+"""The contract of the store of people's entries: thresholds, audit lines, feedback, sessions.
 
-It is kept apart from observations. These are few and small, they come from several processes at once (the
+They are stored apart from observations: they are few and small, they come from several processes at once (the
 service, the dashboard, commands), and none of them may wait while an hour of history is written; and who may
 read a cluster's history may not read them.
 
 An entry has a kind, a key within it, a moment, and a JSON object. Any number of threads and processes may
 read and write at once; each call is one change, there when the call returns, and of two puts to one key the
-later one stands. Errors: `UsageError` where the call is wrong, `StoreError` where it cannot be kept or read.
+later one stands. Errors: `UsageError` where the call is wrong, `StoreError` where it fails.
 
 Each implementation passes `tests/store/people_contract.py`.
 """
@@ -28,7 +28,7 @@ WRITTEN_ONCE = frozenset({"audit"})
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that somebody set or did."""
+    """One thing that a person set or did."""
 
     kind: str
     key: str
@@ -37,37 +37,37 @@ class Entry:
 
 
 class PeopleStore(ABC):
-    """Keeps entries by kind and key."""
+    """A store of entries by kind and key."""
 
     @abstractmethod
     def add(self, kind: Kind, value: Mapping[str, Any], *, at: int) -> str:
-        """Keep an entry under a new key, which nobody can guess: the key."""
+        """Save an entry under a new random key, and return the key."""
 
     @abstractmethod
     def put(self, kind: Kind, key: str, value: Mapping[str, Any], *, at: int) -> None:
-        """Keep an entry under a key, in the place of what was there; not of audit lines."""
+        """Save an entry under a key, replacing what was there; not for audit lines."""
 
     @abstractmethod
     def get(self, kind: Kind, key: str) -> Entry | None:
-        """The entry of a key."""
+        """Return the entry of a key."""
 
     @abstractmethod
     def entries(
         self, kind: Kind, *, since: int | None = None, until: int | None = None, newest: int | None = None
     ) -> list[Entry]:
-        """The entries of a kind with since ≤ at < until, in order of time; of these only the `newest`."""
+        """Return the entries of a kind with since ≤ at < until, in order of time, or only the `newest`."""
 
     @abstractmethod
     def remove(self, kind: Kind, key: str) -> bool:
-        """Remove an entry (a session that ends): whether it was there; not of audit lines."""
+        """Delete an entry (a session that ends); return whether it existed. Not for audit lines."""
 
     @abstractmethod
     def forget(self, kind: Kind, before: int) -> int:
-        """Remove entries of a kind from before a moment: how many."""
+        """Delete entries of a kind from before a time; return how many."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Release files and connections."""
 
     def __enter__(self) -> Self:
         return self
@@ -77,7 +77,7 @@ class PeopleStore(ABC):
 
 
 def check_kind(kind: str, *, changes: bool = False) -> None:
-    """Raise `UsageError` where there is no such kind, or its entries are not changed."""
+    """Raise `UsageError` if the kind is unknown or its entries may not be changed."""
     if kind not in KINDS:
         raise UsageError(f"no such kind of entry: {kind!r}; there are {', '.join(KINDS)}")
     if changes and kind in WRITTEN_ONCE:

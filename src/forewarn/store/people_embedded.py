@@ -1,4 +1,4 @@
-"""What people set and do, in an SQLite file of its own in the home: its owner's alone, shared or not.
+"""The embedded store of people's entries: its own SQLite file in the home, readable by the owner only.
 
 A file of its own has a writer's lock of its own: no write of observations, however long, is waited for.
 """
@@ -27,12 +27,12 @@ _BUSY_SECONDS = 30.0
 
 
 def people_files(home: Path) -> tuple[Path, ...]:
-    """The files that hold what people did: not for the eyes of a group that the home is shared with."""
+    """Return the files of people's entries, which a group that the home is shared with must not read."""
     return tuple(home / f"{FILE}{end}" for end in ("", "-wal", "-shm"))
 
 
 def open_embedded_people(home: Path) -> EmbeddedPeople:
-    """Open the file in a home, made if it is not there."""
+    """Open the file in a home, creating it if absent."""
     refuse_unfit(home)
     path = home / FILE
     try:
@@ -63,20 +63,20 @@ class EmbeddedPeople(PeopleStore):
             raise
 
     def add(self, kind: Kind, value: Mapping[str, Any], *, at: int) -> str:
-        """Keep an entry under a new key."""
+        """Save an entry under a new key."""
         check_kind(kind)
         key = secrets.token_urlsafe(24)
         self._change("INSERT INTO entry VALUES (?, ?, ?, ?)", kind, key, at, json.dumps(dict(value)))
         return key
 
     def put(self, kind: Kind, key: str, value: Mapping[str, Any], *, at: int) -> None:
-        """Keep an entry under a key, in the place of what was there."""
+        """Save an entry under a key, replacing what was there."""
         check_kind(kind, changes=True)
         text = json.dumps(dict(value))
         self._change("INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?)", kind, key, at, text)
 
     def get(self, kind: Kind, key: str) -> Entry | None:
-        """The entry of a key."""
+        """Return the entry of a key."""
         check_kind(kind)
         found = self._found("kind = ? AND key = ?", kind, key)
         return found[0] if found else None
@@ -84,7 +84,7 @@ class EmbeddedPeople(PeopleStore):
     def entries(
         self, kind: Kind, *, since: int | None = None, until: int | None = None, newest: int | None = None
     ) -> list[Entry]:
-        """The entries of a kind in a time, in order of it."""
+        """Return the entries of a kind in a time range, in order of time."""
         check_kind(kind)
         asked = {"kind = ?": kind, "at >= ?": since, "at < ?": until}
         asked = {test: value for test, value in asked.items() if value is not None}
@@ -96,17 +96,17 @@ class EmbeddedPeople(PeopleStore):
         return found[::-1]
 
     def remove(self, kind: Kind, key: str) -> bool:
-        """Remove an entry: whether it was there."""
+        """Delete an entry; return whether it existed."""
         check_kind(kind, changes=True)
         return bool(self._change("DELETE FROM entry WHERE kind = ? AND key = ?", kind, key))
 
     def forget(self, kind: Kind, before: int) -> int:
-        """Remove entries of a kind from before a moment: how many."""
+        """Delete entries of a kind from before a time; return how many."""
         check_kind(kind)
         return self._change("DELETE FROM entry WHERE kind = ? AND at < ?", kind, before)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connections.close()
 
     def _change(self, statement: str, *values: object) -> int:

@@ -1,4 +1,4 @@
-"""Find a way to read a store's file for somebody who cannot write beside it.
+"""Ways to read a store's file for a user who cannot write beside it.
 
 SQLite reads a file with a write-ahead log only where the log and its index are there or can be made. A writer
 of a shared home leaves both (`leave_readable`). Elsewhere, on a read-only file system or in a folder that was
@@ -26,7 +26,7 @@ _TRIES = 3  # of a copy during which nobody wrote
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlyFile:
-    """The file to open in a store's place, and how."""
+    """The file to open instead of the store's own, and how."""
 
     file: Path
     is_immutable: bool = False
@@ -34,7 +34,7 @@ class ReadOnlyFile:
     scratch: TemporaryDirectory[str] | None = None  # where the file is a copy
 
     def check_unchanged(self) -> None:
-        """Refuse what was read of a file that changed meanwhile.
+        """Raise if the file changed while it was read without locks.
 
         A folder that is mounted read-only here may be written to through another mount.
         """
@@ -42,19 +42,19 @@ class ReadOnlyFile:
             raise StoreBusyError(f"{self.file}: was written to while it was read; try again")
 
     def close(self) -> None:
-        """Remove the copy."""
+        """Delete the copy."""
         if self.scratch is not None:
             self.scratch.cleanup()
 
 
 def may_write(path: Path) -> bool:
-    """Tell whether this user may write to a store's file, or make it."""
+    """Check whether this user may write to a store's file, or create it."""
     places = [path.parent, path] if path.exists() else [path.parent]
     return all(os.access(place, os.W_OK, effective_ids=True) for place in places)
 
 
 def find_way(path: Path, busy_seconds: float) -> ReadOnlyFile:
-    """Find how a store's file can be read; `sqlite3.Error` where it cannot."""
+    """Find how a store's file can be read; `sqlite3.Error` if it cannot."""
     try:
         with closing(connect(path, read_only=True, busy_seconds=busy_seconds)) as connection:
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()

@@ -1,4 +1,4 @@
-"""Reading segments through a view, in frames of bounded size. For any store that keeps segments."""
+"""Reading of segments through a view, in frames of bounded size; for any store that keeps segments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from forewarn.store.segments import TIME, WRITTEN, Segments, check_kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """What is asked of a scan: see `Store.scan` and `Store.scan_views`."""
+    """The arguments of a scan: see `Store.scan` and `Store.scan_views`."""
 
     kind: str
     views: Mapping[View, Sequence[str] | None]  # the columns wanted of each, None for all of the record
@@ -42,10 +42,10 @@ class Scan:
         if unknown := self._used - {*SCHEMAS[self.kind], *self._made}:
             raise UsageError(f"a {self.kind} has no {', '.join(sorted(unknown))}")
 
-    def frames(self, kept: Segments) -> Iterator[dict[View, pl.DataFrame]]:
-        """The frames of the scan, one for each view; `kept` must show one state of the store throughout."""
+    def frames(self, stored: Segments) -> Iterator[dict[View, pl.DataFrame]]:
+        """Yield the frames of the scan, one for each view; `stored` must show one state of the store."""
         chosen = None if self.where is None else self.where.polars()
-        for seen in self._seen(self._in_order(kept)):
+        for seen in self._seen(self._in_order(stored)):
             if chosen is not None:
                 seen = {view: frame.filter(chosen) for view, frame in seen.items()}
             seen = {view: frame.select(self._wanted(view)) for view, frame in seen.items()}
@@ -56,7 +56,7 @@ class Scan:
 
     @property
     def _by_time(self) -> bool:
-        """Whether all observations of a record have one time, so that the scan can go from time to time."""
+        """Check whether all observations of a record share one time, so that the scan can go by time."""
         return TIME[self.kind] in KEYS[self.kind]
 
     @property
@@ -74,12 +74,12 @@ class Scan:
     def _used(self) -> set[str]:
         return {name for view in self.views for name in self._needed(view)}
 
-    def _in_order(self, kept: Segments) -> Iterator[pl.DataFrame]:
-        """Observations in frames that follow one another in time."""
+    def _in_order(self, stored: Segments) -> Iterator[pl.DataFrame]:
+        """Yield observations in frames that follow one another in time."""
         numbers = None if self.job_ids is None else segments.id_numbers(self.job_ids)
         found = [
             segment
-            for segment in kept.listed(self.kind, self.cluster)
+            for segment in stored.listed(self.kind, self.cluster)
             if segment.may_hold(self.since, self.until, numbers)
         ]
         needed = {*segments.order(self.kind), *self._used} - {KNOWN_AT}
@@ -92,7 +92,7 @@ class Scan:
         if self.job_ids is not None:
             chosen = pl.col("job_id").is_in(list(self.job_ids))
             where = chosen if where is None else where & chosen
-        return segments.in_order(found, lambda segment: kept.read(segment, names, where), self.rows)
+        return segments.in_order(found, lambda segment: stored.read(segment, names, where), self.rows)
 
     def _seen(self, frames: Iterator[pl.DataFrame]) -> Iterator[dict[View, pl.DataFrame]]:
         order = segments.order(self.kind)
@@ -114,8 +114,8 @@ class Scan:
                 yield {"now": frame}
 
 
-def observations(kept: Segments, kind: str, key: Mapping[str, Any]) -> pl.DataFrame:
-    """Every observation whose columns equal `key`, in the order they were seen."""
+def observations(stored: Segments, kind: str, key: Mapping[str, Any]) -> pl.DataFrame:
+    """Return every observation whose columns equal `key`, in the order they were seen."""
     check_kind(kind)
     if unknown := key.keys() - SCHEMAS[kind].keys():
         raise UsageError(f"a {kind} has no {', '.join(sorted(unknown))}")
@@ -124,18 +124,18 @@ def observations(kept: Segments, kind: str, key: Mapping[str, Any]) -> pl.DataFr
     until = None if time is None else time + 1
     where = pl.all_horizontal(pl.lit(True), *(pl.col(name).eq_missing(value) for name, value in key.items()))
     found = [
-        kept.read(segment, where=where)
-        for segment in kept.listed(kind, key.get("cluster"))
+        stored.read(segment, where=where)
+        for segment in stored.listed(kind, key.get("cluster"))
         if segment.may_hold(time, until, numbers)
     ]
     nothing = pl.DataFrame(schema={**SCHEMAS[kind], WRITTEN: pl.Int64()})
     return pl.concat([nothing, *found]).sort("seen_at", WRITTEN).drop(WRITTEN)
 
 
-def changes(kept: Segments, kind: str, cluster: str, since: int) -> tuple[pl.DataFrame, int]:
-    """The keys of records with observations that were written after `since`, and the last one's number."""
-    newer = [s for s in kept.listed(kind, cluster) if s.last_written > since]
-    found = [kept.read(segment, [*KEYS[kind], WRITTEN], pl.col(WRITTEN) > since) for segment in newer]
+def changes(stored: Segments, kind: str, cluster: str, since: int) -> tuple[pl.DataFrame, int]:
+    """Return the keys of records with observations written after `since`, and the number of the last."""
+    newer = [s for s in stored.listed(kind, cluster) if s.last_written > since]
+    found = [stored.read(segment, [*KEYS[kind], WRITTEN], pl.col(WRITTEN) > since) for segment in newer]
     nothing = pl.DataFrame(schema={name: SCHEMAS[kind][name] for name in KEYS[kind]})
     keys = pl.concat([nothing, *(frame.select(KEYS[kind]) for frame in found)]).unique(maintain_order=True)
     return keys, max((segment.last_written for segment in newer), default=since)

@@ -1,4 +1,4 @@
-"""The tables of the embedded store, and the steps from each older version to this one.
+"""The tables of the embedded store, and the migrations from each older version.
 
 The version is SQLite's own `user_version`; `application_id` says that the file is ours. A change of
 the tables is one more function at the end of `MIGRATIONS`: a new store walks all of them, an older one
@@ -146,7 +146,7 @@ def migrate(
     read_only: bool,
     migrations: Sequence[Migration] = MIGRATIONS,
 ) -> None:
-    """Bring the store to the version of this program, or say why that cannot be."""
+    """Migrate the store to this program's version, or raise an error that says why it cannot."""
     connection.execute("BEGIN")  # one state of the file: another process may be making the store right now
     try:
         version = _version(connection, where, len(migrations))

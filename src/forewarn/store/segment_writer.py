@@ -1,4 +1,4 @@
-"""Adding observations to segments: which are new, what their numbers are, and keeping segments few.
+"""Adding of observations to segments: finding new ones, numbering them, keeping segments few.
 
 For any store that keeps segments: its writer has one `SegmentWriter` for the time of a write.
 """
@@ -11,9 +11,8 @@ import numpy as np
 import polars as pl
 
 from forewarn.errors import UsageError
-from forewarn.job.columns import KEYS, SCHEMAS, SEEN
-from forewarn.store import compaction as tidy
-from forewarn.store import segments
+from forewarn.job.columns import KEYS, OBSERVATION_COLUMNS, SCHEMAS
+from forewarn.store import compaction, segments
 from forewarn.store.contract.observations import WriteCounts
 from forewarn.store.deduplicate import (
     BatchComparison,
@@ -32,12 +31,12 @@ Tally = Callable[[str, str, int], None]  # kind, cluster, how many records are n
 class SegmentWriter:
     """The observations of one write.
 
-    `kept` are the segments as the writer sees them, with what this write has staged; `written` is the number
-    of the newest observation; `tally` is told of new records of kinds that are counted as they come.
+    `stored` are the segments as the writer sees them, including what it has staged; `written` is the number
+    of the newest observation; `tally` is called with new records of kinds that are counted as they arrive.
     """
 
-    def __init__(self, kept: Segments, written: int, tally: Tally) -> None:
-        self._kept, self._written, self._tally = kept, written, tally
+    def __init__(self, stored: Segments, written: int, tally: Tally) -> None:
+        self._stored, self._written, self._tally = stored, written, tally
         self._segments: dict[tuple[str, str], list[Segment]] = {}
         self._claims: dict[str, NamedObservations] = {}
 
@@ -45,9 +44,9 @@ class SegmentWriter:
         """Add observations: see the contract."""
         check_kind(kind)
         _check_schema(frame, kind)
-        for name in (*KEYS[kind], *SEEN):
+        for name in (*KEYS[kind], *OBSERVATION_COLUMNS):
             if frame[name].null_count():
-                raise UsageError(f"a {kind} without {name} cannot be kept")
+                raise UsageError(f"a {kind} without {name} cannot be stored")
         claims = None if file is None else self._claims.setdefault(file, NamedObservations())
         new, conflicts = 0, [frame.clear()]
         for batch in frame.partition_by("cluster", maintain_order=True):
@@ -75,23 +74,23 @@ class SegmentWriter:
         added = added.with_columns(pl.int_range(first, first + pl.len()).alias(WRITTEN))
         self._written += added.height
         found = self._found(kind, cluster)
-        found += self._kept.add(kind, cluster, added)
-        while due := tidy.small_ones(found):
+        found += self._stored.add(kind, cluster, added)
+        while due := compaction.small_ones(found):
             self._rewrite(found, due)
         return verdict
 
     def _found(self, kind: str, cluster: str) -> list[Segment]:
         if (kind, cluster) not in self._segments:
-            self._segments[kind, cluster] = self._kept.listed(kind, cluster)
+            self._segments[kind, cluster] = self._stored.listed(kind, cluster)
         return self._segments[kind, cluster]
 
     def _rewrite(self, found: list[Segment], due: list[Segment]) -> None:
         gone = {segment.id for segment in due}
         found[:] = [segment for segment in found if segment.id not in gone]
-        found += tidy.rewrite(self._kept, due)
+        found += compaction.rewrite(self._stored, due)
 
     def _matches(self, kind: str, cluster: str, batch: pl.DataFrame) -> tuple[MatchedRows, Mask]:
-        """Stored observations that have a row's identity, and which rows' records are known."""
+        """Find stored observations with a row's identity, and the rows whose records are already stored."""
         # A segment holds one cluster only: no need to compare that.
         key = [name for name in KEYS[kind] if name != "cluster"]
         same = {name: value for name, value in identity(kind).items() if name != "cluster"}
@@ -103,7 +102,7 @@ class SegmentWriter:
         for segment in _overlapping(self._found(kind, cluster), kind, batch):
             here = rows.filter(pl.col(time).is_between(segment.first_time, segment.last_time))
             at_these_times = pl.col(time).is_in(here[time].unique().implode())
-            data = self._kept.loaded(segment)
+            data = self._stored.loaded(segment)
             stored = segments.unpacked(data, kind, [*needed, WRITTEN], at_these_times)
             stored = stored.select(WRITTEN, **same).with_row_index("_at")
             known[here.join(stored, on=key, how="semi")["_row"].to_numpy()] = True
@@ -117,17 +116,17 @@ class SegmentWriter:
         return MatchedRows.joined(pairs), known
 
     def finish(self) -> None:
-        """Do what is left before the write may be published."""
+        """Complete the write so that it can be published."""
         for found in self._segments.values():
-            if crowded := tidy.crowded_ones(found):
+            if crowded := compaction.crowded_ones(found):
                 self._rewrite(found, crowded)
 
 
 def _check_schema(frame: pl.DataFrame, kind: str) -> None:
-    """Refuse a frame that is not of the schema: whoever makes a batch completes it, once."""
-    wanted = SCHEMAS[kind]
-    wrong = [name for name, dtype in wanted.items() if frame.schema.get(name) != dtype]
-    wrong += [name for name in frame.columns if name not in wanted and name != "line"]
+    """Raise if a frame does not have the full schema, which its source must complete."""
+    schema = SCHEMAS[kind]
+    wrong = [name for name, dtype in schema.items() if frame.schema.get(name) != dtype]
+    wrong += [name for name in frame.columns if name not in schema and name != "line"]
     if wrong:
         raise UsageError(
             f"columns that are missing, unknown or of another type: {', '.join(wrong)}; "
@@ -136,7 +135,7 @@ def _check_schema(frame: pl.DataFrame, kind: str) -> None:
 
 
 def _overlapping(found: list[Segment], kind: str, batch: pl.DataFrame) -> Iterator[Segment]:
-    """Segments that may hold rows of the batch."""
+    """Find segments that may hold rows of the batch."""
     times = np.sort(batch[TIME[kind]].to_numpy())
     lowest, highest = segments.number_range(batch)
     for segment in found:

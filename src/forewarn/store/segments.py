@@ -1,4 +1,4 @@
-"""Segments: immutable runs of observations of one kind and cluster, each a Parquet blob. For any store.
+"""Segments: immutable runs of observations of one kind and cluster, each a Parquet blob; for any store.
 
 A segment is sorted by the time that its kind is scanned by, and the facts beside its data tell the range
 of these times and of the numbers in its job ids, so that most segments need not be opened. `written`
@@ -46,7 +46,7 @@ class Segment:
     last_written: int
 
     def may_hold(self, since: int | None, until: int | None, numbers: Sequence[int] | None = None) -> bool:
-        """Whether it can have rows in since ≤ time < until with one of these numbers in the job id."""
+        """Check whether it can have rows in since ≤ time < until with one of these numbers in the job id."""
         if (since is not None and self.last_time < since) or (until is not None and self.first_time >= until):
             return False
         if numbers is None or self.first_number is None or self.last_number is None:
@@ -55,33 +55,33 @@ class Segment:
 
 
 class Segments(ABC):
-    """The segments of a store, wherever it keeps them, as one reader or writer sees them."""
+    """The segments of a store, as one reader or writer sees them."""
 
     @abstractmethod
     def listed(self, kind: str, cluster: str | None = None) -> list[Segment]:
-        """The segments of a kind, without their data, in the order in which they were put."""
+        """Return the segments of a kind, without their data, in the order in which they were put."""
 
     @abstractmethod
     def loaded(self, segment: Segment) -> bytes:
-        """The data of a segment, as it was put; `StoreError` where it is damaged."""
+        """Return the data of a segment as it was put; `StoreError` if it is damaged."""
 
     @abstractmethod
     def put(self, segment: Segment, data: bytes) -> Segment:
-        """Keep a new segment; the same with the id that it got."""
+        """Store a new segment; return it with its id."""
 
     @abstractmethod
     def drop(self, segments: Iterable[Segment]) -> None:
-        """Forget segments whose rows stand elsewhere now."""
+        """Delete segments whose rows are stored elsewhere now."""
 
     def add(self, kind: str, cluster: str, frame: pl.DataFrame) -> list[Segment]:
-        """Keep observations of one cluster (with `written`) as segments."""
+        """Store observations of one cluster (with `written`) as segments."""
         parts = frame.sort(order(kind)).iter_slices(SEGMENT_ROWS)
         return [self.put(_described(kind, cluster, part), packed(part)) for part in parts]
 
     def read(
         self, segment: Segment, columns: Iterable[str] | None = None, where: pl.Expr | None = None
     ) -> pl.DataFrame:
-        """Rows of a segment, in its order."""
+        """Return rows of a segment, in its order."""
         return unpacked(self.loaded(segment), segment.kind, columns, where)
 
 
@@ -92,30 +92,30 @@ def _described(kind: str, cluster: str, frame: pl.DataFrame) -> Segment:
 
 
 def check_kind(kind: str) -> None:
-    """Raise `UsageError` where there are no such records."""
+    """Raise `UsageError` if there is no such kind of record."""
     if kind not in SCHEMAS:
         raise UsageError(f"no such kind of record: {kind!r}; there are {', '.join(SCHEMAS)}")
 
 
 def order(kind: str) -> list[str]:
-    """The columns that observations of a kind are sorted by: one record's stand together, oldest first."""
+    """Return the columns that observations of a kind are sorted by: each record's together, oldest first."""
     time = TIME[kind]
     return [*dict.fromkeys((time, *KEYS[kind], "seen_at", WRITTEN))]
 
 
 def id_number(ids: pl.Expr) -> pl.Expr:
-    """The number that a job id begins with: 123 of ``123_4`` and of ``123+1``."""
+    """Extract the number that a job id begins with: 123 of ``123_4`` and of ``123+1``."""
     return ids.str.extract(r"^(\d{1,18})(?:\D|$)").cast(pl.Int64)
 
 
 def id_numbers(ids: Iterable[str]) -> list[int] | None:
-    """The numbers of some job ids, or None if one has none (and may be anywhere)."""
+    """Return the numbers of some job ids, or None if one has none (it may be in any segment)."""
     numbers = pl.Series(list(ids), dtype=pl.String).to_frame("id").select(id_number(pl.col("id"))).to_series()
     return None if numbers.null_count() else numbers.to_list()
 
 
 def packed(frame: pl.DataFrame) -> bytes:
-    """Observations as they are kept."""
+    """Encode observations as Parquet."""
     data = io.BytesIO()
     # Empty columns are left out: reading completes them, as it does those that a record got later.
     filled = [column.name for column in frame if column.null_count() < frame.height]
@@ -124,7 +124,7 @@ def packed(frame: pl.DataFrame) -> bytes:
 
 
 def number_range(frame: pl.DataFrame) -> tuple[int | None, int | None]:
-    """The least and the largest number in job ids, or None where one has none or there are no ids."""
+    """Return the least and largest number in job ids, or None if one has none or there are no ids."""
     if "job_id" not in frame.columns:
         return None, None
     numbers = frame.select(id_number(pl.col("job_id"))).to_series()
@@ -136,7 +136,7 @@ def number_range(frame: pl.DataFrame) -> tuple[int | None, int | None]:
 def unpacked(
     data: bytes, kind: str, columns: Iterable[str] | None = None, where: pl.Expr | None = None
 ) -> pl.DataFrame:
-    """Observations that were packed, in their order; columns that they lack as nulls."""
+    """Decode observations, in their order, with nulls for columns that they lack."""
     stored = _STORED[kind]
     schema = stored if columns is None else {name: stored[name] for name in columns}
     lazy = pl.scan_parquet(data, schema=schema, missing_columns="insert", extra_columns="ignore")
@@ -144,7 +144,7 @@ def unpacked(
 
 
 def between(kind: str, since: int | None, until: int | None) -> pl.Expr | None:
-    """since ≤ time < until."""
+    """Build the condition since ≤ time < until."""
     time = pl.col(TIME[kind])
     parts = [] if since is None else [time >= since]
     parts += [] if until is None else [time < until]
@@ -154,7 +154,7 @@ def between(kind: str, since: int | None, until: int | None) -> pl.Expr | None:
 def in_order(
     found: Iterable[Segment], opened: Callable[[Segment], pl.DataFrame], rows: int
 ) -> Iterator[pl.DataFrame]:
-    """What segments of one kind hold, in frames of about `rows` whose times follow one another.
+    """Yield the rows of segments of one kind in frames of about `rows` whose times follow one another.
 
     What lies before the next segment's first time is complete. So each segment is opened once, and only
     those that overlap are held.

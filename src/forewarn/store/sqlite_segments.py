@@ -1,4 +1,4 @@
-"""The embedded store's segments: one row each, its facts and its data."""
+"""Segments of the embedded store: one row each, with its facts and its data."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _FACTS = Segment.__slots__[1:]  # all but the id, which SQLite gives
 
 
 class SqliteSegments(Segments):
-    """Segments as a connection sees them: within a transaction, one state of the store."""
+    """Segments as a connection sees them: one state of the store within a transaction."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def listed(self, kind: str, cluster: str | None = None) -> list[Segment]:
-        """The segments of a kind."""
+        """Return the segments of a kind."""
         query = f"SELECT {_COLUMNS} FROM segment WHERE kind = ? AND ? IN (cluster, '') ORDER BY id"
         return [Segment(*row) for row in self._connection.execute(query, (kind, cluster or ""))]
 
     def loaded(self, segment: Segment) -> bytes:
-        """The data of a segment, as it was put."""
+        """Return the data of a segment as it was put."""
         query = "SELECT data, checksum FROM segment WHERE id = ?"
         data: bytes
         data, checksum = self._connection.execute(query, (segment.id,)).fetchone()

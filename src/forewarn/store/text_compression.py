@@ -1,4 +1,4 @@
-"""Long texts as the embedded store keeps them."""
+"""Compression of long texts in the embedded store."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import zlib
 
 
 def packed_text(text: str | None) -> bytes | None:
-    """Pack a text: a whole assessment takes 0.9 kB instead of 2.9, a brief one 0.6 instead of 1.0."""
+    """Compress a text: a whole assessment takes 0.9 kB instead of 2.9, a brief one 0.6 instead of 1.0."""
     return None if text is None else zlib.compress(text.encode(), 6)
 
 
 def unpacked_text(data: bytes | None) -> str | None:
-    """Get the text back."""
+    """Decompress a text."""
     return None if data is None else zlib.decompress(data).decode()

@@ -1,4 +1,4 @@
-"""Many observations of a record seen as one row: the latest of each field, as of now or of a moment.
+"""Views: the observations of a record as one row, with the latest value of each field at a moment.
 
 Pure functions over frames, for any store. Observations are sorted so that a record's stand together,
 oldest first; then the latest value of a field up to some row is found by one running maximum over row
@@ -24,10 +24,10 @@ _JOB_FIELDS = list(JOB_SCHEMA)
 AS_OF_MOMENT = frozenset(_JOB_FIELDS[: _JOB_FIELDS.index("eligible")]) - set(KEYS["job"])
 # What a job is given at its start: whoever looks later finds it, so what was first seen of it was so then.
 GIVEN = frozenset({"nodes", "nodes_given", "cpus_given", "memory_given", "gpus_given", "tres_given"})
-# What `known_at` is made of.
+# The fields that `known_at` is computed from.
 KNOWN_FROM = ("seen_at", "reconstructed", "outcome", "end")
 # Outcomes that steps tell of a job which Slurm calls failed. Only accounting has steps, and who saw the job
-# end live looked later: what was told more exactly stands.
+# end live looked later: the more exact value is kept.
 _EXACT = [str(outcome) for outcome in EXACT_STATES.values()]
 Rows = NDArray[np.int64]
 
@@ -45,7 +45,7 @@ class ObservationRuns:
 
 
 def latest(frame: pl.DataFrame, key: Sequence[str], order: Sequence[str]) -> pl.DataFrame:
-    """Each record's latest value of every field."""
+    """Return each record's latest value of every field."""
     frame, runs = _runs(frame, key, order)
     return frame if runs is None else _values(frame, frame.columns, runs)
 
@@ -56,10 +56,10 @@ def jobs(
     columns: Mapping[View, Collection[str]],
     known_delay: int | None = None,
 ) -> dict[View, pl.DataFrame]:
-    """Each job through some views, row by row the same jobs in each, with the columns wanted of it.
+    """Return each job through some views, row by row the same jobs, with the columns of each view.
 
     `frame` has the columns of `order`, those of `KNOWN_FROM` (with a delay, for `known_at`) and `start` (for
-    that view) beside the fields that are wanted.
+    that view) beside the requested fields.
     """
     frame, runs = _runs(frame, KEYS["job"], order)
     if runs is None:
@@ -74,16 +74,16 @@ def jobs(
 
 
 def _as_of(
-    view: View, frame: pl.DataFrame, now: pl.DataFrame, runs: ObservationRuns, wanted: Collection[str]
+    view: View, frame: pl.DataFrame, now: pl.DataFrame, runs: ObservationRuns, columns: Collection[str]
 ) -> pl.DataFrame:
-    """The jobs of now with what is wanted of the view's moment put in its place."""
+    """Replace columns of the current view by their values as of the view's moment."""
     if view == "now":
         return now
     moment = now.select(pl.col("submit") if view == "submit" else pl.coalesce("start", "submit"))
     seen = _seen_by(frame, moment.to_series().to_numpy(), runs)
-    then = now.with_columns(_values(frame, [c for c in wanted if c in AS_OF_MOMENT], seen))
+    then = now.with_columns(_values(frame, [c for c in columns if c in AS_OF_MOMENT], seen))
     if view == "start":
-        given = _first_values(frame, [c for c in wanted if c in GIVEN], runs)
+        given = _first_values(frame, [c for c in columns if c in GIVEN], runs)
         started = now.select(pl.col("start").is_not_null().alias("_started")).to_series()
         then = then.with_columns(pl.when(started).then(column).otherwise(name) for name, column in given)
     return then
@@ -92,7 +92,7 @@ def _as_of(
 def _runs(
     frame: pl.DataFrame, key: Sequence[str], order: Sequence[str]
 ) -> tuple[pl.DataFrame, ObservationRuns | None]:
-    """The runs of the frame, or the frame in order where every record has one row."""
+    """Find the runs of the frame, or return the frame in order if every record has one row."""
     sorted_key = frame.select(pl.int_range(pl.len(), dtype=pl.Int64).alias("_place"), *order)
     if not (in_order := _in_order(sorted_key, order)):
         sorted_key = sorted_key.sort(order)
@@ -106,7 +106,7 @@ def _runs(
 
 
 def _in_order(frame: pl.DataFrame, order: Sequence[str]) -> bool:
-    """Whether the frame is sorted already, as one segment is: far cheaper to see than to sort."""
+    """Check whether the frame is sorted already, as one segment is: far cheaper than to sort."""
     disorder = pl.lit(False)
     for name in reversed(order):
         before, here = pl.col(name).shift(), pl.col(name)
@@ -115,7 +115,7 @@ def _in_order(frame: pl.DataFrame, order: Sequence[str]) -> bool:
 
 
 def _values(frame: pl.DataFrame, names: Sequence[str], runs: ObservationRuns) -> pl.DataFrame:
-    """For each run the latest value of these fields that is not null."""
+    """Return for each run the latest value of these fields that is not null."""
     columns = []
     for name in names:
         column = frame[name]
@@ -131,7 +131,7 @@ def _values(frame: pl.DataFrame, names: Sequence[str], runs: ObservationRuns) ->
 
 
 def _latest_of(chosen: pl.Series, runs: ObservationRuns, *, otherwise: Rows) -> Rows:
-    """For each run its last row that is chosen, where there is one."""
+    """Return for each run its last chosen row, if there is one."""
     rows = np.arange(chosen.len())
     at = np.maximum.accumulate(np.where(chosen.to_numpy()[runs.place], rows, -1))[runs.last]
     return np.where(at < runs.first, otherwise, at)  # before the run's first row lies another record
@@ -140,7 +140,7 @@ def _latest_of(chosen: pl.Series, runs: ObservationRuns, *, otherwise: Rows) -> 
 def _first_values(
     frame: pl.DataFrame, names: Sequence[str], runs: ObservationRuns
 ) -> list[tuple[str, pl.Series]]:
-    """For each run the earliest value of these fields that is not null."""
+    """Return for each run the earliest value of these fields that is not null."""
     rows, after = np.arange(frame.height), frame.height
     columns = []
     for name in names:
@@ -152,7 +152,7 @@ def _first_values(
 
 
 def _seen_by(frame: pl.DataFrame, moment: Rows, runs: ObservationRuns) -> ObservationRuns:
-    """The runs cut to what had been seen by each record's moment, at least its earliest row."""
+    """Cut the runs to what had been seen by each record's moment, but keep at least its earliest row."""
     seen_at = frame["seen_at"].to_numpy()[runs.place]
     by_then = seen_at <= np.repeat(moment, runs.last - runs.first + 1)
     count = np.add.reduceat(by_then.astype(np.int64), runs.first)
@@ -160,7 +160,7 @@ def _seen_by(frame: pl.DataFrame, moment: Rows, runs: ObservationRuns) -> Observ
 
 
 def _first_live(frame: pl.DataFrame, runs: ObservationRuns) -> pl.Series:
-    """When each job's outcome was first seen by someone, rather than read from a record of the past."""
+    """Return when each job's outcome was first seen live, rather than read from a record of the past."""
     never = np.iinfo(np.int64).max
     live = ~pl.col("reconstructed") & pl.col("outcome").is_not_null()
     seen_at = frame.select(pl.when(live).then("seen_at").otherwise(never)).to_series().to_numpy()

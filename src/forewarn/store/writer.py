@@ -1,4 +1,4 @@
-"""The writing side of the embedded store: one transaction, which is staged until it is committed."""
+"""The writing side of the embedded store: one transaction, staged until it is committed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forewarn.store.text_compression import packed_text
 
 
 class EmbeddedWriter(StoreWriter):
-    """Writes into an open transaction; who opened that ends it."""
+    """A writer into an open transaction, which its opener ends."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._open: sqlite3.Connection | None = connection
@@ -24,11 +24,11 @@ class EmbeddedWriter(StoreWriter):
         self._observing = SegmentWriter(SqliteSegments(connection), written, self._tally)
 
     def finish(self) -> None:
-        """Do what is left before the transaction may be committed."""
+        """Complete the write so that the transaction can be committed."""
         self._observing.finish()
 
     def end(self) -> None:
-        """Write no more: the connection is another's now."""
+        """Refuse further writes, since the connection is returned to the pool."""
         self._open = None
 
     @property
@@ -50,18 +50,18 @@ class EmbeddedWriter(StoreWriter):
         )
 
     def describe_cluster(self, cluster: str, facts: ClusterFacts) -> None:
-        """Set what is known of a cluster, over what was."""
+        """Replace the facts of a cluster."""
         self._connection.execute(
             "INSERT OR REPLACE INTO cluster VALUES (?, ?, ?)",
             (cluster, facts.timezone, json.dumps(dict(facts.fields), sort_keys=True)),
         )
 
     def set_cursor(self, name: str, value: str) -> None:
-        """Remember how far a reader of some source has come."""
+        """Save how far a reader of a source has come."""
         self._connection.execute("INSERT OR REPLACE INTO cursor VALUES (?, ?)", (name, value))
 
     def put_state(self, cluster: str, space: str, rows: Iterable[tuple[int, bytes]]) -> None:
-        """Set online state by key within a space."""
+        """Set rows of the online state by key within a space."""
         self._connection.execute(
             "INSERT OR IGNORE INTO space (cluster, name) VALUES (?, ?)", (cluster, space)
         )
@@ -73,7 +73,7 @@ class EmbeddedWriter(StoreWriter):
         )
 
     def drop_state(self, cluster: str, space: str, keys: Iterable[int] | None = None) -> None:
-        """Forget online state: of some keys, or of the whole space."""
+        """Delete rows of the online state: those of some keys, or the whole space."""
         of_space = "DELETE FROM state WHERE space = (SELECT id FROM space WHERE cluster = ? AND name = ?)"
         if keys is None:
             self._connection.execute(of_space, (cluster, space))
@@ -81,12 +81,12 @@ class EmbeddedWriter(StoreWriter):
             self._connection.executemany(f"{of_space} AND key = ?", ((cluster, space, key) for key in keys))
 
     def keep_assessments(self, frame: pl.DataFrame) -> int:
-        """Keep assessments; how many were new."""
+        """Save assessments; return how many were new."""
         columns = list(ASSESSMENT_SCHEMA)
         for name in ASSESSMENT_KEY:
             if frame[name].null_count():
-                raise UsageError(f"an assessment without {name} cannot be kept")
-        said = [name for name in columns if name not in ASSESSMENT_KEY]
+                raise UsageError(f"an assessment without {name} cannot be stored")
+        updated = [name for name in columns if name not in ASSESSMENT_KEY]
         rows = [
             {**row, "body": packed_text(row["body"])} for row in frame.select(columns).iter_rows(named=True)
         ]
@@ -99,14 +99,14 @@ class EmbeddedWriter(StoreWriter):
         new = self._connection.total_changes - before
         if new < frame.height:
             self._connection.executemany(
-                f"UPDATE assessment SET {', '.join(f'{name} = :{name}' for name in said)}"
+                f"UPDATE assessment SET {', '.join(f'{name} = :{name}' for name in updated)}"
                 f" WHERE {' AND '.join(f'{name} = :{name}' for name in ASSESSMENT_KEY)}",
                 rows,
             )
         return new
 
     def forget_assessments(self, cluster: str, before: int) -> int:
-        """Remove old assessments; how many."""
+        """Delete old assessments; return how many."""
         return self._connection.execute(
             "DELETE FROM assessment WHERE made_at < ? AND cluster = ?", (before, cluster)
         ).rowcount

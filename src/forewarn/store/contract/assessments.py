@@ -1,4 +1,4 @@
-"""What was said of jobs, whole: to be held against what came true, shown again, and forgotten by age."""
+"""Assessments, stored whole: to compare with outcomes, to show again, to delete by age."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import polars as pl
 
-# One assessment: its key is the job, the phase, the model, and when it was made.
+# One assessment: its key is the job, the phase, the model, and when it was computed.
 ASSESSMENT_KEY = ("cluster", "job_id", "submit", "phase", "model", "made_at")
 ASSESSMENT_SCHEMA: Mapping[str, pl.DataType] = MappingProxyType(
     {
@@ -30,7 +30,7 @@ ASSESSMENT_SCHEMA: Mapping[str, pl.DataType] = MappingProxyType(
 
 
 class AssessmentReader(ABC):
-    """Reads assessments: for anybody, at any time, from any thread."""
+    """The reading side of assessments: for any caller, at any time, from any thread."""
 
     @abstractmethod
     def assessments(
@@ -42,23 +42,23 @@ class AssessmentReader(ABC):
         until: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> pl.DataFrame:
-        """Assessments made in [since, until), in that order: all columns, or these.
+        """Return assessments made in [since, until), in order of time: all columns, or `columns`.
 
         Without `body` it is much quicker.
         """
 
 
 class AssessmentWriter(ABC):
-    """Keeps and forgets assessments: for whoever made them, where the store may be written to."""
+    """The writing side of assessments: for whoever assessed, if the store may be written to."""
 
     @abstractmethod
     def keep_assessments(self, frame: pl.DataFrame) -> int:
-        """Keep assessments (columns of `ASSESSMENT_SCHEMA`); how many were new.
+        """Save assessments (columns of `ASSESSMENT_SCHEMA`); return how many were new.
 
-        One whose key is there already takes its place: of the same second, what was said last. `UsageError`
+        One whose key is there already takes its place: of the same second, the last one. `UsageError`
         where a part of the key is missing.
         """
 
     @abstractmethod
     def forget_assessments(self, cluster: str, before: int) -> int:
-        """Remove a cluster's assessments that were made before a moment; how many."""
+        """Delete a cluster's assessments from before a time; return how many."""

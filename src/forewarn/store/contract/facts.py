@@ -1,4 +1,4 @@
-"""Small facts: what is known of each cluster as a whole, and how far readers of sources have come."""
+"""Small facts: what is known of each cluster as a whole, and the cursors of readers of sources."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What is known of a cluster as a whole."""
+    """Facts about a cluster as a whole."""
 
     timezone: str = "UTC"
     fields: Mapping[str, Any] = field(default_factory=dict)  # field policies: see features/missing_fields.py
 
 
 class FactReader(ABC):
-    """Reads facts and cursors: for anybody, at any time, from any thread."""
+    """The reading side of facts and cursors: for any caller, at any time, from any thread."""
 
     @abstractmethod
     def clusters(self) -> dict[str, ClusterFacts]:
-        """The clusters that have been described, by name."""
+        """Return the facts of each described cluster, by name."""
 
     @abstractmethod
     def cursor(self, name: str) -> str | None:
-        """How far a reader had come; None: it never was here."""
+        """Return how far a reader of a source has come; None if it never ran."""
 
 
 class FactWriter(ABC):
-    """Sets facts and cursors: for whoever reads a source, in the write that keeps what was read."""
+    """The writing side of facts and cursors: for readers of sources, within the write of their records."""
 
     @abstractmethod
     def describe_cluster(self, cluster: str, facts: ClusterFacts) -> None:
-        """Set what is known of a cluster, over what was."""
+        """Replace the facts of a cluster."""
 
     @abstractmethod
     def set_cursor(self, name: str, value: str) -> None:
-        """Remember how far a reader of some source has come."""
+        """Save how far a reader of a source has come."""

@@ -1,4 +1,4 @@
-"""What was seen of jobs, nodes, partitions, usage and programs: append-only, looked at through views."""
+"""Observations of jobs, nodes, partitions, usage and programs: append-only, read through views."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KNOWN_AT = "known_at"
 
 @dataclass(frozen=True, slots=True)
 class WriteCounts:
-    """What became of a frame of observations."""
+    """Counts of what a write did with a frame of observations."""
 
     new: int  # observations added
     same: int  # already there, equal in every field: nothing changed
@@ -28,7 +28,7 @@ class WriteCounts:
 
 
 class ObservationReader(ABC):
-    """Reads observations: for anybody, at any time, from any thread.
+    """The reading side of observations: for any caller, at any time, from any thread.
 
     Nothing travels a row at a time: what is many is a Polars frame. `UsageError` where there is no such kind,
     column or view.
@@ -48,7 +48,7 @@ class ObservationReader(ABC):
         where: Filter | None = None,
         rows: int = 1_000_000,
     ) -> Iterator[pl.DataFrame]:
-        """One row per record, in frames of about `rows`, jobs in order of submit (then cluster, id).
+        """Yield one row per record, in frames of about `rows`, jobs in order of submit (then cluster, id).
 
         `since` ≤ submit < `until` for jobs and usage, and of these only `job_ids` (quick: no whole scan).
         `where` is applied to the view's rows. `columns` are the record's, perhaps `seen_at`, `source` and
@@ -57,7 +57,7 @@ class ObservationReader(ABC):
         while there is none. A scan sees one state of the store to its end. Through a view:
 
         - ``now``: each field's latest value that was seen, by (seen_at, order of writing); of an outcome
-          `failed` what was told more exactly (`job/step_outcomes.py`), whenever that was;
+          `failed` the more exact outcome (`job/step_outcomes.py`), whenever it was seen;
         - ``submit``, ``start``: the same over observations with `seen_at` up to that moment of the job
           (start: submit for jobs that have not started); where there is none, its earliest observation.
           What a job was given is, at start, what was first seen of it, since whoever looks looks later.
@@ -73,7 +73,7 @@ class ObservationReader(ABC):
         cluster: str | None = None,
         rows: int = 1_000_000,
     ) -> Iterator[Mapping[View, pl.DataFrame]]:
-        """Scan jobs through several views in one reading; `columns` are those wanted of each view.
+        """Scan jobs through several views in one pass; `columns` lists the columns of each view.
 
         The frames are those of one `scan` for each view, as of one state of the store; row by row they are of
         the same jobs.
@@ -81,37 +81,37 @@ class ObservationReader(ABC):
 
     @abstractmethod
     def observations(self, kind: str, key: Mapping[str, Any]) -> pl.DataFrame:
-        """Every observation whose columns equal `key`, in the order they were seen.
+        """Return every observation whose columns equal `key`, in the order they were seen.
 
         `key` may be part of a record's key (only `job_id`) or any other columns.
         """
 
     @abstractmethod
     def count(self, kind: str = "job", *, cluster: str | None = None) -> int:
-        """How many records (not observations) there are."""
+        """Count records (not observations)."""
 
     @abstractmethod
     def revision(self, kind: str = "job", *, cluster: str | None = None) -> int:
-        """A number that grows whenever observations of the kind are published, and else stays."""
+        """Return a number that grows whenever observations of the kind are published, and only then."""
 
     @abstractmethod
     def changes(self, kind: str = "job", *, cluster: str, since: int) -> tuple[pl.DataFrame, int]:
-        """The keys of the records that were observed anew after a revision, and the revision up to which."""
+        """Return the keys of records observed after a revision, and the newest revision."""
 
 
 class ObservationWriter(ABC):
-    """Adds observations: for the collector, the stream's workers and `ingest`."""
+    """The writing side of observations: for the collector, the stream's workers and `ingest`."""
 
     @abstractmethod
     def observe(self, kind: str, frame: pl.DataFrame, *, file: str | None = None) -> WriteCounts:
-        """Add observations (exactly the columns of `SCHEMAS[kind]`, in any order, perhaps `line`).
+        """Add observations (exactly the columns of `SCHEMAS[kind]`, in any order, optionally `line`).
 
-        Writing one that is already there changes nothing, whatever order files and live sightings arrive in.
+        Writing one that is already there changes nothing, in whatever order they arrive.
         Same key, `seen_at` and `source`: equal rows are one observation. Two rows of one `file` that
         share these and differ contradict each other: the later one is a conflict and is not written.
         So do two final records (reconstructed, of a job with an outcome) of one key and source, whatever
         their `seen_at`: it follows from the end that they claim, and a job ends once (but in the sources
-        `RUN_BY_RUN`, which tell of every run of a job).
-        Rows of different files, or live sightings, that do so are both kept; the one seen later, then the
+        `SOURCES_OF_RUNS`, which tell of every run of a job).
+        Rows of different files, or of live sources, that do so are both stored; the one seen later, then the
         one written later, is current. `UsageError` where a row lacks its key or the frame a column.
         """
