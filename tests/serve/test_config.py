@@ -67,6 +67,13 @@ def test_cluster_tables(tmp_path: Path) -> None:
         ),
         ("clusters = 3", "clusters: must hold tables"),
         ("policy = ", "not a TOML file"),
+        ("[clusters]\na = 5", "clusters: must hold tables"),
+        ("assessments_kept = 0", "assessments_kept: 0 is not a whole number of days, 1 or more"),
+        ("known_delay = 1.0", "known_delay: 1.0 is not a whole number of seconds"),
+        ("cluster = ' '", "cluster: ' ' is not a text that is not empty"),
+        ("model = 5", "model: 5 is not a text"),
+        ("slurm_user = '-x'", "slurm_user: '-x' is not a user name"),
+        ("tracking = 'x'", "tracking: 'x' is not an MLflow tracking URI"),
         ('home = "/elsewhere"', "home: this file is found through the home folder"),
     ],
 )

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from importlib import resources
+from math import isfinite
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -290,6 +291,8 @@ def _value(hint: Any, rules: Mapping[str, Any], raw: Any, where: str, at: str) -
             raise UsageError(f"{where}: {at}: a list is needed, not {raw!r}")
         return tuple(_value(inner[0], {}, item, where, f"{at}[{i}]") for i, item in enumerate(raw))
     if origin is Mapping:
+        if not isinstance(raw, dict):
+            raise UsageError(f"{where}: {at}: a table is needed, not {raw!r}")
         return {k: _read(inner[1], v, where, f"{at}.{k}") for k, v in raw.items()}
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return _read(hint, raw, where, at)
@@ -299,6 +302,8 @@ def _value(hint: Any, rules: Mapping[str, Any], raw: Any, where: str, at: str) -
     assert not isinstance(wanted, UnionType)
     if not isinstance(raw, wanted) or (isinstance(raw, bool) and hint is not bool):
         raise UsageError(f"{where}: {at}: {hint.__name__} is needed, not {raw!r}")
+    if hint is float and not isfinite(raw):  # TOML has nan and inf, and no comparison refuses a nan
+        raise UsageError(f"{where}: {at}: {raw!r} is not a number to calculate with")
     low, high = rules.get("low"), rules.get("high")
     if (low is not None and raw < low) or (high is not None and raw > high):
         span = f"at least {low:g}" if high is None else f"between {low:g} and {high:g}"
