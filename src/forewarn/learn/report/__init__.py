@@ -1,4 +1,4 @@
-"""The report on a model: one page for people, and the same as JSON for programs."""
+"""The report of a training: an HTML page for people and the same as JSON for programs."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ JSON_NAME, HTML_NAME = "report.json", "report.html"
 
 
 def write_report(report: Mapping[str, Any], folder: Path) -> None:
-    """Write `report.json` and `report.html` into a folder, which is made if need be.
+    """Write `report.json` and `report.html` into a folder, which is created if it does not exist.
 
-    Both have the format, the verdict and the warnings besides what is given. Equal reports give equal files.
+    Both contain the format, the verdict and the warnings in addition to `report`. Equal reports give equal
+    files.
     """
     try:
         from forewarn.learn.report.html import render
     except ImportError:
-        raise MissingExtraError("a report needs an extra: pip install 'forewarn[train]'") from None
-    given = _plain(report)
-    told = {"format": FORMAT, "verdict": verdict(given), "warnings": warnings(given), **given}
+        raise MissingExtraError("reports need an optional package: pip install 'forewarn[train]'") from None
+    plain = _plain(report)
+    content = {"format": FORMAT, "verdict": verdict(plain), "warnings": warnings(plain), **plain}
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     for name, text in (
-        (JSON_NAME, json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False) + "\n"),
-        (HTML_NAME, render(told)),
+        (JSON_NAME, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"),
+        (HTML_NAME, render(content)),
     ):
         write_file(folder / name, text)
 
 
 def _plain(value: Any) -> Any:
-    """The same in JSON's types only: a training that took hours must not end on a NaN of its report.
+    """Convert a value to the types of JSON, so that a long training does not fail on a NaN in its report.
 
     >>> _plain({"a": (np.float32(0.5), float("nan")), 3: np.array([1])})
     {'a': [0.5, None], '3': [1]}

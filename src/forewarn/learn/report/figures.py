@@ -1,4 +1,4 @@
-"""The figures of a report, from the JSON that stands beside it."""
+"""The figures of a report, drawn from its JSON."""
 
 from __future__ import annotations
 
@@ -9,59 +9,60 @@ from typing import Any
 from markupsafe import Markup
 
 from forewarn.features.missing_fields import wilson
-from forewarn.learn.report.svg import Axis, Plot, percent, round_steps
-from forewarn.learn.report.wording import RULES, figure, rule_in_words, share
+from forewarn.formatting import count, measure, percent, percent_in_table
+from forewarn.learn.report.svg import Axis, Plot, round_steps
+from forewarn.learn.report.wording import RULES, rule_in_words
 
 Json = Mapping[str, Any]
 
 
 def roc(evaluation: Json) -> Markup:
-    """Failures caught against false alarms."""
+    """Draw the ROC curve, with the threshold and the simple rules as points."""
     curve, ranking = evaluation["curves"]["roc"], evaluation["ranking"]
     plot = Plot(
-        f"ROC curve, area {figure(ranking['roc_auc'])}",
-        Axis("false alarms, of the jobs that completed", text=percent),
-        Axis("warned of, of the failures", text=percent),
+        f"ROC curve, area {measure(ranking['roc_auc'])}",
+        Axis("false positive rate", text=percent),
+        Axis("true positive rate (recall)", text=percent),
     )
     plot.line([0, 1], [0, 1], "chance")
     plot.area(curve["false_alarm_rate"], curve["recall"], "model")
     plot.line(curve["false_alarm_rate"], curve["recall"], "model")
     for name, rule in _rules(evaluation):
-        plot.diamond(_false_alarm_rate(rule), rule["recall"], _look(evaluation, name), _told(name, rule))
+        plot.diamond(_false_alarm_rate(rule), rule["recall"], _look(evaluation, name), _tooltip(name, rule))
     at = evaluation["at_threshold"]
-    plot.dot(_false_alarm_rate(at), at["recall"], "chosen", _told("the model", at), 5.5)
+    plot.dot(_false_alarm_rate(at), at["recall"], "chosen", _tooltip("model", at), 5.5)
     return plot.svg()
 
 
 def precision_recall(evaluation: Json) -> Markup:
-    """How many warnings come true against how many failures are warned of."""
+    """Draw precision against recall, with the threshold and the simple rules as points."""
     curve, ranking, at = evaluation["curves"]["pr"], evaluation["ranking"], evaluation["at_threshold"]
     plot = Plot(
-        f"Precision and recall, area {figure(ranking['pr_auc'])}",
-        Axis("recall: warned of, of the failures", text=percent),
-        Axis("precision: came true, of the warnings", text=percent),
+        f"Precision-recall curve, area {measure(ranking['pr_auc'])}",
+        Axis("recall: detected failures", text=percent),
+        Axis("precision: correct alerts", text=percent),
     )
     plot.line([0, 1], [ranking["base_rate"]] * 2, "chance")
     plot.area(curve["recall"], curve["precision"], "model")
     best = evaluation["baselines"][evaluation["over_baseline"]["baseline"]]["f1"]
     if best > 0:
-        # Where F1 equals the best rule's: all that lies above is better than it.
+        # Points with the F1 of the best rule: what lies above is better.
         recalls = [best / (2 - best) + (1 - best / (2 - best)) * step / 40 for step in range(41)]
         plot.line(recalls, [best * recall / (2 * recall - best) for recall in recalls], "equal")
     plot.line(curve["recall"], curve["precision"], "model")
     for name, rule in _rules(evaluation):
-        if rule["recall"] > 0:  # one that never warns has no precision
-            plot.diamond(rule["recall"], rule["precision"], _look(evaluation, name), _told(name, rule))
+        if rule["recall"] > 0:  # a rule without alerts has no precision
+            plot.diamond(rule["recall"], rule["precision"], _look(evaluation, name), _tooltip(name, rule))
     if at["recall"] > 0:
-        plot.dot(at["recall"], at["precision"], "chosen", _told("the model", at), 5.5)
+        plot.dot(at["recall"], at["precision"], "chosen", _tooltip("model", at), 5.5)
     return plot.svg()
 
 
 def thresholds(evaluation: Json) -> Markup:
-    """What another threshold would give."""
+    """Draw precision, recall and F1 by threshold."""
     curve, chosen = evaluation["curves"]["by_threshold"], evaluation["threshold"]
     plot = Plot(
-        "Precision, recall and F1 at every threshold",
+        "Precision, recall and F1 by threshold",
         Axis("threshold on the probability of failure", high=_top(evaluation), text=percent),
         Axis("", text=percent),
     )
@@ -72,40 +73,44 @@ def thresholds(evaluation: Json) -> Markup:
 
 
 def calibration(evaluation: Json) -> Markup:
-    """What was said, against what came true."""
+    """Draw the reliability diagram: predicted against observed failure rate."""
     bins = evaluation["calibration"]
     plot = Plot(
-        f"Calibration, expected error {figure(evaluation['ranking']['ece'])}",
-        Axis("probability of failure that was said", text=percent),
-        Axis("failed", text=percent),
+        f"Reliability diagram, expected calibration error {measure(evaluation['ranking']['ece'])}",
+        Axis("predicted probability of failure", text=percent),
+        Axis("observed share of failures", text=percent),
     )
     most = max(row["n"] for row in bins)
     for row in bins:
         height = 0.2 * row["n"] / most
-        plot.box(row["low"] + 0.004, 0, row["high"] - 0.004, height, "count", f"{row['n']:,} jobs")
+        plot.box(row["low"] + 0.004, 0, row["high"] - 0.004, height, "count", count(row["n"], "job"))
     plot.line([0, 1], [0, 1], "chance")
     plot.line([row["mean_p"] for row in bins], [row["failed"] for row in bins], "model")
     for row in bins:
         low, high = wilson(round(row["failed"] * row["n"]), row["n"])
         plot.line([row["mean_p"]] * 2, [max(low, 0.0), min(high, 1.0)], "spread")
-        words = f"{row['n']:,} jobs, given {share(row['mean_p'])} on average; {share(row['failed'])} failed"
+        words = (
+            f"{count(row['n'], 'job')}: mean prediction {percent_in_table(row['mean_p'])}, "
+            f"{percent_in_table(row['failed'])} failed"
+        )
         plot.dot(row["mean_p"], row["failed"], "model", words, 2.5 + 4 * (row["n"] / most) ** 0.5)
     return plot.svg()
 
 
 def confidence(evaluation: Json) -> Markup:
-    """Which probabilities the failures were given, and which the others, back to back."""
-    told, top = evaluation["confidence"], _top(evaluation)
+    """Draw the distribution of predictions for failed jobs above that for completed jobs."""
+    histogram, top = evaluation["confidence"], _top(evaluation)
     shares = {
-        name: [count / max(sum(told[name]), 1) for count in told[name]] for name in ("failed", "completed")
+        name: [jobs / max(sum(histogram[name]), 1) for jobs in histogram[name]]
+        for name in ("failed", "completed")
     }
     high = max(*shares["failed"], *shares["completed"]) * 1.08
     steps = [step for step in round_steps(0, high, 3) if step]
     plot = Plot(
-        "Distribution of the probabilities of failure: failures above, completed jobs below",
-        Axis("probability of failure that was said", high=top, text=percent),
+        "Distribution of predicted probabilities: failed jobs above, completed jobs below",
+        Axis("predicted probability of failure", high=top, text=percent),
         Axis(
-            "share of its class",
+            "share of the class",
             low=-high,
             high=high,
             text=lambda value: percent(abs(value)),
@@ -113,30 +118,30 @@ def confidence(evaluation: Json) -> Markup:
         ),
     )
     _mark(plot, evaluation["threshold"])
-    for place, (left, right) in enumerate(zip(told["edges"], told["edges"][1:], strict=False)):
+    for place, (left, right) in enumerate(zip(histogram["edges"], histogram["edges"][1:], strict=False)):
         for name, sign in (("failed", 1), ("completed", -1)):
-            if (count := told[name][place]) and left < top:
-                words = f"{count:,} {name} with {left:.1%} to {right:.1%}"
+            if (jobs := histogram[name][place]) and left < top:
+                words = f"{count(jobs, f'{name} job')}: {percent_in_table(left)} to {percent_in_table(right)}"
                 plot.box(left, 0, right, sign * shares[name][place], f"solid {name}", words)
     plot.line([0, top], [0, 0], "zero")
     return plot.svg()
 
 
 def history(search: Json) -> Markup | None:
-    """The loss of each trial of the search, and the best so far; none without a trial that has a loss."""
+    """Draw the loss of each trial and the best so far; None if no trial has a loss."""
     trials = search.get("trials") or []
     ran = [trial for trial in trials if trial.get("loss") is not None]
     if not ran:
         return None
     losses = sorted(trial["loss"] for trial in ran)
     low = losses[0]
-    # Trials far off would press all others flat: they are drawn at the upper edge.
+    # Outliers would flatten all other trials: they are drawn at the upper edge.
     high = min(losses[-1], low + 3 * max(losses[len(losses) // 2] - low, 1e-6))
     room = max(high - low, 1e-6) * 0.06
     numbers = [trial["number"] for trial in ran]
     whole = max(1, round((max(numbers) - min(numbers)) / 6))
     plot = Plot(
-        f"Loss of {len(ran)} trials, the best {losses[0]:.4f}",
+        f"Loss of {len(ran)} trials, best {measure(losses[0], 4)}",
         Axis(
             "trial",
             min(numbers) - 0.5,
@@ -153,20 +158,20 @@ def history(search: Json) -> Markup | None:
         look = f"series-{order.index(trial['family']) % 5}"
         if trial.get("status") != "completed":
             look += " hollow"
-        words = f"trial {trial['number']}, {trial['family']}: loss {trial['loss']:.4f}"
+        words = f"trial {trial['number']}, {trial['family']}: loss {measure(trial['loss'], 4)}"
         plot.dot(trial["number"], trial["loss"], look, words, 4)
     return plot.svg()
 
 
 def number_of_profiles(profiles: Json) -> Markup | None:
-    """What each number of profiles would give: the elbow and the BIC, each within its own range."""
+    """Draw the sum of squares and the BIC by number of profiles, each within its own range."""
     number = profiles.get("number") or {}
     curves = number.get("curves") or []
     if len(curves) < 2:
         return None
     ks = [point["k"] for point in curves]
     plot = Plot(
-        f"Spread within profiles and BIC by their number, {number['chosen']} chosen",
+        f"Within-cluster sum of squares and BIC by number of profiles, {number['chosen']} chosen",
         Axis("number of profiles", min(ks), max(ks), steps=ks),
         Axis("", steps=[0.0, 1.0], text=lambda value: "highest" if value else "lowest"),
         height=240,
@@ -180,19 +185,19 @@ def number_of_profiles(profiles: Json) -> Markup | None:
 
 
 def families(trials: Sequence[Json]) -> list[str]:
-    """The families of the trials, which have a colour each."""
+    """List the model families of the trials in the order of their colours."""
     return sorted({trial["family"] for trial in trials})
 
 
 def _mark(plot: Plot, chosen: Json) -> None:
-    """The chosen threshold as a line, or as a band where it varies."""
+    """Draw the chosen threshold as a line, or as a band where it varies."""
     if chosen["high"] > chosen["low"]:
-        plot.box(chosen["low"], plot.y.low, chosen["high"], plot.y.high, "range", "the thresholds in use")
+        plot.box(chosen["low"], plot.y.low, chosen["high"], plot.y.high, "range", "range of thresholds")
     plot.line([chosen["value"]] * 2, [plot.y.low, plot.y.high], "chosen")
 
 
 def _top(evaluation: Json) -> float:
-    """Where the probabilities end, if none comes near 1."""
+    """Return the end of the axis of probabilities, below 1 if no prediction comes near it."""
     edges = evaluation["confidence"]["edges"]
     counts = zip(evaluation["confidence"]["failed"], evaluation["confidence"]["completed"], strict=True)
     last = max((place for place, both in enumerate(counts) if any(both)), default=len(edges) - 2)
@@ -200,13 +205,13 @@ def _top(evaluation: Json) -> float:
     return next(top for top in (0.1, 0.2, 0.5, 1.0, highest) if top >= min(highest, 1.0))
 
 
-def _false_alarm_rate(judged: Json) -> float:
-    counts = judged["confusion"]
+def _false_alarm_rate(result: Json) -> float:
+    counts = result["confusion"]
     return float(counts["fp"] / max(counts["fp"] + counts["tn"], 1))
 
 
 def _rules(evaluation: Json) -> list[tuple[str, Json]]:
-    """The baselines, the best last, so that it lies above the others."""
+    """List the simple rules, the best last, so that it is drawn above the others."""
     best = evaluation["over_baseline"]["baseline"]
     return sorted(evaluation["baselines"].items(), key=lambda rule: rule[0] == best)
 
@@ -215,7 +220,7 @@ def _look(evaluation: Json, name: str) -> str:
     return "rule best-rule" if name == evaluation["over_baseline"]["baseline"] else "rule"
 
 
-def _told(name: str, judged: Json) -> str:
-    who = rule_in_words(name) if name in RULES else name
-    figures = f"precision {share(judged['precision'])}, recall {share(judged['recall'])}"
-    return f"{who}: {figures}, F1 {figure(judged['f1'])}"
+def _tooltip(name: str, result: Json) -> str:
+    label = rule_in_words(name) if name in RULES else name
+    shares = f"precision {percent(result['precision'])}, recall {percent(result['recall'])}"
+    return f"{label}: {shares}, F1 {measure(result['f1'])}"

@@ -1,7 +1,7 @@
-"""The report as one HTML page that needs nothing beside it: styles and figures are inside, scripts are none.
+"""Render a report as one self-contained HTML page with styles and figures, without scripts.
 
-Whatever comes from data (names of partitions, of users' jobs) is escaped, and the page's content policy
-forbids scripts and requests besides.
+Text from data (names of partitions, of users' jobs) is escaped, and the page's content security policy
+forbids scripts and requests.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from jinja2 import ChainableUndefined, Environment, FileSystemLoader, Template, UndefinedError
 
+from forewarn import formatting
 from forewarn.features.column_meaning import in_words
 from forewarn.learn.report import figures
 from forewarn.learn.report import wording as words
@@ -20,15 +21,15 @@ from forewarn.learn.report import wording as words
 Json = Mapping[str, Any]
 
 TRIALS_SHOWN, FEATURES_SHOWN = 10, 16
-LONGEST = 12  # values of a list that are still shown one by one
+LONGEST = 12  # lists with more values are shown by their length
 
 
 def render(report: Json) -> str:
-    """The page for a report as it is written to `report.json`."""
+    """Render the page of a report, as it is written to `report.json`."""
     return _template().render(
         report=report,
         figures=figures,
-        standing=words.standing,
+        sign_of_lead=words.sign_of_lead,
         feature_words=in_words,
         best_trials=_best_trials(report),
         features=_features(report),
@@ -39,28 +40,35 @@ def render(report: Json) -> str:
 
 @cache
 def _template() -> Template:
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         undefined=ChainableUndefined,  # a part that a report does not have is left out
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in ("figure", "signed", "share", "interval", "lasting", "measured"):
-        made.filters[name] = _lenient(getattr(words, name))
-    made.filters.update(count=_lenient(_count), day=_day, fact=_fact, words=_words, rule=words.rule_in_words)
-    made.filters.update(brief=_brief, tabular=_tabular, columns=_columns, numeric=_numeric, without=_without)
-    return made.get_template("template.html.j2")
+    for name in (
+        *("percent", "percent_in_table", "number", "measure", "difference", "interval"),
+        *("rough_duration", "significant"),
+    ):
+        environment.filters[name] = _or_missing(getattr(formatting, name))
+    environment.filters.update(
+        quantity=_or_missing(_quantity), day=_day, fact=_fact, words=_words, rule=words.rule_in_words
+    )
+    environment.filters.update(
+        brief=_brief, tabular=_tabular, columns=_columns, numeric=_numeric, without=_without
+    )
+    return environment.get_template("template.html.j2")
 
 
-def _lenient(told: Callable[..., str]) -> Callable[..., str]:
-    """What is not there, or is no number, is not available."""
+def _or_missing(formatter: Callable[..., str]) -> Callable[..., str]:
+    """Wrap a formatter so that what is undefined or not a number is n/a."""
 
     def filtered(value: Any, *args: Any, **named: Any) -> str:
         try:
-            return told(value, *args, **named)
+            return formatter(value, *args, **named)
         except (TypeError, UndefinedError):
-            return words.NONE
+            return formatting.MISSING
 
     return filtered
 
@@ -77,17 +85,25 @@ def _features(report: Json) -> list[Json]:
     return sorted(found, key=lambda feature: -(feature.get("importance") or 0.0))
 
 
-def _count(value: int) -> str:
-    return f"{value:,}"
+def _quantity(value: float, name: str) -> str:
+    """Format a number of a profile in its unit.
+
+    >>> _quantity(3e9, "memory"), _quantity(16.0, "size"), _quantity(90.0, "wait")
+    ('2.8 GiB', '16', '1.5 minutes')
+    """
+    if name in ("run_time", "wait"):
+        return formatting.rough_duration(value)
+    return formatting.byte_size(value) if name == "memory" else formatting.significant(value, 3)
 
 
 def _day(value: Any) -> str:
-    """The date of a moment as ISO writes it."""
-    return str(value)[:10] if value else words.NONE
+    """Return the date of an ISO time."""
+    return str(value)[:10] if value else formatting.MISSING
 
 
 def _words(key: Any) -> str:
-    """
+    """Format a JSON key as words.
+
     >>> _words("share_of_test")
     'share of test'
     """
@@ -95,20 +111,20 @@ def _words(key: Any) -> str:
 
 
 def _fact(value: Any) -> str:
-    """A single value, as a person would write it."""
+    """Format a single JSON value."""
     if value is None or value == "":
-        return words.NONE
+        return formatting.MISSING
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        return _count(value)
+        return formatting.number(value)
     if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+        return formatting.significant(value)
     return str(value)
 
 
 def _brief(value: Json) -> bool:
-    """Whether a part is short enough for one line."""
+    """Check whether a mapping fits on one line."""
     return len(value) <= LONGEST and not any(isinstance(part, Mapping | list) for part in value.values())
 
 
@@ -121,7 +137,7 @@ def _short(cell: Any) -> bool:
 
 
 def _tabular(parts: Any) -> bool:
-    """Whether several parts are rows of one table: alike, with cells of one line each."""
+    """Check whether mappings can be the rows of one table: similar keys, cells of one line each."""
     rows = list(parts.values() if isinstance(parts, Mapping) else parts)
     return (
         len(rows) > 1
