@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.errors import ForewarnError, LearningError, RegistryError
-from forewarn.learn import tracking
+from forewarn.learn.registry import tracking
 from forewarn.learn.search.trials import Journal
 from forewarn.sharing import private_files
 from forewarn.store.claims import claim
