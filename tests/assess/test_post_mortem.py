@@ -237,7 +237,7 @@ def test_advice_follows_the_forecast_where_there_is_one() -> None:
     late = ended("TIMEOUT", "timeout", end=NOW + 60 + 3600)
 
     def advised(one: Job, **foreseen: float) -> str:
-        return explain(one, foresee=lambda: ResubmitForecast(**foreseen)).what_to_do[0]
+        return explain(one, forecast=lambda: ResubmitForecast(**foreseen)).what_to_do[0]
 
     assert advised(killed, memory=11.2 * GIB) == (
         "It had 4 GiB on a node; by earlier jobs, 11.2 GiB are enough for 95% of jobs like it: "
@@ -258,7 +258,7 @@ def test_nobody_foresees_what_does_not_matter() -> None:
         asked.append("foreseen")
         return ResubmitForecast()
 
-    explain(ended("NODE_FAIL", "node_fail"), foresee=foresee)
+    explain(ended("NODE_FAIL", "node_fail"), forecast=foresee)
     assert asked == [], "it takes a second"
 
 
@@ -305,7 +305,7 @@ _NUMBERS = (
     )
 )
 def test_any_record_has_an_answer(fields: dict[str, Any]) -> None:
-    said = explain(job(**fields), now=NOW + 5000)
+    said = explain(job(**fields), at=NOW + 5000)
     assert said.cause
     assert said.phase in ("pending", "running", "ended")
     said.to_json()
@@ -506,7 +506,7 @@ def waiting(reason: str | None, number: int | str = 7, **more: Any) -> Job:
 
 
 def test_a_job_that_waits() -> None:
-    said = explain(waiting("Priority"), details=JobDetails(start_estimate=NOW + 9000), now=NOW + 1800)
+    said = explain(waiting("Priority"), details=JobDetails(start_estimate=NOW + 9000), at=NOW + 1800)
     assert said.phase == "pending"
     assert said.cause == "The job waits: jobs of higher priority are before it"
     assert said.start_estimate == NOW + 9000
@@ -515,13 +515,13 @@ def test_a_job_that_waits() -> None:
 
 
 def test_an_estimate_that_has_passed_is_none() -> None:
-    said = explain(waiting("Resources"), details=JobDetails(start_estimate=NOW), now=NOW + 1800)
+    said = explain(waiting("Resources"), details=JobDetails(start_estimate=NOW), at=NOW + 1800)
     assert said.start_estimate is None
 
 
 @pytest.mark.parametrize("reason", list(REASONS))
 def test_every_reason_has_words(reason: str) -> None:
-    said = explain(waiting(reason), now=NOW)
+    said = explain(waiting(reason), at=NOW)
     assert "Slurm says" not in said.cause
     assert "JOBID" not in str(said.what_to_do)
 
@@ -556,12 +556,12 @@ def test_reasons(reason: str, words: str, never: bool) -> None:
 
 def test_a_job_that_runs(tmp_path: Path) -> None:
     running = job(state="RUNNING", outcome=None, end=None, exit_code=None, work_dir=str(tmp_path))
-    said = explain(running, now=NOW + 60 + 1800, risk=0.42)
+    said = explain(running, at=NOW + 60 + 1800, risk=0.42)
     assert (said.phase, said.cause, said.risk) == ("running", "The job runs", 0.42)
     assert any("30 minutes of the 1 hour that it may (50%)" in fact.what for fact in said.evidence)
     assert any("42%" in fact.what for fact in said.evidence)
     (tmp_path / "slurm-7.out").write_text("CUDA error: out of memory\n")
-    assert "its log has an error" in explain(running, now=NOW + 1800).cause
+    assert "its log has an error" in explain(running, at=NOW + 1800).cause
 
 
 def test_a_bare_kill_says_nothing_of_memory() -> None:

@@ -62,7 +62,7 @@ def explain_job(
             log=log,
             risk=risk,
             policy=POLICIES[config.policy],
-            foresee=lambda: _forecast(workspace, found.job, working),
+            forecast=lambda: _forecast(workspace, found.job, working),
         )
     known = {} if store is None else store.clusters()
     zone = known[report.cluster].timezone if report.cluster in known else "UTC"
@@ -108,7 +108,7 @@ def _scheduler(config: Config) -> Iterator[tuple[Scheduler | None, ForewarnError
         yield None, None
         return
     try:
-        connected = connect(config, patience=RetryPolicy(tries=_TRIES))
+        connected = connect(config, retry=RetryPolicy(tries=_TRIES))
     except (SchedulerError, UsageError) as error:  # no token, a wrong address: the store may know the job
         yield None, error
         return

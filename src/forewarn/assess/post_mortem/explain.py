@@ -1,4 +1,4 @@
-"""Why is this job as it is: the record, what was around it, and its log, put together."""
+"""Explain a job by its record, its log, and what happened around it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from forewarn.assess.post_mortem import nearby_failures as surroundings
-from forewarn.assess.post_mortem import record_evidence
-from forewarn.assess.post_mortem.advice import Foresee, nobody_foresees, with_numbers
+from forewarn.assess.post_mortem import record_evidence, wording
+from forewarn.assess.post_mortem.advice import Forecast, no_forecast, with_numbers
 from forewarn.assess.post_mortem.cause_families import FAMILIES
 from forewarn.assess.post_mortem.likely_cause import LikelyCause, verdict
 from forewarn.assess.post_mortem.log_matching import matches, worth
@@ -18,16 +18,15 @@ from forewarn.assess.post_mortem.log_reading import read_log
 from forewarn.assess.post_mortem.pending_reasons import in_words
 from forewarn.assess.post_mortem.report import Confidence, FailureEvidence, LogFile, LogLine, PostMortem
 from forewarn.assess.similar import Similar, similar_jobs
-from forewarn.assess.user_history import read_past
-from forewarn.assess.wording.amounts import duration, percent
-from forewarn.job.outcomes import POLICIES, FailurePolicy, Outcome, kind_of
+from forewarn.assess.user_history import read_history
+from forewarn.job.outcomes import POLICIES, FailurePolicy, Outcome, failure_kind
 from forewarn.job.record import Job
 from forewarn.job.units import UNLIMITED
 from forewarn.sources.slurm.scheduler import JobDetails
 from forewarn.store.base import ClusterFacts, Store
 
-_LOG_WORTH = 0.9  # of a line, since a program can go on after an error
-_MOST_FROM_LOG = 2  # lines that count for the cause: a hundred warnings are no proof
+_LOG_WORTH = 0.9  # weight of a line, since a program can continue after an error
+_MOST_FROM_LOG = 2  # lines that count for the cause: a hundred warnings prove no more than two
 
 
 def explain(
@@ -37,55 +36,54 @@ def explain(
     details: JobDetails | None = None,
     log: Path | None = None,
     risk: float | None = None,
-    now: int | None = None,
-    foresee: Foresee = nobody_foresees,
+    at: int | None = None,
+    forecast: Forecast = no_forecast,
     policy: FailurePolicy = POLICIES["wasted"],
 ) -> PostMortem:
-    """Why a job failed, waits, or how it fares.
+    """Explain why a job failed or is pending, or how it is doing.
 
     Parameters
     ----------
     store
-        Where its nodes, other jobs and the user's earlier jobs are looked up.
+        For its nodes, other jobs, and earlier jobs of the user.
     details
-        What the scheduler tells beside the record: `Scheduler.details`.
+        What the scheduler knows beside the record: `Scheduler.details`.
     log
         A log to read instead of those that Slurm names.
     risk
-        Of failing, for a job that waits or runs, where an assessor has said it.
-    foresee
-        What a model foresees that the job needs, for advice to one that had too little.
+        Of failure, for a pending or running job, where an assessor stated it.
+    at
+        The Unix time of the question; None is now.
+    forecast
+        Predicts what the job needs, for advice to one that had too little.
     policy
-        What counts as a failure of similar jobs.
+        Which outcomes of similar jobs count as failure.
     """
-    moment = int(time.time()) if now is None else now
+    at = int(time.time()) if at is None else at
     details = details or JobDetails()
-    as_of = _as_of(job, moment)
+    known_until = at if job.outcome is None else job.submit  # an ended job: what was known at its submit
     similar = Similar()
     if store is not None and job.user is not None:
         facts = store.clusters().get(job.cluster, ClusterFacts())
-        past = read_past(store, job.cluster, job.submit if as_of is None else as_of, facts, [job.user])
-        similar = similar_jobs(past, job, policy, as_of=as_of)
+        past = read_history(store, job.cluster, known_until, facts, [job.user])
+        similar = similar_jobs(past, job, policy, at=known_until)
     if job.outcome is not None:
-        return _ended(job, store, details, log, similar, foresee)
+        return _ended(job, store, details, log, similar, forecast)
     if job.start is None or job.state == "PENDING":
-        return _pending(job, details, similar, risk, moment)
-    return _running(job, details, log, similar, risk, moment)
-
-
-def _as_of(job: Job, now: int) -> int:
-    """Of an ended job, what was known when it was submitted."""
-    return now if job.outcome is None else job.submit
+        return _pending(job, details, similar, risk, at)
+    return _running(job, details, log, similar, risk, at)
 
 
 def _report(
-    job: Job, phase: str, told: LikelyCause, evidence: Iterable[FailureEvidence], **more: object
+    job: Job, phase: str, likely: LikelyCause, evidence: Iterable[FailureEvidence], **more: object
 ) -> PostMortem:
     kind = None
     if job.outcome is not None:
-        kind = kind_of(Outcome(job.outcome), job.exit_code, job.exit_signal, ran_to_limit=job.ran_to_limit)
-        if told.family == "killed":
-            kind = FAMILIES["killed"].kind  # a kill alone tells of no limit
+        kind = failure_kind(
+            Outcome(job.outcome), job.exit_code, job.exit_signal, ran_to_limit=job.ran_to_limit
+        )
+        if likely.family == "killed":
+            kind = FAMILIES["killed"].kind  # a kill alone is no evidence of a limit
     return PostMortem(
         cluster=job.cluster,
         job_id=job.job_id,
@@ -96,11 +94,11 @@ def _report(
         outcome=job.outcome,
         phase=phase,
         kind=None if kind is None else str(kind),
-        family=told.family,
-        cause=told.cause,
-        confidence=told.confidence,
+        family=likely.family,
+        cause=likely.cause,
+        confidence=likely.confidence,
         evidence=tuple(evidence),
-        what_to_do=told.to_do,
+        what_to_do=likely.to_do,
         **more,  # type: ignore[arg-type]
     )
 
@@ -111,7 +109,7 @@ def _ended(
     details: JobDetails,
     log: Path | None,
     similar: Similar,
-    foresee: Foresee,
+    forecast: Forecast,
 ) -> PostMortem:
     lines, files = _logs(job, details, log)
     evidence = [
@@ -122,17 +120,17 @@ def _ended(
         *record_evidence.of_use(job),
         *(() if store is None else surroundings.around(store, job)),
     ]
-    told = verdict(job, evidence, lines)
-    if told.family is None and (soon := list(record_evidence.at_once(job, details.steps))):
-        evidence += soon
-        told = verdict(job, evidence, lines)
-    to_do = (*with_numbers(job, told.family, foresee), *told.to_do)
-    shown = [fact for fact in evidence if fact.source != "log"]  # its lines are quoted by themselves
+    likely = verdict(job, evidence, lines)
+    if likely.family is None and (at_once := list(record_evidence.at_once(job, details.steps))):
+        likely = verdict(job, evidence, lines, at_once)
+        evidence += at_once
+    to_do = (*with_numbers(job, likely.family, forecast), *likely.to_do)
+    beside_log = [fact for fact in evidence if fact.source != "log"]  # lines of the log are quoted apart
     return _report(
         job,
         "ended",
-        LikelyCause(told.family, told.cause, told.confidence, to_do),
-        shown,
+        replace(likely, to_do=to_do),
+        beside_log,
         log=lines,
         logs=files,
         steps=details.steps,
@@ -149,28 +147,23 @@ def _of_log(lines: Sequence[LogLine]) -> list[FailureEvidence]:
     ]
 
 
-def _pending(job: Job, details: JobDetails, similar: Similar, risk: float | None, now: int) -> PostMortem:
-    waiting = in_words(job.reason)
-    evidence = [FailureEvidence(source="scheduler", what=f"Slurm's reason: {job.reason or 'none'}")]
-    evidence.append(
-        FailureEvidence(source="record", what=f"it has waited for {duration(max(0, now - job.submit))}")
-    )
-    to_do = [waiting.to_do.replace("JOBID", job.job_id)] if waiting.to_do else []
-    estimate = details.start_estimate if details.start_estimate and details.start_estimate > now else None
+def _pending(job: Job, details: JobDetails, similar: Similar, risk: float | None, at: int) -> PostMortem:
+    reason = in_words(job.reason)
+    evidence = [
+        FailureEvidence(source="scheduler", what=wording.pending_reason(job.reason)),
+        FailureEvidence(source="record", what=wording.pending_for(max(0, at - job.submit))),
+    ]
+    to_do = [reason.to_do.replace("JOBID", job.job_id)] if reason.to_do else []
+    estimate = details.start_estimate if details.start_estimate and details.start_estimate > at else None
     if estimate is not None:
-        ahead = duration(estimate - now)
-        evidence.append(
-            FailureEvidence(
-                source="scheduler", what=f"Slurm's own estimate of its start: in {ahead} (squeue --start)"
-            )
-        )
-    elif not waiting.never:
-        evidence.append(FailureEvidence(source="scheduler", what="Slurm has no estimate of its start"))
-    told = LikelyCause(None, f"The job waits: {waiting.words}", waiting.confidence, tuple(to_do))
+        evidence.append(FailureEvidence(source="scheduler", what=wording.start_estimate(estimate - at)))
+    elif not reason.never:
+        evidence.append(FailureEvidence(source="scheduler", what=wording.NO_START_ESTIMATE))
+    likely = LikelyCause(None, wording.pending(reason.words), reason.confidence, tuple(to_do))
     return _report(
         job,
         "pending",
-        told,
+        likely,
         [*evidence, *_of_risk(risk)],
         start_estimate=estimate,
         risk=risk,
@@ -181,30 +174,24 @@ def _pending(job: Job, details: JobDetails, similar: Similar, risk: float | None
 
 
 def _running(
-    job: Job, details: JobDetails, log: Path | None, similar: Similar, risk: float | None, now: int
+    job: Job, details: JobDetails, log: Path | None, similar: Similar, risk: float | None, at: int
 ) -> PostMortem:
     assert job.start is not None
     lines, files = _logs(job, details, log)
-    ran = max(0, now - job.start - (job.suspended or 0))
-    limit = job.time_limit
-    words = f"it has run for {duration(ran)}"
-    if limit and limit < UNLIMITED:
-        words += f" of the {duration(limit)} that it may ({percent(min(ran / limit, 1.0))})"
-    causes = [line for line in lines if not line.follow_up]
-    cause = "The job runs" + (f", but its log has an error: {causes[0].what}" if causes else "")
-    told = LikelyCause(
-        causes[0].family if causes else None,
-        cause,
-        Confidence.POSSIBLE if causes else Confidence.CERTAIN,
-        ("See whether it still goes on, else cancel it and do not let it use up its time.",)
-        if causes
-        else (),
+    run_time = max(0, at - job.start - (job.suspended or 0))
+    limit = job.time_limit if job.time_limit and job.time_limit < UNLIMITED else None
+    error = next((line for line in lines if not line.follow_up), None)
+    likely = LikelyCause(
+        error.family if error else None,
+        wording.running(error.what if error else None),
+        Confidence.POSSIBLE if error else Confidence.CERTAIN,
+        (wording.CHECK_PROGRESS,) if error else (),
     )
     return _report(
         job,
         "running",
-        told,
-        [FailureEvidence(source="use", what=words), *_of_risk(risk)],
+        likely,
+        [FailureEvidence(source="use", what=wording.run_time(run_time, limit)), *_of_risk(risk)],
         log=lines,
         logs=files,
         risk=risk,
@@ -216,15 +203,13 @@ def _running(
 
 
 def _of_risk(risk: float | None) -> list[FailureEvidence]:
-    return (
-        []
-        if risk is None
-        else [FailureEvidence(source="assessment", what=f"its risk of failing is {percent(risk)}")]
-    )
+    if risk is None:
+        return []
+    return [FailureEvidence(source="assessment", what=wording.risk_of_failure(risk))]
 
 
 def _logs(job: Job, details: JobDetails, log: Path | None) -> tuple[tuple[LogLine, ...], tuple[LogFile, ...]]:
-    """The lines that tell something, and where they were looked for."""
+    """Read the logs of a job: the lines that match a known error, and the files that were looked for."""
     if log is None and job.start is None:
         return (), ()  # it never ran
     paths = [log] if log is not None else log_paths(job, script=details.script, told=details.outputs)

@@ -1,4 +1,4 @@
-"""The job that a person means by an id: in the store, else in Slurm; of an array the task that tells most."""
+"""Find the job of an id: in the store, else in Slurm; of an array the most informative task."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from forewarn.assess.wording.amounts import count
+from forewarn.assess.post_mortem import wording
 from forewarn.errors import ForewarnError, RefusedError, SchedulerError, UsageError
 from forewarn.job.arrays import split_arrays
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
 from forewarn.job.units import JobId
-from forewarn.sources.slurm.one_job import asked_id
+from forewarn.sources.slurm.one_job import parse_asked_id
 from forewarn.sources.slurm.scheduler import JobDetails, Scheduler
 from forewarn.store.base import Store
 from forewarn.store.filters import Equal
 
-_UNKNOWN_JOB = 2017
+_UNKNOWN_JOB = 2017  # Slurm's ESLURM_INVALID_JOB_ID
 _COMPLETED_OR_LIVE = (Outcome.COMPLETED, None)
 
 
 @dataclass(frozen=True, slots=True)
 class JobLookup:
-    """A job, what more is known of it, and what a person should know about the search."""
+    """A job, details about it from the scheduler, and notes about the search."""
 
     job: Job
     details: JobDetails
@@ -39,23 +39,23 @@ def find_job(
     cluster: str | None = None,
     unreachable: ForewarnError | None = None,
 ) -> JobLookup:
-    """The latest that is known of a job. Raises `UsageError` where nobody knows it.
+    """Find the latest record of a job. Raises `UsageError` where neither store nor Slurm has one.
 
-    Slurm may be away: what the store knows is enough. `unreachable` is why there is no scheduler to ask.
+    Slurm may be unreachable: a record in the store is sufficient. `unreachable` is why there is no scheduler.
     """
-    asked = asked_id(job_id)
-    trouble = f"Slurm could not be asked: {unreachable}" if unreachable else None
+    asked = parse_asked_id(job_id)
+    trouble = wording.slurm_unreachable(unreachable) if unreachable else None
     jobs = [] if store is None else _stored(store, asked, cluster)
     waiting_as: dict[str, str] = {}
-    # What has ended does not change: only for others Slurm is asked.
+    # An ended job does not change: Slurm is asked for others only.
     if scheduler is not None and (not jobs or any(job.outcome is None for job in jobs)):
         try:
             jobs = _newer(jobs, _live(scheduler, asked, waiting_as))
         except RefusedError as error:
             if error.code != _UNKNOWN_JOB:
-                trouble = f"Slurm does not tell: {error}"
+                trouble = wording.slurm_refused(error)
         except SchedulerError as error:
-            trouble = f"Slurm could not be asked: {error}"
+            trouble = wording.slurm_unreachable(error)
     if not jobs and unreachable is not None:
         raise unreachable
     if not jobs:
@@ -64,14 +64,14 @@ def find_job(
         raise UsageError(f"no job {job_id} in {where}{hint}")
     _one_cluster(jobs, job_id)
     notes: list[str] = []
-    job = _telling(jobs, asked, notes)
+    job = _most_informative(jobs, asked, notes)
     details = JobDetails()
     if scheduler is not None and trouble is None:
         try:
             if scheduler.cluster == job.cluster:
                 details = scheduler.details(waiting_as.get(job.job_id, job.job_id))
         except SchedulerError as error:
-            trouble = f"Slurm could not be asked: {error}"
+            trouble = wording.slurm_unreachable(error)
     return JobLookup(job, details, tuple(note for note in (trouble, *notes) if note is not None))
 
 
@@ -80,15 +80,15 @@ def _stored(store: Store, asked: JobId, cluster: str | None) -> list[Job]:
     frames = list(store.scan(cluster=cluster, job_ids=ids))
     if not frames and asked.task is None and asked.offset is None:
         # The tasks of an array, by its number: their ids begin with it.
-        mine = Equal("array_job_id", asked.number) | Equal("raw_id", asked.number)
-        frames = list(store.scan(cluster=cluster, where=mine))
+        of_array = Equal("array_job_id", asked.number) | Equal("raw_id", asked.number)
+        frames = list(store.scan(cluster=cluster, where=of_array))
     return [job for frame in frames for job in to_records(frame.select(pl.exclude("known_at")), Job)]
 
 
 def _live(scheduler: Scheduler, asked: JobId, waiting_as: dict[str, str]) -> list[Job]:
-    """As Slurm has it now; an array that waits as one record is its tasks, as in the store.
+    """Ask Slurm for the job; an array that is pending as one record becomes its tasks, as in the store.
 
-    `waiting_as` gets the ids by which Slurm itself knows those tasks.
+    `waiting_as` is filled with the ids by which Slurm knows those tasks.
     """
     found: list[Job] = []
     for batch in scheduler.job(asked.job):
@@ -103,7 +103,7 @@ def _live(scheduler: Scheduler, asked: JobId, waiting_as: dict[str, str]) -> lis
 
 
 def _newer(stored: list[Job], live: list[Job]) -> list[Job]:
-    """What Slurm says now over what was stored; of what it no longer knows, what was."""
+    """Replace stored records by those that Slurm still has."""
     by_key = {job.key: job for job in stored}
     return list((by_key | {job.key: job for job in live}).values())
 
@@ -111,11 +111,13 @@ def _newer(stored: list[Job], live: list[Job]) -> list[Job]:
 def _one_cluster(jobs: list[Job], job_id: str) -> None:
     clusters = sorted({job.cluster for job in jobs})
     if len(clusters) > 1:
-        raise UsageError(f"job {job_id} is on several clusters ({', '.join(clusters)}): choose one with -M")
+        raise UsageError(
+            f"job {job_id} exists on several clusters ({', '.join(clusters)}): choose one with -M"
+        )
 
 
-def _telling(jobs: list[Job], asked: JobId, notes: list[str]) -> Job:
-    """Of several runs the last; of an array the first task not completed, else the first that lives."""
+def _most_informative(jobs: list[Job], asked: JobId, notes: list[str]) -> Job:
+    """Choose the last of several runs; of an array the first task not completed, else one not ended."""
     latest: dict[str, Job] = {}
     for job in sorted(jobs, key=lambda one: one.submit):
         latest[job.job_id] = job
@@ -129,10 +131,7 @@ def _telling(jobs: list[Job], asked: JobId, notes: list[str]) -> Job:
     live = [job for job in chosen if job.outcome is None]
     job = next(iter(incomplete or live or chosen))
     if len(chosen) > 1:
-        notes.append(
-            f"{asked.number} has {count(len(chosen), 'part')}, of which {len(incomplete)} did not complete "
-            f"and {len(live)} have not ended; this is {job.job_id}"
-        )
+        notes.append(wording.parts_of_job(asked.number, len(chosen), len(incomplete), len(live), job.job_id))
     if runs > 0:
-        notes.append("it was requeued: this is its last run")
+        notes.append(wording.REQUEUED)
     return job

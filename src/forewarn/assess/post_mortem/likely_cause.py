@@ -1,16 +1,17 @@
-"""From evidence to the most likely cause: evidence for the same family adds up, the strongest family wins."""
+"""Find the most likely cause: evidence for the same family adds up, the strongest family wins."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from forewarn.assess.post_mortem import wording
 from forewarn.assess.post_mortem.cause_families import FAMILIES
 from forewarn.assess.post_mortem.report import Confidence, FailureEvidence, LogLine
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
 
-# A family that is told by something more exact of another: a kill for memory is also a kill.
+# Families that a more exact one includes: a kill for memory is also a kill.
 _EXACTER = {
     "killed": ("out_of_memory", "time_limit", "gpu_memory", "node_failure", "cancelled"),
     "program_error": ("crash", "numerical", "python_package", "file_missing", "usage"),
@@ -18,18 +19,13 @@ _EXACTER = {
 }
 
 WEAK = 0.3  # a score below which naming a cause would be guessing
-_OWN_WORDS = (
-    "cancelled",
-    "dependency",
-    "launch",
-    "refused",
-    "own_time_limit",
-)  # of which the record says more than the family
+# Families whose record says more than their own words.
+_DETAIL_IN_RECORD = ("cancelled", "dependency", "launch", "refused", "own_time_limit")
 
 
 @dataclass(frozen=True, slots=True)
 class LikelyCause:
-    """A cause with how sure it is."""
+    """A cause with its confidence and what to do about it."""
 
     family: str | None
     cause: str
@@ -38,7 +34,7 @@ class LikelyCause:
 
 
 def scores(evidence: Sequence[FailureEvidence]) -> dict[str, float]:
-    """How strongly each family is spoken for: doubts multiply.
+    """Compute the score of each family, from 0 to 1: the doubts of its evidence multiply.
 
     >>> one = FailureEvidence(source="log", what="", family="crash", worth=0.5)
     >>> scores([one, one])
@@ -51,8 +47,13 @@ def scores(evidence: Sequence[FailureEvidence]) -> dict[str, float]:
     return {family: 1 - doubt for family, doubt in doubts.items()}
 
 
-def verdict(job: Job, evidence: Sequence[FailureEvidence], log: Sequence[LogLine]) -> LikelyCause:
-    """The most likely cause of an ended job."""
+def verdict(
+    job: Job,
+    evidence: Sequence[FailureEvidence],
+    log: Sequence[LogLine],
+    at_once: Sequence[FailureEvidence] = (),
+) -> LikelyCause:
+    """Find the most likely cause of an ended job; `at_once` is evidence of a failure at its start."""
     found = scores(evidence)
     for rough, exact in _EXACTER.items():
         if rough in found and any(found.get(family, 0.0) >= 0.3 for family in exact):
@@ -60,58 +61,47 @@ def verdict(job: Job, evidence: Sequence[FailureEvidence], log: Sequence[LogLine
     if job.outcome == Outcome.COMPLETED:
         return _completed(log)
     if not found or max(found.values()) < WEAK:
-        return _unknown(evidence, found)
-    # Where two are as strong, what was told first is the cause, and what came later followed from it.
+        return _unknown(evidence, found, at_once)
+    # Of two families with the same score the first is the cause, and the later one followed from it.
     order = [fact.family for fact in evidence]
     family = max(found, key=lambda name: (round(found[name], 3), -order.index(name)))
-    told = FAMILIES[family]
-    detail = _detail(family, evidence, log)
-    cause = f"The job {told.cause}" + (f": {detail}" if detail else "")
-    return LikelyCause(family, cause, Confidence.of(found[family]), told.to_do)
-
-
-_SEARCH = (
-    "Look at the last lines of its output. `forewarn explain JOBID --log FILE` reads a log that is not "
-    "where Slurm "
-    "says.",
-)
+    known = FAMILIES[family]
+    cause = wording.cause(known.cause, _detail(family, evidence, log))
+    return LikelyCause(family, cause, Confidence.of(found[family]), known.to_do)
 
 
 def _detail(family: str, evidence: Sequence[FailureEvidence], log: Sequence[LogLine]) -> str | None:
-    """The fact that says most exactly what it was: a line of the log, else what else speaks for it."""
+    """Return the most exact evidence for a family: a line of the log, else the strongest of the rest."""
     for line in log:
         if line.family == family and not line.follow_up:
             return line.what
-    # The scheduler's state is what the family's own words say already.
-    said = [fact for fact in evidence if fact.family == family and fact.source not in ("log", "record")]
-    if family in _OWN_WORDS:
-        said = [fact for fact in evidence if fact.family == family and fact.source != "log"]
-    return max(said, key=lambda fact: fact.worth).what if said else None
+    # The scheduler's state repeats the words of the family.
+    facts = [fact for fact in evidence if fact.family == family and fact.source not in ("log", "record")]
+    if family in _DETAIL_IN_RECORD:
+        facts = [fact for fact in evidence if fact.family == family and fact.source != "log"]
+    return max(facts, key=lambda fact: fact.worth).what if facts else None
 
 
-def _unknown(evidence: Sequence[FailureEvidence], found: dict[str, float]) -> LikelyCause:
-    """What is known all the same: how it ended, and how soon."""
-    said = [fact.what for fact in evidence if fact.source == "exit code"]
-    soon = [fact.what for fact in evidence if fact.what.startswith("it failed within")]
-    parts = ["What went wrong only its output can tell", *said[:1], *soon]
-    family = max(found, key=lambda name: found[name]) if found else None
+def _unknown(
+    evidence: Sequence[FailureEvidence], found: dict[str, float], at_once: Sequence[FailureEvidence]
+) -> LikelyCause:
+    """Report a cause that is not known, with what is: the exit code, and a failure right after the start."""
+    exit_codes = [fact.what for fact in evidence if fact.source == "exit code"]
     return LikelyCause(
-        family, "; ".join(parts), Confidence.POSSIBLE if found else Confidence.UNKNOWN, _SEARCH
+        max(found, key=lambda name: found[name]) if found else None,
+        wording.unknown_cause(*exit_codes[:1], *(fact.what for fact in at_once)),
+        Confidence.POSSIBLE if found else Confidence.UNKNOWN,
+        (wording.READ_THE_OUTPUT,),
     )
 
 
 def _completed(log: Sequence[LogLine]) -> LikelyCause:
-    causes = [line for line in log if not line.follow_up]
-    if not causes:
-        return LikelyCause(None, "It did not fail: Slurm calls it completed", Confidence.CERTAIN, ())
+    error = next((line for line in log if not line.follow_up), None)
+    if error is None:
+        return LikelyCause(None, wording.COMPLETED, Confidence.CERTAIN, ())
     return LikelyCause(
-        causes[0].family,
-        f"Slurm calls it completed, but its log has an error: {causes[0].what}",
+        error.family,
+        wording.error_although_completed(error.what),
         Confidence.POSSIBLE,
-        (
-            "Slurm knows only the exit code of the script's last command: `set -e` at the beginning of the "
-            "script "
-            "lets it fail where something goes wrong.",
-            *FAMILIES[causes[0].family].to_do,
-        ),
+        (wording.SET_E, *FAMILIES[error.family].to_do),
     )

@@ -1,6 +1,6 @@
-"""What happened around a job when it ended: to its nodes, to others on them, to the whole cluster.
+"""Evidence around the end of a job: events of its nodes, other jobs on them, failures of the cluster.
 
-Of others' jobs only numbers are told.
+Other users' jobs appear as numbers only.
 """
 
 from __future__ import annotations
@@ -9,23 +9,27 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from forewarn.assess.post_mortem import wording
 from forewarn.assess.post_mortem.node_lists import names
 from forewarn.assess.post_mortem.report import FailureEvidence
-from forewarn.assess.wording.amounts import count, duration
-from forewarn.job.outcomes import SYSTEM_EXIT_CODES, SYSTEM_SIGNALS, FailureKind, Outcome, kind_of
+from forewarn.job.outcomes import SYSTEM_EXIT_CODES, SYSTEM_SIGNALS, FailureKind, Outcome, failure_kind
 from forewarn.job.record import Job
 from forewarn.job.units import compress_nodes
 from forewarn.store.base import Store
 from forewarn.store.filters import Between, Missing
 
 _DAY = 86_400
-LONGEST = 14 * _DAY  # jobs that were submitted longer before are not looked at
+LONGEST = 14 * _DAY  # seconds before its end; jobs submitted earlier are not read
 NEAR = 600  # seconds around the end within which others' ends on the same node count
-BURST, BURST_USERS, BURST_TIMES = 60, 4, 8.0  # seconds; other people whose jobs failed; times the usual
-SICK, SICK_JOBS, SICK_SHARE = 6 * 3600, 2, 0.5  # seconds; jobs on its nodes; of all that failed so
-LATER = 1800  # seconds after an end within which a node's trouble belongs to it
+BURST, BURST_USERS, BURST_TIMES = (
+    60,
+    4,
+    8.0,
+)  # seconds; other users whose jobs failed; times the typical number
+SICK, SICK_JOBS, SICK_SHARE = 6 * 3600, 2, 0.5  # seconds; jobs on its nodes; share of all such failures
+LATER = 1800  # seconds after the end within which an event of a node counts
 _BAD_STATES = ("DOWN", "FAIL", "NOT_RESPONDING", "POWERED_DOWN", "DRAIN", "ERROR")
-# Not what a policy counts: endings that jobs of several people can owe to one thing that broke.
+# Not those of a failure policy: outcomes that one broken part can cause for jobs of several users.
 _FAILURES = [str(o) for o in (Outcome.FAILED, Outcome.NODE_FAIL, Outcome.BOOT_FAIL, Outcome.OUT_OF_MEMORY)]
 _OF_NODES = [str(o) for o in (Outcome.FAILED, Outcome.NODE_FAIL, Outcome.BOOT_FAIL)]
 _BY_SYSTEM = pl.col("outcome").is_in([str(Outcome.NODE_FAIL), str(Outcome.BOOT_FAIL)]) | (
@@ -38,11 +42,11 @@ _HAD_RUN = (pl.col("end") - pl.col("start") >= 2 * BURST).fill_null(False)
 
 def _is_system(job: Job) -> bool:
     outcome = Outcome(job.outcome or Outcome.UNKNOWN)
-    return kind_of(outcome, job.exit_code, job.exit_signal) is FailureKind.SYSTEM
+    return failure_kind(outcome, job.exit_code, job.exit_signal) is FailureKind.SYSTEM
 
 
 def around(store: Store, job: Job) -> Iterator[FailureEvidence]:
-    """What its surroundings say."""
+    """Yield the evidence around the end of a job."""
     if job.end is None or job.start is None:
         return
     yield from _node_events(store, job)
@@ -54,45 +58,43 @@ def around(store: Store, job: Job) -> Iterator[FailureEvidence]:
 
 
 def _node_events(store: Store, job: Job) -> Iterator[FailureEvidence]:
-    """States, reasons and boots of its nodes while it ran and shortly after."""
+    """Yield states, reasons and reboots of its nodes during the run and shortly after."""
     assert job.start is not None
     assert job.end is not None
-    mine = names(job.nodes)
-    if not mine:
+    its_nodes = names(job.nodes)
+    if not its_nodes:
         return
-    seen = store.observations("node", {"cluster": job.cluster}).filter(pl.col("name").is_in(mine))
+    observed = store.observations("node", {"cluster": job.cluster}).filter(pl.col("name").is_in(its_nodes))
     late = job.end + LATER
-    while_it_ran = pl.col("seen_at").is_between(job.start, late)
-    told: dict[tuple[str, str], list[str]] = {}
-    for row in seen.filter(while_it_ran | pl.col("reason_at").is_between(job.start, late)).iter_rows(
+    during_run = pl.col("seen_at").is_between(job.start, late)
+    nodes_of: dict[tuple[str, str], list[str]] = {}
+    for row in observed.filter(during_run | pl.col("reason_at").is_between(job.start, late)).iter_rows(
         named=True
     ):
         bad = [word for word in _BAD_STATES if word in (row["state"] or "")]
         reason_at = row["reason_at"] or row["seen_at"]
         if bad and job.start <= reason_at <= late:
-            told.setdefault((bad[0], row["reason"] or ""), []).append(row["name"])
-    for (state, reason), where in told.items():
+            nodes_of.setdefault((bad[0], row["reason"] or ""), []).append(row["name"])
+    for (state, reason), nodes in nodes_of.items():
         hard = state != "DRAIN"
         yield FailureEvidence(
             source="node",
-            what=f"{compress_nodes(set(where))} became {state} while it ran or shortly after"
-            + (f": {reason}" if reason else ""),
+            what=wording.node_became(compress_nodes(set(nodes)), state, reason),
             family="node_failure" if hard else None,
             worth=0.8 if hard else 0.0,
         )
-    boots = seen.filter((pl.col("boot") > job.start) & (pl.col("boot") <= late))
+    boots = observed.filter((pl.col("boot") > job.start) & (pl.col("boot") <= late))
     if boots.height:
-        where = sorted(set(boots["name"]))
         yield FailureEvidence(
             source="node",
-            what=f"{compress_nodes(where)} booted again while it ran or shortly after",
+            what=wording.node_rebooted(compress_nodes(sorted(set(boots["name"])))),
             family="node_failure",
             worth=0.75,
         )
 
 
 def _ends_near(store: Store, job: Job) -> pl.DataFrame:
-    """Ends of others within a day around its own, with what is needed to compare."""
+    """Read the jobs that ended within a day around its end."""
     assert job.end is not None
     last = job.end + SICK
     near = Between("end", job.end - _DAY, last) & ~Missing("outcome")
@@ -108,7 +110,7 @@ def _ends_near(store: Store, job: Job) -> pl.DataFrame:
 
 
 def _same_nodes(job: Job, others: pl.DataFrame) -> Iterator[FailureEvidence]:
-    """How jobs fared that ended on the same nodes at the same time."""
+    """Yield the outcomes of other jobs that ended on the same nodes at the same time."""
     assert job.end is not None
     mine = set(names(job.nodes))
     near = others.filter(
@@ -122,18 +124,16 @@ def _same_nodes(job: Job, others: pl.DataFrame) -> Iterator[FailureEvidence]:
         return
     users = failed.filter(pl.col("user") != job.user)["user"].n_unique() if job.user else 0
     share = failed.height / there.height
-    ended = count(there.height, "other job")
     yield FailureEvidence(
         source="node",
-        what=f"within {duration(NEAR)} of its end {failed.height} of {ended} on the same nodes failed"
-        + (f", of {count(users, 'other user')}" if users else ""),
+        what=wording.failures_on_its_nodes(NEAR, failed.height, there.height, users),
         family="node_failure" if users >= 3 and share >= 0.6 else None,
         worth=0.45 if users >= 3 and share >= 0.6 else 0.0,
     )
 
 
 def _sick_nodes(job: Job, others: pl.DataFrame) -> Iterator[FailureEvidence]:
-    """Whether failures of the system's kind, as this one is, gather on its nodes: then these are sick.
+    """Yield evidence for sick nodes, if system failures such as this one concentrate on its nodes.
 
     A file system that is lost fails jobs everywhere.
     """
@@ -145,36 +145,33 @@ def _sick_nodes(job: Job, others: pl.DataFrame) -> Iterator[FailureEvidence]:
     failed = others.filter(near & _BY_SYSTEM)
     here = sum(bool(mine & set(names(nodes))) for nodes in failed["nodes"])
     if here >= SICK_JOBS and here >= SICK_SHARE * failed.height:
-        many = count(here, "other job")
         yield FailureEvidence(
             source="node",
-            what=f"within {duration(SICK)} of its end {many} on the same nodes failed by the system, "
-            f"elsewhere {failed.height - here}",
+            what=wording.system_failures_on_its_nodes(SICK, here, failed.height - here),
             family="node_failure",
             worth=0.7,
         )
 
 
 def _burst(job: Job, others: pl.DataFrame) -> Iterator[FailureEvidence]:
-    """Whether many users' jobs failed within the same minute: then it was not this job."""
+    """Yield evidence for an outage, if jobs of many users failed within the same minute."""
     assert job.end is not None
-    # A job that failed by itself at the time of an outage is no part of it: its exit code is of another kind.
-    alike = _BY_SYSTEM if _is_system(job) else ~_BY_SYSTEM
-    # Jobs that began together, when nodes became free, also fail together of mistakes of their own. An outage
-    # strikes those that had run for a while. And people are counted, not the tasks of their arrays.
-    failed = others.filter(pl.col("outcome").is_in(_FAILURES) & alike & _HAD_RUN)
+    # A job that failed by itself during an outage is not part of it: its exit code is not the system's.
+    same_kind = _BY_SYSTEM if _is_system(job) else ~_BY_SYSTEM
+    # Jobs that started together, when nodes became free, also fail together by their own errors. An outage
+    # also hits those that had run for a while. Users are counted, not the tasks of their arrays.
+    failed = others.filter(pl.col("outcome").is_in(_FAILURES) & same_kind & _HAD_RUN)
     if job.user:
         failed = failed.filter(pl.col("user") != job.user)
-    now = failed.filter(pl.col("end").is_between(job.end - BURST, job.end + BURST))
-    users = now["user"].n_unique()
+    same_minute = failed.filter(pl.col("end").is_between(job.end - BURST, job.end + BURST))
+    users = same_minute["user"].n_unique()
     windows = failed.select("user", pl.col("end") // (2 * BURST)).unique().height
-    usual = windows * 2 * BURST / (_DAY + SICK)
-    if users < max(BURST_USERS, BURST_TIMES * usual):
+    typical = windows * 2 * BURST / (_DAY + SICK)
+    if users < max(BURST_USERS, BURST_TIMES * typical):
         return
-    many = f"{count(now.height, 'job')} of {count(users, 'other user')}"
     yield FailureEvidence(
         source="cluster",
-        what=f"within a minute of its end {many} failed that had run for a while; usual is {usual:.1f}",
+        what=wording.burst(same_minute.height, users, typical),
         family="outage",
         worth=0.7,
     )

@@ -1,4 +1,4 @@
-"""What is said of a job that ended, waits or runs: the most likely cause, the evidence, what to do."""
+"""The report about an ended, pending or running job: the most likely cause, the evidence, what to do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forewarn.sources.slurm.scheduler import StepRecord
 
 
 class Confidence(StrEnum):
-    """How sure we are of a cause."""
+    """The confidence in a cause."""
 
     CERTAIN = "certain"  # the scheduler says so itself
     VERY_LIKELY = "very likely"
@@ -24,23 +24,23 @@ class Confidence(StrEnum):
 
     @classmethod
     def of(cls, score: float) -> Confidence:
-        """By a score between 0 and 1.
+        """Return the confidence for a score between 0 and 1.
 
         >>> Confidence.of(0.8), Confidence.of(0.0)
         (<Confidence.VERY_LIKELY: 'very likely'>, <Confidence.UNKNOWN: 'not known'>)
         """
         steps = ((0.97, cls.CERTAIN), (0.75, cls.VERY_LIKELY), (0.4, cls.LIKELY), (0.15, cls.POSSIBLE))
-        return next((word for least, word in steps if score >= least), cls.UNKNOWN)
+        return next((level for least, level in steps if score >= least), cls.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureEvidence:
-    """One fact that bears on the cause."""
+    """A fact about the cause of a failure."""
 
     source: str  # record, exit code, use, steps, node, cluster, log, scheduler
-    what: str  # in words, with the numbers
-    family: str | None = None  # the family of causes that it speaks for
-    worth: float = 0.0  # how much, up to 1, which is certain
+    what: str  # in English, with the numbers
+    family: str | None = None  # the family of causes that it supports
+    worth: float = 0.0  # how strongly: 0 not at all, 1 certain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +53,12 @@ class LogLine:
     pattern: str  # its short name
     family: str
     what: str  # what it means
-    follow_up: bool  # tells that something went wrong before, not what
+    follow_up: bool  # shows that something failed before, not what
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFile:
-    """A log that was looked for."""
+    """A log file that was looked for."""
 
     path: str
     read: bool
@@ -66,12 +66,12 @@ class LogFile:
     size: int | None = None
     whole: bool = True  # False: only its beginning and its end
     in_time: bool = True  # False: matching its lines took too long, and some were left out
-    guessed: bool = False  # nothing tells where its output is: this is where Slurm writes it by default
+    guessed: bool = False  # no record of where its output is: this is Slurm's default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostMortem:
-    """Why a job is as it is."""
+    """An explanation of a job."""
 
     cluster: str
     job_id: str
@@ -87,17 +87,17 @@ class PostMortem:
     confidence: Confidence
     evidence: tuple[FailureEvidence, ...] = ()
     log: tuple[LogLine, ...] = ()  # root causes first
-    logs: tuple[LogFile, ...] = ()  # where it was looked
+    logs: tuple[LogFile, ...] = ()  # the files that were looked for
     steps: tuple[StepRecord, ...] = ()
     what_to_do: tuple[str, ...] = ()
-    start_estimate: int | None = None  # Slurm's own, of a job that waits
-    risk: float | None = None  # of failing, of a job that waits or runs, where an assessor says it
+    start_estimate: int | None = None  # Slurm's own, of a pending job
+    risk: float | None = None  # of failure, of a pending or running job, where an assessor stated it
     similar: tuple[SimilarJob, ...] = ()
-    tally: Statement | None = None  # how the similar ones ended
+    tally: Statement | None = None  # outcomes of the similar jobs
     notes: tuple[str, ...] = ()
 
     def to_json(self, reader: Reader = YOU) -> dict[str, Any]:
-        """For programs, with the words for a reader."""
+        """Convert to JSON, with the texts for a reader."""
         return asdict(self) | {
             "similar": [part_to_json(job, reader) for job in self.similar],
             "tally": self.tally and words(self.tally, reader),

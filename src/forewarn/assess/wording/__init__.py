@@ -1,13 +1,13 @@
-"""English for all that is said of a job: the one place where evidence becomes words.
+"""English for assessments: the one place where evidence becomes text.
 
-Logic states codes and values (`forewarn.evidence`); a table here has the words for each code. A translation
-is another such package. Names that training reports use too are theirs: of features and of simple rules
-(`names.py`), of the rungs of evidence and of how fields were read (`routes.py`).
+The logic states codes and values (`forewarn.evidence`); a table here has the English for each code, so that
+a translation is another such package. Numbers are formatted by `forewarn.formatting`. Names that training
+reports use too are defined there: of features and simple rules (`names.py`), of evidence levels and of
+differences in Slurm's fields (`routes.py`).
 """
 
 from __future__ import annotations
 
-from forewarn.assess.wording.amounts import capital
 from forewarn.assess.wording.facts import advice, facts, risk_change, saving, similar_job
 from forewarn.assess.wording.lookup import each, finding, fix, oddity, passed, reason, what, why, words
 from forewarn.assess.wording.names import VERDICTS
@@ -20,7 +20,6 @@ __all__ = [
     "YOU",
     "Reader",
     "advice",
-    "capital",
     "each",
     "facts",
     "finding",

@@ -1,4 +1,4 @@
-"""The words that stand in JSON beside codes: by the part that has them, and the name they go under."""
+"""The English texts in JSON: for each part of an assessment, the fields that hold text."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ OptionalText = Callable[[Any, Reader], str | None]
 Texts = Callable[[Any, Reader], list[str]]
 
 
-def _similar_in_short(made: Assessment, reader: Reader) -> str | None:
-    return None if made.similar_in_short is None else of.words(made.similar_in_short, reader)
+def _similar_in_short(assessment: Assessment, reader: Reader) -> str | None:
+    return None if assessment.similar_in_short is None else of.words(assessment.similar_in_short, reader)
 
 
 def _caveat(route: Route, reader: Reader) -> str | None:
@@ -54,7 +54,7 @@ OPTIONAL_TEXT: Mapping[type, Mapping[str, OptionalText]] = MappingProxyType(
 )
 TEXTS: Mapping[type, Mapping[str, Texts]] = MappingProxyType(
     {
-        Assessment: {"notes": lambda made, reader: of.each(made.notes, reader)},
+        Assessment: {"notes": lambda assessment, reader: of.each(assessment.notes, reader)},
         Oddness: {"because": lambda odd, reader: of.each(odd.because, reader)},
         SimilarJob: {"differs": lambda job, reader: of.each(job.differs, reader)},
         Route: {"passed": lambda route, reader: [of.passed(one, reader) for one in route.passed]},
@@ -63,10 +63,9 @@ TEXTS: Mapping[type, Mapping[str, Texts]] = MappingProxyType(
 
 
 def english(part: Any, reader: Reader) -> dict[str, str | list[str] | None]:
-    """The words of one part, without those of its own parts."""
-    kind = type(part)
+    """Write the texts of one part of an assessment, without those of the parts inside it."""
     return {
-        name: make(part, reader)
+        name: text(part, reader)
         for table in (TEXT, OPTIONAL_TEXT, TEXTS)
-        for name, make in table.get(kind, {}).items()
+        for name, text in table.get(type(part), {}).items()
     }

@@ -1,4 +1,4 @@
-"""Words for what to do about a finding; the values are the finding's."""
+"""English for what to do about a finding; the values are those of the finding."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any
 from forewarn.assess.finding_codes import FixCode
 from forewarn.assess.wording.reader import Reader
 from forewarn.assess.wording.templates import Table, Words, filled
+from forewarn.formatting import byte_size
 from forewarn.job.sbatch.problems import ProblemFix
-from forewarn.job.units import format_memory
 
 Values = Mapping[str, Any]
 
 
 def _write_hours(values: Values, _: Reader) -> str:
-    """
+    """Advise to write a time limit with its seconds.
+
     >>> _write_hours({"value": "00:30"}, Reader())
     'for 0 h 30 min write 00:30:00'
     """
@@ -41,20 +42,20 @@ _FIXES: Table = {
     FixCode.KEEP_ONE: "keep one of them",
     FixCode.WRITE_HOURS: _write_hours,
     FixCode.REQUEST_MORE_THAN_OWN_SIZE: lambda values, _: (
-        f"ask for more than {format_memory(values['own_size'])}: the program needs some beside that"
+        f"request more than {byte_size(values['own_size'])}: the program needs some memory beside that"
     ),
     FixCode.NAME_BY_TASK: "use %A_%a in the name",
-    FixCode.SET_TASKS: "--ntasks={product}, or leave one of the three out",
+    FixCode.SET_TASKS: "--ntasks={product}, or leave out one of the three",
     FixCode.START_WITH_SRUN: (
-        "start the program with srun; for one program with threads ask for --cpus-per-task"
+        "start the program with srun; for one program with threads use --cpus-per-task"
     ),
-    FixCode.ONE_TASK: "ask for one task with --cpus-per-task, or use an MPI program",
+    FixCode.ONE_TASK: "request one task with --cpus-per-task, or use an MPI program",
     FixCode.PUT_SRUN_BEFORE: "srun {program}",
     FixCode.MAKE_EXECUTABLE: "chmod +x {path}",
     FixCode.MAKE_FOLDER: lambda values, _: f"mkdir -p {shlex.quote(values['folder'])}",
     FixCode.SIMILAR_MODULE: "did you mean {near}?",
     FixCode.COMPILE_FOR_NODES: (
-        "compile it for the nodes, or ask for nodes of its kind by --partition or --constraint"
+        "compile it for the nodes, or request nodes of its architecture with --partition or --constraint"
     ),
     FixCode.LOAD_LIBRARY: "load the module that it was built with, or set LD_LIBRARY_PATH",
     FixCode.INSTALL_PACKAGE: "{python} -m pip install {package}, or activate the environment that has it",

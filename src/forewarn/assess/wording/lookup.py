@@ -1,4 +1,4 @@
-"""From evidence to words, by the one table of all codes."""
+"""Turn evidence into English, by one table of all codes."""
 
 from __future__ import annotations
 
@@ -25,63 +25,63 @@ TABLE: Table = {
 
 
 class HasEvidence(Protocol):
-    """Whatever has a code and values."""
+    """A part of an assessment that has a code and values."""
 
     @property
     def code(self) -> Code:
-        """What is said."""
+        """The code of the statement."""
 
     @property
     def values(self) -> Values:
-        """Of what."""
+        """The values that belong to the code."""
 
 
 def words(evidence: HasEvidence, reader: Reader = YOU) -> str:
-    """What a piece of evidence says to a reader."""
+    """Write a piece of evidence in English."""
     return filled(TABLE[evidence.code], evidence.values, reader)
 
 
-def each(some: Sequence[HasEvidence], reader: Reader = YOU) -> list[str]:
-    """The words of several."""
-    return [words(one, reader) for one in some]
+def each(evidence: Sequence[HasEvidence], reader: Reader = YOU) -> list[str]:
+    """Write several pieces of evidence, one text for each."""
+    return [words(one, reader) for one in evidence]
 
 
 def reason(of: Reason, reader: Reader = YOU) -> str:
-    """Why the risk is higher or lower."""
+    """Write why the risk is higher or lower."""
     return words(of, reader)
 
 
 def oddity(of: Oddity, reader: Reader = YOU) -> str:
-    """What does not fit, in each partition that the job names."""
-    doubted = " (by what was last seen of the cluster)" if "sbatch_accepts" in of.values else ""
-    return "; ".join(each((of, *of.elsewhere), reader)) + doubted
+    """Write what does not fit, in each partition that the job names."""
+    doubt = " (by the last known state of the cluster)" if "sbatch_accepts" in of.values else ""
+    return "; ".join(each((of, *of.elsewhere), reader)) + doubt
 
 
 def finding(of: Finding, reader: Reader = YOU) -> str:
-    """What is wrong in the script."""
+    """Write what is wrong in the script."""
     return words(of, reader)
 
 
 def fix(of: Finding, reader: Reader = YOU) -> str | None:
-    """What to do about it; None where nothing is known."""
+    """Write what to do about a finding; None where no fix is known."""
     return None if of.fix is None else words(Statement(of.fix, of.values), reader)
 
 
 def what(of: Advice | Saving, reader: Reader = YOU) -> str:
-    """What to change."""
+    """Write what to change."""
     return " and ".join(each(of.steps, reader))
 
 
 def why(of: Advice | Saving, reader: Reader = YOU) -> str:
-    """The evidence for it; a fix follows what it puts right."""
-    said = ""
+    """Write the evidence for a change; a fix follows the problem that it solves."""
+    text = ""
     for one in of.because:
         link = ": " if isinstance(one.code, FixCode | ProblemFix) else "; "
-        said += (link if said else "") + words(one, reader)
-    return said
+        text += (link if text else "") + words(one, reader)
+    return text
 
 
 def passed(of: Statement, reader: Reader = YOU) -> str:
-    """Why a model passed the job on, with which one it is."""
+    """Write why a model passed the job on, with the model's name."""
     model = of.values.get("model")
     return f"{model}: {words(of, reader)}" if model else words(of, reader)

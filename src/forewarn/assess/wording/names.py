@@ -1,4 +1,4 @@
-"""Names of things that are codes elsewhere: verdicts, causes, outcomes, kinds of evidence, places, rules."""
+"""English names of what is a code elsewhere: verdicts, causes, outcomes, groups of evidence, rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import MappingProxyType
 from forewarn.assess.assessment import Verdict
 from forewarn.features.column_meaning import in_words
 from forewarn.job.outcomes import Outcome
-from forewarn.learn.evaluation.baselines import label
+from forewarn.learn.evaluation.baselines import rule_label
 
 VERDICTS: Mapping[Verdict, str] = MappingProxyType(
     {
@@ -20,20 +20,20 @@ VERDICTS: Mapping[Verdict, str] = MappingProxyType(
 )
 _CAUSES: Mapping[str, str] = {
     Outcome.OUT_OF_MEMORY: "out of memory",
-    Outcome.TIMEOUT: "at its time limit",
-    Outcome.FAILED: "by an error of its own",
-    Outcome.NODE_FAIL: "by a node failure",
+    Outcome.TIMEOUT: "time limit",
+    Outcome.FAILED: "program error",
+    Outcome.NODE_FAIL: "node failure",
     Outcome.CANCELLED: "cancelled",
-    "other": "of a rare cause",
+    "other": "rare causes",
 }
-# How some jobs failed, in the order in which it is told; of the others it is not known how.
-OUTCOMES: Mapping[str, str] = MappingProxyType(
+# How several jobs failed, in the order of the text; FAILED says nothing about the cause.
+FAILURES: Mapping[str, str] = MappingProxyType(
     {
         Outcome.OUT_OF_MEMORY: "out of memory",
         Outcome.TIMEOUT: "at their time limit",
-        Outcome.NODE_FAIL: "as a node failed",
+        Outcome.NODE_FAIL: "by node failure",
         Outcome.DEADLINE: "at their deadline",
-        Outcome.BOOT_FAIL: "as a node did not boot",
+        Outcome.BOOT_FAIL: "by boot failure",
     }
 )
 GROUPS: Mapping[str, str] = MappingProxyType(
@@ -41,50 +41,59 @@ GROUPS: Mapping[str, str] = MappingProxyType(
         "request": "same request",
         "name": "same name",
         "user": "recent jobs",
-        "in_flight": "jobs in flight",
+        "in_flight": "pending and running jobs",
         "time_limit": "time limit",
         "memory": "memory",
-        "size": "size of the request",
+        "size": "request size",
         "partition": "partition",
-        "nodes": "nodes given",
-        "cluster": "cluster now",
+        "nodes": "allocated nodes",
+        "cluster": "cluster",
         "queue": "queue",
-        "others": "others' jobs",
+        "others": "other users' jobs",
         "time_of_day": "time of day",
-        "profile": "kind of job",
+        "profile": "job profile",
         "learnt": "online regression",
-        "needs": "needs",
-        "use": "use",
+        "needs": "predicted needs",
+        "use": "resource use",
     }
 )
-_LEARNT = ("online", "context_", "backoff_")  # rates and weights learnt from all that followed such outcomes
+_ONLINE = ("online", "context_", "backoff_")  # features that are rates and weights of the online state
 
 
 def cause(outcome: str) -> str:
-    """What a job dies of."""
+    """Name the cause of a failure by the outcome that it leads to."""
     return _CAUSES.get(outcome, outcome)
 
 
+def outcome_name(outcome: str) -> str:
+    """Write an outcome as words.
+
+    >>> outcome_name("out_of_memory")
+    'out of memory'
+    """
+    return outcome.replace("_", " ")
+
+
 def place(partition: str) -> str:
-    """A partition; without a name, the whole cluster."""
+    """Name a partition; without a name it is the whole cluster."""
     return f"partition {partition}" if partition else "the cluster"
 
 
 def feature(name: str) -> str:
-    """A feature of a model.
+    """Describe a feature of a model.
 
     >>> feature("user_request_since_end"), feature("context_user_hour")
     ("time since one of the user's jobs with this request ended", 'what followed such outcomes before')
     """
-    if name.startswith(_LEARNT):
+    if name.startswith(_ONLINE):
         return "what followed such outcomes before"
     return in_words(name) or name.replace("_", " ")
 
 
 def rule(name: str) -> str:
-    """The simple rule that serves in a model's place.
+    """Describe the simple rule that serves in place of a model.
 
     >>> rule("last_user_request")
     'rule: last outcome of this user with this request'
     """
-    return label(name)
+    return rule_label(name)

@@ -1,4 +1,4 @@
-"""Words for odd configuration: what does not fit the cluster or the user, and what makes a request rare."""
+"""English for unusual requests: what does not fit the cluster or the user, and what makes a request rare."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from forewarn.assess.codes import OddityCode
-from forewarn.assess.wording.amounts import clock, count, listed, memory, percent, share_of_jobs
 from forewarn.assess.wording.names import place
 from forewarn.assess.wording.reader import Reader
 from forewarn.assess.wording.templates import Table, filled
+from forewarn.formatting import byte_size, count, duration, percent, percent_of_jobs
 from forewarn.job.units import UNLIMITED
 from forewarn.learn.heads.oddness_columns import UnusualCode
 
@@ -17,89 +17,91 @@ Values = Mapping[str, Any]
 
 
 def _memory_exceeds_nodes(values: Values, _: Reader) -> str:
-    ask = f"{memory(values['asked'])} a node"
+    request = f"{byte_size(values['asked'])} per node"
     if "per" in values:
-        ask = f"{memory(values['asked_per'])} a {values['per'].upper()}, which is {ask}"
-    return f"asks for {ask}; the largest node of {place(values['partition'])} has {memory(values['there'])}"
+        request = f"{byte_size(values['asked_per'])} per {values['per'].upper()}, which is {request}"
+    largest = f"the largest node of {place(values['partition'])} has {byte_size(values['there'])}"
+    return f"requests {request}; {largest}"
 
 
 def _memory_exceeds_limit(values: Values, _: Reader) -> str:
-    there = f"{place(values['partition'])} allows {memory(values['there'])}"
-    return f"asks for {memory(values['asked'])} a node; {there}"
+    there = f"{place(values['partition'])} allows {byte_size(values['there'])}"
+    return f"requests {byte_size(values['asked'])} per node; {there}"
 
 
 def _cpus_exceed_nodes(values: Values, _: Reader) -> str:
-    asked = f"{count(values['asked'], 'CPU')} a {values['per']}"
-    return f"asks for {asked}; the largest node of {place(values['partition'])} has {values['there']:,}"
+    asked = f"{count(values['asked'], 'CPU')} per {values['per']}"
+    return f"requests {asked}; the largest node of {place(values['partition'])} has {values['there']:,}"
 
 
 def _exceeds(unit: str) -> Callable[[Values, Reader], str]:
     def words(values: Values, _: Reader) -> str:
         return (
-            f"asks for {count(values['asked'], unit)}; {place(values['partition'])} has {values['there']:,}"
+            f"requests {count(values['asked'], unit)}; {place(values['partition'])} has {values['there']:,}"
         )
 
     return words
 
 
 def _no_gpus(values: Values, _: Reader) -> str:
-    return f"asks for {count(values['asked'], 'GPU')}; no node of {place(values['partition'])} has any"
+    return f"requests {count(values['asked'], 'GPU')}; no node of {place(values['partition'])} has any"
 
 
 def _gpus_exceed_nodes(values: Values, _: Reader) -> str:
     asked = count(values["asked"], "GPU")
     there = f"no node of {place(values['partition'])} has more than {values['there']}"
-    return f"asks for {asked} a node; {there}"
+    return f"requests {asked} per node; {there}"
 
 
 def _no_such_gpu(values: Values, _: Reader) -> str:
-    there = f"{place(values['partition'])} has {listed(values['there'])}"
-    return f"asks for GPUs of type {listed(values['asked'])}; {there}"
+    there = f"{place(values['partition'])} has {', '.join(values['there'])}"
+    return f"requests GPUs of type {', '.join(values['asked'])}; {there}"
 
 
 def _nodes_exceed_limit(values: Values, _: Reader) -> str:
-    there = f"{place(values['partition'])} allows {values['there']:,} to one job"
-    return f"asks for {count(values['asked'], 'node')}; {there}"
+    there = f"{place(values['partition'])} allows {values['there']:,} per job"
+    return f"requests {count(values['asked'], 'node')}; {there}"
 
 
 def _time_exceeds_limit(values: Values, _: Reader) -> str:
-    there = f"{place(values['partition'])} allows {clock(values['there'])}"
-    return f"asks for a time limit of {clock(values['asked'])}; {there}"
+    there = f"{place(values['partition'])} allows {duration(values['there'])}"
+    return f"requests a time limit of {duration(values['asked'])}; {there}"
 
 
 def _no_such_feature(values: Values, _: Reader) -> str:
-    has = f"they have {listed(values['there'])}" if values["there"] else "they have none"
+    has = f"their features are {', '.join(values['there'])}" if values["there"] else "they have no features"
     where = place(values["partition"])
-    return f"wants nodes with {listed(values['asked'])}; no node of {where} is such a one: {has}"
+    return f"requests nodes with feature {', '.join(values['asked'])}; no node of {where} has it: {has}"
 
 
 def _partition_is_down(values: Values, _: Reader) -> str:
-    return f"{place(values['partition'])} is {values['state']}: nothing starts there until it is brought up"
+    return f"{place(values['partition'])} is {values['state']}: no job starts there until it is up again"
 
 
 def _tasks_cannot_fill(values: Values, _: Reader) -> str:
     nodes, tasks = count(values["nodes"], "node"), count(values["tasks"], "task")
-    return f"asks for {nodes} and has {tasks}: {values['nodes'] - values['tasks']:,} would have nothing to do"
+    return f"requests {nodes} for {tasks}: {count(values['nodes'] - values['tasks'], 'node')} would be idle"
 
 
 def _no_node_fits(values: Values, _: Reader) -> str:
-    where = place(values["partition"])
-    return f"asks for more on one node (memory, CPUs, GPUs, features) than any of {where} has at once"
+    return (
+        f"no node of {place(values['partition'])} has the requested memory, CPUs, GPUs and features together"
+    )
 
 
 def _too_few_fit(values: Values, _: Reader) -> str:
     there = f"{place(values['partition'])} has {values['there']:,}"
-    return f"asks for {count(values['asked'], 'node')} of a kind of which {there}"
+    return f"requests {count(values['asked'], 'node')} of a type of which {there}"
 
 
 def _no_such_partition(values: Values, _: Reader) -> str:
-    there = f"{values['cluster']} has {listed(values['known'])}"
-    return f"asks for partition {listed(values['partitions'])}; {there}"
+    there = f"{values['cluster']} has {', '.join(values['known'])}"
+    return f"requests partition {', '.join(values['partitions'])}; {there}"
 
 
 _AMOUNTS: Mapping[str, Callable[[float], str]] = {
-    "memory_asked": lambda amount: f"{memory(amount)} a node",
-    "time_limit": lambda seconds: f"a time limit of {clock(seconds)}",
+    "memory_asked": lambda amount: f"{byte_size(amount)} per node",
+    "time_limit": lambda seconds: f"a time limit of {duration(seconds)}",
     "nodes_asked": lambda number: count(number, "node"),
     "cpus_asked": lambda number: count(number, "CPU"),
 }
@@ -109,8 +111,8 @@ def _far_beyond_usual(values: Values, _: Reader) -> str:
     amount = _AMOUNTS[values["what"]]
     times = f"{values['asked'] / values['median']:,.0f} times"
     usual = f"the median of this user's last {values['jobs']:,} jobs ({amount(values['median'])})"
-    most = f"{percent(values['high_share'])} of them stayed within {amount(values['high'])}"
-    return f"asks for {amount(values['asked'])}, {times} {usual}; {most}"
+    most = f"{percent(values['high_share'])} of them requested at most {amount(values['high'])}"
+    return f"requests {amount(values['asked'])}, {times} {usual}; {most}"
 
 
 _ODDITIES: Table = {
@@ -136,27 +138,28 @@ _ODDITIES: Table = {
 
 
 def _unusual(amount: Callable[[float], str]) -> Callable[[Values, Reader], str]:
-    """A value with how many of the earlier jobs have a smaller, or a larger one."""
+    """Write a value with the share of earlier jobs that have a smaller or a larger one."""
 
     def words(values: Values, _: Reader) -> str:
-        said, jobs = amount(values["value"]), values["jobs"]
+        text, jobs = amount(values["value"]), values["jobs"]
         if values["below"] >= values["above"]:
-            return f"{said}: more than {share_of_jobs(values['below'], jobs)}"
-        return f"{said}: less than {share_of_jobs(values['above'], jobs)}"
+            return f"{text}: more than {percent_of_jobs(values['below'], jobs)}"
+        return f"{text}: less than {percent_of_jobs(values['above'], jobs)}"
 
     return words
 
 
 def _unusual_partition(values: Values, reader: Reader) -> str:
     if values["value"] < 1:
-        others = share_of_jobs(values["above"], values["jobs"])
+        others = percent_of_jobs(values["above"], values["jobs"])
         return f"this user's first job in the partition, unlike {others}"
     amount = _unusual(lambda jobs: f"{count(jobs, 'earlier job')} of this user in the partition")
     return filled(amount, values, reader)
 
 
 def _number(value: float) -> str:
-    """
+    """Write a number with three digits.
+
     >>> _number(30_000.0), _number(1.5), _number(10.66)
     ('30,000', '1.5', '10.7')
     """
@@ -168,14 +171,14 @@ def _counted(unit: str) -> Callable[[Values, Reader], str]:
 
 
 def _limit(seconds: float) -> str:
-    return "no time limit" if seconds >= UNLIMITED / 2 else f"a time limit of {clock(seconds)}"
+    return "no time limit" if seconds >= UNLIMITED / 2 else f"a time limit of {duration(seconds)}"
 
 
 def _times(what: str, than: str) -> Callable[[Values, Reader], str]:
     def amount(ratio: float) -> str:
         times = max(ratio, 1 / ratio)
-        told = f"{times:,.0f}" if times >= 10 else f"{times:.1f}".removesuffix(".0")
-        return f"{what} {told} times {than}" if ratio >= 1 else f"{what} 1/{told} of {than}"
+        factor = f"{times:,.0f}" if times >= 10 else f"{times:.1f}".removesuffix(".0")
+        return f"{what} {factor} times {than}" if ratio >= 1 else f"{what} 1/{factor} of {than}"
 
     return _unusual(amount)
 
@@ -185,14 +188,14 @@ _UNUSUAL: Table = {
     UnusualCode.NODES: _counted("node"),
     UnusualCode.TASKS: _counted("task"),
     UnusualCode.GPUS: _counted("GPU"),
-    UnusualCode.MEMORY: _unusual(lambda amount: f"{memory(amount)} memory in all"),
-    UnusualCode.MEMORY_PER_CPU: _unusual(lambda amount: f"{memory(amount)} memory a CPU"),
-    UnusualCode.CPUS_PER_NODE: _unusual(lambda number: f"{_number(number)} CPUs a node"),
+    UnusualCode.MEMORY: _unusual(lambda amount: f"{byte_size(amount)} memory in total"),
+    UnusualCode.MEMORY_PER_CPU: _unusual(lambda amount: f"{byte_size(amount)} memory per CPU"),
+    UnusualCode.CPUS_PER_NODE: _unusual(lambda number: f"{_number(number)} CPUs per node"),
     UnusualCode.TIME_LIMIT: _unusual(_limit),
-    UnusualCode.LIMIT_CHANGE: _times("a time limit", "that of this user's last job"),
-    UnusualCode.CPUS_CHANGE: _times("CPUs", "those of this user's last job"),
-    UnusualCode.LIMIT_RATIO: _times("a time limit", "this user's usual run time"),
-    UnusualCode.MEMORY_RATIO: _times("memory", "what this user's jobs usually use"),
+    UnusualCode.LIMIT_CHANGE: _times("a time limit", "that of this user's previous job"),
+    UnusualCode.CPUS_CHANGE: _times("CPUs", "those of this user's previous job"),
+    UnusualCode.LIMIT_RATIO: _times("a time limit", "this user's typical run time"),
+    UnusualCode.MEMORY_RATIO: _times("memory", "what this user's jobs typically use"),
     UnusualCode.PARTITION: _unusual_partition,
 }
 TABLE: Table = {**_ODDITIES, **_UNUSUAL}

@@ -1,4 +1,4 @@
-"""Who reads: the words for somebody's own jobs are others than those for another's."""
+"""The person who reads a text: "your jobs" for their owner, "alice's jobs" for anybody else."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A reader of what is said about a user's jobs."""
+    """A reader of texts about a user's jobs."""
 
-    owner: str | None = None  # whose jobs they are; None: the reader's own
+    owner: str | None = None  # of the jobs; None: the reader
 
     @classmethod
     def of(cls, owner: str | None, viewer: str | None) -> Reader:
-        """A viewer of somebody's jobs; who is not known is taken for their owner.
+        """Create the reader for a viewer of somebody's jobs; an unknown viewer is taken for their owner.
 
         >>> Reader.of("alice", "bob").whose, Reader.of("alice", "alice").whose, Reader.of("alice", None).whose
         ("alice's", 'your', 'your')
@@ -22,7 +22,7 @@ class Reader:
 
     @property
     def whose(self) -> str:
-        """As it stands before "jobs"."""
+        """The possessive that precedes "jobs"."""
         return "your" if self.owner is None else f"{self.owner}'s"
 
 

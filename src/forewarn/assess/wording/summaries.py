@@ -1,4 +1,4 @@
-"""The verdict in one sentence: the number first, then the likely cause, the average, and what is at stake."""
+"""The verdict in one sentence: the risk first, then the average, the likely cause, and what is at stake."""
 
 from __future__ import annotations
 
@@ -8,100 +8,103 @@ from typing import Any
 from forewarn.assess.assessment import Assessment
 from forewarn.assess.codes import SummaryCode
 from forewarn.assess.verdict import ONLINE
-from forewarn.assess.wording.amounts import risk
 from forewarn.assess.wording.lookup import finding, oddity, words
 from forewarn.assess.wording.names import cause, rule
 from forewarn.assess.wording.reader import YOU, Reader
 from forewarn.assess.wording.routes import NOT_ENOUGH
 from forewarn.evidence import Statement
+from forewarn.formatting import percent
 from forewarn.learn.fitting.abstention import AbstentionCode
 
 Values = Mapping[str, Any]
-LITTLE = 0.05  # node hours that are not worth a word
+LITTLE = 0.05  # node hours below which they are not mentioned
 
 
-def summary(made: Assessment, reader: Reader = YOU) -> str:
-    """Why the verdict is what it is."""
-    return SUMMARIES[SummaryCode(made.summary.code)](made, reader)
+def summary(assessment: Assessment, reader: Reader = YOU) -> str:
+    """Explain the verdict in one sentence."""
+    return SUMMARIES[SummaryCode(assessment.summary.code)](assessment, reader)
 
 
-def _cannot_run(made: Assessment, reader: Reader) -> str:
-    then = f"; once that is fixed: {_risk(made)}" if made.failure else ""
-    return f"this job cannot run: {_first_problem(made, reader)}{then}"
+def _cannot_run(assessment: Assessment, reader: Reader) -> str:
+    then = f"; once that is fixed: {_risk(assessment)}" if assessment.failure else ""
+    return f"this job cannot run: {_first_problem(assessment, reader)}{then}"
 
 
-def _with_problems(remark: Callable[[Assessment], str] = lambda _: "") -> Callable[[Assessment, Reader], str]:
-    """The risk. What is wrong in the script is the better half of the answer, whatever the risk."""
+def _risk_with_problems(
+    remark: Callable[[Assessment], str] = lambda _: "",
+) -> Callable[[Assessment, Reader], str]:
+    """State the risk, after the first problem of the script: that helps whatever the risk is."""
 
-    def said(made: Assessment, reader: Reader) -> str:
-        problem = f"{_first_problem(made, reader)}; " if made.summary.values["problems"] else ""
-        return f"{problem}{_risk(made)}{remark(made)}"
+    def text(assessment: Assessment, reader: Reader) -> str:
+        problem = f"{_first_problem(assessment, reader)}; " if assessment.summary.values["problems"] else ""
+        return f"{problem}{_risk(assessment)}{remark(assessment)}"
 
-    return said
+    return text
 
 
-def _first_problem(made: Assessment, reader: Reader) -> str:
-    """The first of what the verdict counts as wrong, and how many more there are."""
-    certain = made.summary.code is SummaryCode.CANNOT_RUN
-    odd = made.oddness.oddities if made.oddness else ()
+def _first_problem(assessment: Assessment, reader: Reader) -> str:
+    """State the first problem that the verdict counts, and how many more there are."""
+    certain = assessment.summary.code is SummaryCode.CANNOT_RUN
+    oddities = assessment.oddness.oddities if assessment.oddness else ()
     severity = "error" if certain else "warning"
-    texts = [oddity(one, reader) for one in odd if one.impossible or not certain]
-    texts += [finding(one, reader) for one in made.findings if one.severity == severity]
+    texts = [oddity(one, reader) for one in oddities if one.impossible or not certain]
+    texts += [finding(one, reader) for one in assessment.findings if one.severity == severity]
     return f"{texts[0]} (and {len(texts) - 1} more)" if len(texts) > 1 else texts[0]
 
 
-def _unknown(made: Assessment, reader: Reader) -> str:
-    """Why nobody states a risk: the first reason, without the name of the model that has it."""
-    return words(made.route.passed[0], reader) if made.route.passed else NOT_ENOUGH
+def _unknown(assessment: Assessment, reader: Reader) -> str:
+    """Say why there is no risk: the first reason, without the name of the model that gave it."""
+    return words(assessment.route.passed[0], reader) if assessment.route.passed else NOT_ENOUGH
 
 
-def _risk(made: Assessment) -> str:
-    values: Values = made.summary.values
-    likeliest = f", most likely {cause(values['cause'])}" if values["cause"] else ""
+def _risk(assessment: Assessment) -> str:
+    values: Values = assessment.summary.values
+    risk = f"{percent(values['probability'])} risk of failure{_by(assessment)}"
+    average = f" (cluster average {percent(values['base_rate'])})"
+    likeliest = f", most likely cause: {cause(values['cause'])}" if values["cause"] else ""
     hours = values["hours_at_risk"]
     stake = f"; {hours:,.1f} node hours at risk" if hours is not None and hours >= LITTLE else ""
-    average = f"the average is {risk(values['base_rate'])}"
-    return f"{risk(values['probability'])} risk of failure{_by(made)}{likeliest}; {average}{stake}"
+    return f"{risk}{average}{likeliest}{stake}"
 
 
-def _by(made: Assessment) -> str:
-    """Who states the risk, where it is no trained model."""
-    if made.route.rule:
-        return f" by a simple {rule(made.route.rule)} (no model beats it)"
-    if made.route.model != ONLINE:
+def _by(assessment: Assessment) -> str:
+    """Name what states the risk, where it is not a trained model."""
+    if assessment.route.rule:
+        return f" by a simple {rule(assessment.route.rule)}, which no model beats"
+    if assessment.route.model != ONLINE:
         return ""
-    return f" by a rough estimate from recent outcomes ({_why_online(made.route.passed)})"
+    return f" by a rough estimate from recent outcomes, since {_why_online(assessment.route.passed)}"
 
 
 def _why_online(passed: Sequence[Statement]) -> str:
     is_new = any(isinstance(reason.code, AbstentionCode) for reason in passed)
-    return "the model knows too few such jobs" if is_new else "no trained model"
+    return "the model knows too few such jobs" if is_new else "there is no trained model"
 
 
-def _threshold(made: Assessment) -> str:
-    whose = "this estimate's" if made.route.model == ONLINE else "this model's"
-    values: Values = made.summary.values
-    return f"{whose} threshold of {risk(values['threshold'])}"
+def _threshold(assessment: Assessment) -> str:
+    whose = "this estimate's" if assessment.route.model == ONLINE else "this model's"
+    values: Values = assessment.summary.values
+    return f"{whose} threshold of {percent(values['threshold'])}"
 
 
 SUMMARIES: Mapping[SummaryCode, Callable[[Assessment, Reader], str]] = {
     SummaryCode.CANNOT_RUN: _cannot_run,
-    SummaryCode.LIKELY_TO_FAIL: _with_problems(),
-    SummaryCode.ABOVE_THRESHOLD: _with_problems(),
-    SummaryCode.ABOVE_THRESHOLD_BELOW_AVERAGE: _with_problems(
-        lambda made: f"; below the average, but above {_threshold(made)}"
+    SummaryCode.LIKELY_TO_FAIL: _risk_with_problems(),
+    SummaryCode.ABOVE_THRESHOLD: _risk_with_problems(),
+    SummaryCode.ABOVE_THRESHOLD_BELOW_AVERAGE: _risk_with_problems(
+        lambda assessment: f"; below the average, but above {_threshold(assessment)}"
     ),
-    SummaryCode.CLEARLY_ABOVE_AVERAGE: _with_problems(
-        lambda made: f"; below {_threshold(made)}, but too much to be called fine"
+    SummaryCode.CLEARLY_ABOVE_AVERAGE: _risk_with_problems(
+        lambda assessment: f"; below {_threshold(assessment)}, but clearly above the average"
     ),
-    SummaryCode.AS_AVERAGE: _with_problems(
-        lambda _: "; too much to be called fine, and nothing sets this job apart"
+    SummaryCode.AS_AVERAGE: _risk_with_problems(
+        lambda _: "; too high to be called fine, although this job is like the average"
     ),
-    SummaryCode.PROBLEMS: _with_problems(),
-    SummaryCode.LOW: _with_problems(),
-    SummaryCode.UNKNOWN_WITH_PROBLEMS: lambda made, reader: (
-        f"{_first_problem(made, reader)}; not enough evidence to estimate the risk of failure"
+    SummaryCode.PROBLEMS: _risk_with_problems(),
+    SummaryCode.LOW: _risk_with_problems(),
+    SummaryCode.UNKNOWN_WITH_PROBLEMS: lambda assessment, reader: (
+        f"{_first_problem(assessment, reader)}; not enough evidence to estimate the risk of failure"
     ),
     SummaryCode.UNKNOWN: _unknown,
-    SummaryCode.ENDED: lambda *_: "it has ended: `forewarn explain` says how",
+    SummaryCode.ENDED: lambda *_: "this job has ended: `forewarn explain` shows why",
 }

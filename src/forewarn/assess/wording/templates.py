@@ -13,7 +13,7 @@ Table = Mapping[Code, Words]
 
 
 def filled(words: Words, values: Mapping[str, Any], reader: Reader) -> str:
-    """The words for some values.
+    """Fill the values into a template.
 
     >>> filled("{path} does not exist", {"path": "a{b}"}, Reader())
     'a{b} does not exist'

@@ -35,7 +35,7 @@ def command(
     as_json: bool,
     **which: Any,
 ) -> None:
-    """Say how long jobs that wait or run will take and what they will use, beside what they asked for.
+    """Predict run time and resource use of pending and running jobs.
 
     Half of such jobs run longer than the run time shown. Memory is counted a node: as a rule, and what is
     enough with 95 %. How it is learnt, from jobs that were cut short too: docs/usage.md.
@@ -80,20 +80,19 @@ def _brief(said: Assessment) -> dict[str, Any]:
 
 
 def _cells(said: Assessment) -> list[str | None]:
-    from forewarn.assess.wording.amounts import clock
-    from forewarn.assess.wording.amounts import memory as amount
+    from forewarn.formatting import byte_size, duration
 
     run, use = said.run_time, said.resources
     memory = use.memory if use else None
     return [
         *(said.job_id, said.user, said.partition, said.state and said.state.lower()),
-        None if run is None else clock(run.seconds.median),
-        None if run is None else clock(run.seconds.high),
-        None if run is None or run.limit is None else clock(run.limit),
+        None if run is None else duration(run.seconds.median),
+        None if run is None else duration(run.seconds.high),
+        None if run is None or run.limit is None else duration(run.limit),
         None if run is None or run.over_limit is None else f"{run.over_limit:.0%}",
-        None if memory is None else amount(memory.median),
-        None if use is None or use.memory_request is None else amount(use.memory_request),
-        None if use is None or use.memory_asked is None else amount(use.memory_asked),
+        None if memory is None else byte_size(memory.median),
+        None if use is None or use.memory_request is None else byte_size(use.memory_request),
+        None if use is None or use.memory_asked is None else byte_size(use.memory_asked),
         None if use is None or use.over_memory is None else f"{use.over_memory:.0%}",
         None if use is None or use.cpu_efficiency is None else f"{use.cpu_efficiency.median:.0%}",
         None if run is None else f"{run.rests_on:,} jobs",

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from forewarn.assess import wording
 from forewarn.assess.assessment import Advice, Assessment, Finding, Reason, Saving, Verdict
-from forewarn.assess.wording import YOU, Reader, capital
+from forewarn.assess.wording import YOU, Reader
+from forewarn.formatting import sentence
 from forewarn.operate.check_scripts import FixedScript
 from forewarn.serve.cli.terminal.console import Terminal
 from forewarn.serve.cli.terminal.safe_text import one_line
@@ -35,7 +36,7 @@ def show(
     console = Terminal()
     head = Text(f"{title}: ").append(wording.VERDICTS[made.verdict], style=STYLE_OF[made.verdict])
     console.print(harmless(head), soft_wrap=True)
-    console.print(harmless(Text(f"  {capital(wording.summary(made, reader))}.")), soft_wrap=True)
+    console.print(harmless(Text(f"  {sentence(wording.summary(made, reader))}.")), soft_wrap=True)
     blocks = (
         _numbers(made, reader),
         _findings(made, reader),
@@ -104,7 +105,7 @@ def _reason(reason: Reason, reader: Reader) -> Text:
 def _similar(made: Assessment, reader: Reader) -> Iterator[Text | str]:
     if made.similar and made.similar_in_short is not None:
         yield Text("Similar earlier jobs", style="bold")
-        yield f"  {capital(wording.words(made.similar_in_short, reader))}."
+        yield f"  {sentence(wording.words(made.similar_in_short, reader))}."
     for job in made.similar[:SIMILAR_SHOWN]:
         yield f"  {wording.similar_job(job, reader)}"
 
@@ -129,7 +130,7 @@ def _advice(made: Assessment, reader: Reader, diff: bool) -> Iterator[Text | str
 
 
 def _numbered(number: int, advice: Advice | Saving, reader: Reader) -> Text:
-    return Text(f"  {number}. ").append(capital(wording.what(advice, reader)), style="bold")
+    return Text(f"  {number}. ").append(sentence(wording.what(advice, reader)), style="bold")
 
 
 def _to_type(advice: Advice | Saving, diff: bool) -> Iterator[Text | str]:
@@ -155,4 +156,4 @@ def _fixed(fixed: FixedScript | None) -> Iterator[Text | str]:
         yield Text("Fixed", style="bold")
         verdict = wording.VERDICTS[fixed.assessment.verdict]
         yield f"  {fixed.path}, checked as it was written: {verdict}"
-        yield f"  {capital(wording.summary(fixed.assessment))}."
+        yield f"  {sentence(wording.summary(fixed.assessment))}."

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from forewarn.assess.post_mortem.report import Confidence, LogLine, PostMortem
 from forewarn.assess.wording import YOU, Reader, each, words
-from forewarn.assess.wording.amounts import duration, memory
-from forewarn.assess.wording.similar import sent_together
+from forewarn.assess.wording.similar import submitted_together
+from forewarn.formatting import byte_size, duration
 from forewarn.job.record import Job
 from forewarn.serve.cli.terminal.console import Terminal
 from forewarn.serve.cli.terminal.output import STYLE_OF
@@ -96,7 +96,7 @@ def _facts(job: Job, zone: str) -> str:
     if job.time_limit is not None:
         parts.append(f"limit {duration(job.time_limit)}")
     if job.memory_asked:
-        parts.append(f"{memory(job.memory_asked)} a {job.memory_per or 'node'}")
+        parts.append(f"{byte_size(job.memory_asked)} a {job.memory_per or 'node'}")
     if job.nodes:
         parts.append(f"on {job.nodes}")
     elif job.partition:
@@ -151,6 +151,6 @@ def _print_similar(console: Terminal, report: PostMortem, reader: Reader) -> Non
             job.job_id,
             Text(job.outcome.replace("_", " "), style=STYLE_OF.get(job.outcome, "")),
             "" if job.run_time is None else f"ran {duration(job.run_time)}",
-            Text((", ".join(each(job.differs, reader)) or "the same request") + sent_together(job)),
+            Text((", ".join(each(job.differs, reader)) or "the same request") + submitted_together(job)),
         )
     _section(console, f"Before: {words(report.tally, reader)}", table)
