@@ -1,4 +1,4 @@
-"""Profiles for people: a few words for each, and what its jobs look like and came to."""
+"""Names of profiles in a few words, and the figures that describe them."""
 
 from __future__ import annotations
 
@@ -9,30 +9,29 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from forewarn.formatting import byte_size, duration, significant
 from forewarn.job.phase import POSTHOC
-from forewarn.job.units import format_duration
-from forewarn.learn.data.table import FREQUENT, NEW, JobTable
+from forewarn.learn.data.job_details import FREQUENT, NEW
+from forewarn.learn.data.table import JobTable
 from forewarn.learn.heads.profiles_space import CATEGORIES, Space, number, type_of
 
 if TYPE_CHECKING:
     from forewarn.learn.heads.profiles import Profiles
 
-LOW, HIGH = (
-    0.4,
-    0.6,
-)  # the part of the cluster's jobs below a profile's mean, under or over which it has a word
+# A profile is low (high) in a quantity if less (more) than this share of the jobs lies below its mean.
+LOW, HIGH = 0.4, 0.6
 ALL = "all jobs"
-_NEAR = 0.05  # standard deviations within which a value is as good as the mean: many jobs share one request
-# From the first no profile is low, under the second none is high, however the cluster's others are: where all
-# jobs have one CPU and run for seconds, those with four CPUs are not large, and two minutes are not long.
-_SENSE = {
+_NEAR = 0.05  # standard deviations within which a value counts as the mean: many jobs share one request
+# From the first value on no profile is low, under the second none is high, whatever the other jobs are: where
+# all jobs have one CPU and run for seconds, four CPUs are not large and two minutes are not long.
+_ABSOLUTE_BOUNDS = {
     "size": (64, 16),  # CPUs
     "memory": (64 << 30, 32 << 30),  # bytes
     "run_time": (3600, 3600),  # seconds
     "wait": (600, 600),
 }
 SHORT, LONG = 3600, 8 * 3600  # seconds of run time: under the first a job is short, from the second long
-_OFTEN = 1.5  # times the cluster's share, from which a profile is told by its users
+_OFTEN = 1.5  # ratio to the cluster's share from which users of some activity are part of a profile's name
 
 
 def in_words(
@@ -42,77 +41,76 @@ def in_words(
     tables: Mapping[str, NDArray[np.float64]],
     weights: NDArray[np.float64],
 ) -> tuple[str, ...]:
-    """A few words for each profile, by where its mean lies among the jobs.
+    """Name each profile in a few words, by where its mean lies among the jobs.
 
-    Those that would get the same words are told apart by the number in which they differ most.
+    Profiles with the same name get the value of the quantity in which they differ most appended.
     """
     if len(means) == 1:
         return (ALL,)
     away = values[:, None, :] - means
     below = (away < -_NEAR).mean(axis=0) + (abs(away) <= _NEAR).mean(axis=0) / 2
     typical = space.natural(means)
-    words = []
+    names = []
     for place in range(len(means)):
         places = zip(space.numbers, below[place], typical[place], strict=True)
-        said = phrase({name: _side(name, part, value) for name, part, value in places})
-        words.append(said + _users(place, tables, weights))
-    alike = [[place for place, other in enumerate(words) if other == said] for said in words]
-    for place, others in enumerate(alike):
+        name = phrase({name: _side(name, part, value) for name, part, value in places})
+        names.append(name + _users(place, tables, weights))
+    namesakes = [[place for place, other in enumerate(names) if other == name] for name in names]
+    for place, others in enumerate(namesakes):
         if len(others) > 1:
             most = int(np.argmax(np.ptp(means[others], axis=0)))
-            words[place] += f", about {_written(space.numbers[most], typical[place, most])}"
-    return tuple(words)
+            names[place] += f", about {_amount(space.numbers[most], typical[place, most])}"
+    return tuple(names)
 
 
 def _side(name: str, part: float, typical: float) -> int:
-    """-1 for low, 1 for high, of a profile above whose `part` of all jobs it lies."""
-    few, many = _SENSE[name]
+    """Return -1 for low and 1 for high, given the share of jobs below the profile's mean, else 0."""
+    few, many = _ABSOLUTE_BOUNDS[name]
     return int(part > HIGH and typical >= many) - int(part < LOW and typical < few)
 
 
-def _written(name: str, value: float) -> str:
+def _amount(name: str, value: float) -> str:
     if name in ("run_time", "wait"):
-        return format_duration(round(value))
-    amount, unit = (value, "CPUs") if name == "size" else (value / 2**30, "GiB")
-    return f"{amount:,.0f} {unit}" if amount >= 10 else f"{amount:.2g} {unit}"
+        return duration(value)
+    return f"{significant(value, 3)} CPUs" if name == "size" else byte_size(value)
 
 
 def phrase(side: Mapping[str, int]) -> str:
-    """Words for which dimensions are low (-1) or high (1).
+    """Name a profile by the quantities in which it is low (-1) or high (1).
 
     >>> phrase({"size": -1, "memory": -1, "run_time": -1})
     'short and light'
     >>> phrase({"size": 1, "run_time": 1, "wait": 1})
-    'large and long, after a long wait'
+    'large and long, long wait'
     >>> phrase({"size": 0, "memory": 1, "wait": -1})
-    'ordinary, much memory, soon started'
+    'medium, high memory, short wait'
     """
     size, memory, wait = (side.get(name, 0) for name in ("size", "memory", "wait"))
     length = {-1: "short", 1: "long"}.get(side.get("run_time", 0))
     light = size < 0 and memory < 0
     weight = "light" if light else {-1: "small", 1: "large"}.get(size)
-    # As one says it: short and light, but large and long.
+    # Usual word order: short and light, but large and long.
     pair = (length, weight) if length == "short" else (weight, length)
-    said = [" and ".join(word for word in pair if word) or "ordinary"]
+    parts = [" and ".join(word for word in pair if word) or "medium"]
     if memory and memory != size:
-        said.append("much memory" if memory > 0 else "little memory")
+        parts.append("high memory" if memory > 0 else "low memory")
     if wait:
-        said.append("after a long wait" if wait > 0 else "soon started")
-    return ", ".join(said)
+        parts.append("long wait" if wait > 0 else "short wait")
+    return ", ".join(parts)
 
 
 def _users(place: int, tables: Mapping[str, NDArray[np.float64]], weights: NDArray[np.float64]) -> str:
-    """Whose jobs they are, where that sets the profile apart."""
+    """Return the activity of the users, if it distinguishes the profile."""
     if "activity" not in tables:
         return ""
     shares = tables["activity"]
-    times = shares[place] / (weights @ shares)
-    level = int(np.argmax(np.where(shares[place] > 1 / 4, times, 0)))
-    return f", {CATEGORIES['activity'][level]} users" if times[level] >= _OFTEN else ""
+    ratios = shares[place] / (weights @ shares)
+    level = int(np.argmax(np.where(shares[place] > 1 / 4, ratios, 0)))
+    return f", {CATEGORIES['activity'][level]} users" if ratios[level] >= _OFTEN else ""
 
 
 def described(profiles: Profiles, table: JobTable, rows: NDArray[np.int64]) -> dict[str, Any]:
-    """How often each profile is, its numbers, its mixes, and what came of its jobs."""
+    """Describe each profile by its share, its quantities, and the outcomes of its jobs, as JSON."""
     about = table.about[rows].with_columns(
         profile=pl.Series(profiles.posterior(table.about[rows], POSTHOC).argmax(axis=1)),
         fails=pl.Series(table.fails[rows]).fill_nan(None),
@@ -167,7 +165,7 @@ def _about(jobs: pl.DataFrame, place: int, numbers: tuple[str, ...]) -> dict[str
 
 
 def _mix(part: pl.DataFrame, name: str, levels: tuple[str, ...]) -> dict[str, float]:
-    """Shares of the jobs that have it, the usual levels first, others by how often they are."""
+    """Return the share of each level among the jobs that have one, known levels first, then by frequency."""
     counts = part[name].drop_nulls().value_counts().sort("count", name, descending=[True, False])
     found: dict[str, int] = {**dict.fromkeys(levels, 0), **dict(counts.iter_rows())}
     whole = sum(found.values())

@@ -1,6 +1,6 @@
-"""The `forewarn` command: finds the subcommand, and turns errors into one line and an exit code.
+"""The `forewarn` command: dispatches to the subcommands and turns errors into one line and an exit code.
 
-Commands are imported when they are called: `forewarn --help` needs none of them.
+Commands are imported when they are called: `forewarn --help` imports none of them.
 """
 
 from __future__ import annotations
@@ -23,67 +23,63 @@ from forewarn.errors import ForewarnError
 from forewarn.serve.cli.terminal.safe_text import echo
 from forewarn.sharing import private_files
 
-# Command to what it is for; its module is forewarn.serve.cli.commands.<command>, the function in it `command`.
+# Purpose of each command; its function is `command` in forewarn.serve.cli.commands.<command>.
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "ingest": "Read job records from files into the store.",
-        "collect": "Collect what Slurm knows, and go on collecting what is new.",
+        "collect": "Collect jobs, nodes and partitions from a running Slurm, continuously.",
         "jobs": "List, filter and count the jobs in the store.",
-        "simulate": "Make up a cluster's history in which every failure has a known cause.",
-        "features": "Write what was knowable of each job at submit or start, as a Parquet table.",
-        "profiles": "Find the few kinds of jobs that a cluster has, and describe them.",
-        "compare": "Compare the ways to deal with few failures among many jobs.",
-        "train": "Make a model from history: searched, calibrated, judged, registered.",
-        "evaluate": "Judge registered models on jobs that none of them has learnt from.",
-        "check": "Check batch scripts before they are submitted: will they fail, why, and what to change.",
-        "predict": (
-            "Predict failure of pending and running jobs: how likely, of what, and the node hours at risk."
-        ),
-        "runtime": (
-            "Say how long jobs that wait or run will take and what they will use, beside what they asked for."
-        ),
-        "advise": "Say what to change of a job that waits, with what that does.",
-        "health": "Say which nodes are sick or suspect, by Slurm's words and by how jobs fared there.",
-        "explain": "Say why a job failed, or why it waits, with the evidence and what to do.",
-        "models": "List, promote, carry and roll back trained models.",
-        "bench": "Measure on one log how well failure can be predicted, beside simple rules.",
-        "config": "Show what is configured, and where each value came from.",
-        "doctor": "Look for what is wrong between Forewarn and Slurm, and say what to do.",
+        "simulate": "Simulate the job history of a cluster, with the true cause of every failure.",
+        "features": "Write the features of each job at submit or start to a Parquet file.",
+        "profiles": "Cluster jobs into a few profiles and describe them.",
+        "compare": "Compare methods for imbalanced classes: few failures among many jobs.",
+        "train": "Train, evaluate and register a model of job failure.",
+        "evaluate": "Evaluate registered models on later jobs that were not used in training.",
+        "check": "Check batch scripts before submission: will they fail, why, and what to change.",
+        "predict": "Predict failure of pending and running jobs: probability, cause, node hours at risk.",
+        "runtime": "Predict run time and resource use of pending and running jobs.",
+        "advise": "Suggest changes to a pending job, with their effect on its risk.",
+        "health": "List sick and suspect nodes, by their Slurm state and by the outcomes of their jobs.",
+        "explain": "Explain why a job failed or is pending, with the evidence and what to do.",
+        "models": "List, promote, export and roll back trained models.",
+        "bench": "Benchmark failure prediction on one log, beside simple rules.",
+        "config": "Show the configuration and where each value comes from.",
+        "doctor": "Check the connection to Slurm and the store, and say how to fix problems.",
     }
 )
 INTERRUPTED = 130  # as a shell reports SIGINT
-BROKEN_PIPE = 141  # as a shell reports SIGPIPE: the reader (head, less) had enough
+BROKEN_PIPE = 141  # as a shell reports SIGPIPE: the reader (head, less) has closed the pipe
 
 
 class Commands(click.Group):
-    """The subcommands, each imported on demand."""
+    """The group of subcommands, each imported on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """In the order in which a newcomer meets them."""
+        """List the commands in the order in which a new user needs them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """The command, imported now."""
+        """Import a command and return it."""
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"forewarn.serve.cli.commands.{cmd_name}")
-        # Polars, once imported, lets a read that waits for a pipe go on after Ctrl-C.
+        # Once imported, Polars makes a blocking read of a pipe continue after Ctrl-C.
         signal.siginterrupt(signal.SIGINT, True)
         command: click.Command = module.command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the list without importing what is in it."""
+        """Write the list of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run it, and stop quietly where the reader of the output has gone."""
+        """Run a command and exit quietly if the reader of the output has closed the pipe."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            # What is still in the buffer has nowhere to go: without this, Python complains at exit.
+            # Without this, Python fails at exit to flush what is left in the buffer.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(BROKEN_PIPE)
         return result
@@ -91,24 +87,24 @@ class Commands(click.Group):
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, message="%(prog)s %(version)s")
-@click.option("-v", "--verbose", "verbosity", count=True, help="Show what is done; -vv: in detail.")
+@click.option("-v", "--verbose", "verbosity", count=True, help="Log progress; -vv: in detail.")
 def cli(verbosity: int) -> None:
-    """Tells, before an HPC job wastes its nodes, whether it will fail, why, and what to change.
+    """Predict failure of Slurm jobs before they waste resources, explain why, and suggest changes.
 
-    Forewarn learns from a cluster's own history. The road so far:
+    Forewarn learns from a cluster's own job history. Typical steps:
 
     \b
-      sacct -aPD -S 2024-01-01 -E now -o ALL > history.txt   export (on the cluster)
+      sacct -aPD -S 2024-01-01 -E now -o ALL > history.txt   export history (on the cluster)
       forewarn ingest sacct:history.txt                      read it into the store
-      forewarn jobs -s failed -S now-7days                   look at it
-      forewarn train                                         learn from it, with a report
-      forewarn models list                                   what there is, and which one serves
-      forewarn check job.sbatch                              will it fail, why, and what to change
-      forewarn explain 123456                                why it failed, or waits
+      forewarn jobs -s failed -S now-7days                   list failed jobs
+      forewarn train                                         train a model, with a report
+      forewarn models list                                   list models and which one serves
+      forewarn check job.sbatch                              check a script before submission
+      forewarn explain 123456                                explain why a job failed or is pending
 
-    No cluster at hand? `forewarn simulate --ingest` makes one up.
+    Without a cluster, `forewarn simulate --ingest` simulates one.
 
-    All state lies in one folder: --home, or FOREWARN_HOME, or ~/.local/share/forewarn.
+    All state is kept in one folder: --home, else FOREWARN_HOME, else ~/.local/share/forewarn.
     """
     from forewarn.serve.cli.terminal.logs import show_logs
 
@@ -121,9 +117,9 @@ def main() -> NoReturn:
     sys.excepthook = _show_bug
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that knows no arrows is no reason to crash
-    # Threads of the learners that wait for each other give their core away meanwhile: on a machine that has
-    # other work too, as a login node has, a fit is ten times as quick.
+            stream.reconfigure(errors="replace")  # a terminal without arrows is no reason to crash
+    # Idle threads of the learners release their core: on a busy machine, such as a login node, a fit is ten
+    # times faster.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         with private_files():
@@ -140,15 +136,15 @@ def main() -> NoReturn:
     except (ForewarnError, OSError) as error:
         if os.environ.get("FOREWARN_DEBUG"):
             raise
-        code = _report(*_explained(error))
+        code = _report(*_message_and_code(error))
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _explained(error: ForewarnError | OSError) -> tuple[str, int]:
+def _message_and_code(error: ForewarnError | OSError) -> tuple[str, int]:
     if isinstance(error, ForewarnError):
         return str(error), error.exit_code
     place = f"{error.filename}: " if error.filename else ""
-    # A check (`checks.py`) has set one of its own.
+    # `exit_status.py` has set the exit code of a check.
     return f"{place}{error.strerror or error}", getattr(error, "exit_code", ForewarnError.exit_code)
 
 

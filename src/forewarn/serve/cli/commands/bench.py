@@ -1,4 +1,4 @@
-"""`forewarn bench`: one log, each phase, every figure beside the simple rules on the same jobs."""
+"""`forewarn bench`: measure predictions on one log at each phase, beside simple rules on the same jobs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,23 @@ from typing import Any
 
 import click
 
+from forewarn.formatting import (
+    count,
+    difference,
+    interval,
+    measure,
+    number,
+    percent,
+    percent_in_table,
+)
 from forewarn.job.phase import MEASURED
 from forewarn.serve.cli.commands.common import home_option, json_option, opened
 from forewarn.serve.cli.commands.learning import (
-    RULES,
     bench_features_option,
-    bench_policy_option,
+    bench_population_option,
     chosen_families,
     cluster_option,
-    print_alarms,
+    print_alerts,
     search_options,
     status_option,
 )
@@ -27,11 +35,11 @@ from forewarn.serve.cli.terminal.safe_text import echo
 
 
 def _phases(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
-    asked = [phase.strip() for phase in value.split(",") if phase.strip()]
-    unknown = [phase for phase in asked if phase not in MEASURED]
-    if unknown or not asked:
-        raise click.BadParameter(f"{value!r}: phases are {', '.join(MEASURED)}, separated by commas")
-    return tuple(phase for phase in MEASURED if phase in asked)
+    phases = [phase.strip() for phase in value.split(",") if phase.strip()]
+    unknown = [phase for phase in phases if phase not in MEASURED]
+    if unknown or not phases:
+        raise click.BadParameter(f"{value!r}: choose from {', '.join(MEASURED)}, separated by commas")
+    return tuple(phase for phase in MEASURED if phase in phases)
 
 
 @click.command("bench")
@@ -44,17 +52,17 @@ def _phases(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...
     default="submit,start",
     show_default=True,
     metavar="LIST",
-    help="Of submit, start, posthoc. posthoc adds run and CPU time, as the papers do: known only at the end.",
+    help="submit, start, posthoc (as the papers: with run time and CPU time, known only at the end).",
 )
 @click.option(
     "--retrain",
     type=click.Choice(("none", "weekly")),
     default="none",
     show_default=True,
-    help="weekly: a new model every week of the test part, from all that was known by then.",
+    help="weekly: train a new model in every week of the test period, on all outcomes known by then.",
 )
 @bench_features_option
-@bench_policy_option
+@bench_population_option
 @status_option
 @search_options
 @json_option
@@ -63,89 +71,89 @@ def command(
     home: Path | None,
     families: tuple[str, ...],
     as_json: bool,
-    **how: Any,
+    **options: Any,
 ) -> None:
-    """Measure on one log how well failure can be predicted, beside simple rules.
+    """Benchmark failure prediction on one log, beside simple rules.
 
-    Models are searched, calibrated and given their threshold on the first 80 % of the jobs in order of
-    time, and measured on the last 20 %. Nothing is registered. At phase start, jobs that never started
-    have no part; what the model of submit says of the same jobs stands beside it.
+    Models are searched, calibrated and given their threshold on the first 80% of the jobs by time, and
+    evaluated on the last 20%. Nothing is registered. Phase start leaves out jobs that never started, and
+    also shows the result of the submit model on the same jobs.
 
-    posthoc is the papers' protocol: it knows run and CPU time, so it can be measured but never serve.
-    The policy is theirs too, unless said otherwise: everything but completed counts as failure.
+    posthoc is the papers' protocol: it uses run time and CPU time, so it can be measured but never serve.
+    The default population is theirs too: every outcome but completed counts as failure.
 
-    SOURCE: a file, as in swf:FILE or sacct:FILE, or the accounting of the Slurm that is configured, slurm:
-    (30 days) or slurm:TIME; left out, the store's cluster.
+    SOURCE: a file such as swf:FILE or sacct:FILE, or the accounting of the configured Slurm as slurm:
+    (30 days) or slurm:TIME.  [default: the store]
 
     \b
     Examples:
       forewarn bench swf:CTC-SP2-1996-3.1-cln.swf.gz
       forewarn bench swf:FILE --phases posthoc --json
-      forewarn bench sacct:history.txt --retrain weekly --policy wasted
+      forewarn bench sacct:history.txt --retrain weekly --population wasted
     """
     from forewarn.operate.bench import bench
 
     with opened(home=home) as workspace:
         families = chosen_families(families)
-        result = bench(workspace, source, families=families, watch=progress, note=note, **how)
+        result = bench(workspace, source, families=families, watch=progress, note=note, **options)
     if as_json:
         about = {"log": result.log, "policy": result.policy, "features": result.feature_set}
-        how_made = {"retrain": result.retrain, "seed": result.seed}
-        print_json({**about, **how_made, "phases": result.phases})
+        settings = {"retrain": result.retrain, "seed": result.seed}
+        print_json({**about, **settings, "phases": result.phases})
         return
     for phase, entry in result.phases.items():
         _print_phase(result.log, phase, entry)
 
 
 def _print_phase(log: str, phase: str, entry: Mapping[str, Any]) -> None:
-    ahead = entry["above_best_baseline"]
-    interval = ahead["interval"]
+    from forewarn.learn.report.wording import RULES
+
+    lead = entry["above_best_baseline"]
     print_facts(
         f"\n{log} at {phase}",
         {
             "protocol": entry.get("protocol"),
-            "jobs": f"{entry['n']:,}, of which {entry['base_rate']:.1%} failed",
-            "ROC-AUC, PR-AUC": f"{entry['roc_auc']:.3f}, {entry['pr_auc']:.3f}",
-            "Brier, ECE": f"{entry['brier']:.4f}, {entry['ece']:.4f}",
-            "F1 above the best simple rule": f"{ahead['f1']:+.3f}"
-            + (f"  [{interval[0]:+.3f}, {interval[1]:+.3f}]" if interval else ""),
-            "not enough evidence": f"for {entry['abstention']['share']:.0%} of these jobs"
+            "jobs": f"{number(entry['n'])}, {percent_in_table(entry['base_rate'])} failed",
+            "ROC-AUC, PR-AUC": f"{measure(entry['roc_auc'])}, {measure(entry['pr_auc'])}",
+            "Brier, ECE": f"{measure(entry['brier'], 4)}, {measure(entry['ece'], 4)}",
+            "F1 gain over the best simple rule": (
+                f"{difference(lead['f1'])}  {interval(lead['interval'], signed=True)}".rstrip()
+            ),
+            "no prediction": f"for {percent(entry['abstention']['share'])} of jobs, for lack of evidence"
             if entry["abstention"]["share"]
             else None,
-            "made of": entry["rule"]
-            or ", ".join(f"{weight:.0%} {family}" for family, weight in entry["members"].items()),
-            "retrained": f"{entry['retrained']} time{'s' * (entry['retrained'] > 1)}"
-            if entry["retrained"]
-            else None,
-            "the model of submit on these jobs": (
-                f"ROC-AUC {same['roc_auc']:.3f}, PR-AUC {same['pr_auc']:.3f}"
-                if (same := entry.get("submit_on_these_jobs"))
+            "ensemble": entry["rule"]
+            or ", ".join(f"{percent(weight)} {family}" for family, weight in entry["members"].items()),
+            "retrained": count(entry["retrained"], "time") if entry["retrained"] else None,
+            "submit model on these jobs": (
+                f"ROC-AUC {measure(at_submit['roc_auc'])}, PR-AUC {measure(at_submit['pr_auc'])}"
+                if (at_submit := entry.get("submit_on_these_jobs"))
                 else None
             ),
         },
     )
     own = {
-        f"model, threshold {entry['at_validation']['threshold']:.2f}": entry["at_validation"],
-        "model, threshold 0.50": entry["at_0_5"],
+        f"this model, threshold {measure(entry['at_validation']['threshold'], 2)}": entry["at_validation"],
+        "this model, threshold 0.50": entry["at_0_5"],
     }
-    print_alarms(own, entry["baselines"], entry["base_rate"])
+    print_alerts(own, entry["baselines"], entry["base_rate"])
     print_figures(entry, RULES)
     if published := entry.get("published"):
         _print_published(published, log, entry["at_0_5"])
 
 
 def _print_published(published: list[dict[str, Any]], log: str, ours: dict[str, Any]) -> None:
-    """The papers' own figures beside ours at their threshold, 0.5; the log of each row is named."""
+    """Print the papers' figures beside this model's at their threshold of 0.5, each with its log."""
     measures = ("accuracy", "precision", "recall", "f1")
     echo()
     print_table(
         ["posthoc, threshold 0.5", *measures],
         [
-            [f"this model on {log}", *(f"{ours[name]:.1%}" for name in measures)],
+            [f"this model on {log}", *(percent_in_table(ours[name]) for name in measures)],
             *(
                 [
                     f"published: {row['log']}" + ("" if row["run_here"] else ", not run here"),
-                    *(f"{row[name]:.1%}" for name in measures),
+                    *(percent_in_table(row[name]) for name in measures),
                 ]
                 for row in published
             ),

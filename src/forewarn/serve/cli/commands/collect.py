@@ -1,4 +1,4 @@
-"""`forewarn collect`: the live Slurm into the store, once or for as long as it runs."""
+"""`forewarn collect`: read a running Slurm into the store, once or continuously."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from forewarn.formatting import byte_size, count, elapsed, number, rough_duration, timestamp
 from forewarn.job.moments import parse_moment
 from forewarn.serve.cli.commands.common import configured, home_option, json_option
 from forewarn.serve.cli.terminal.output import note, print_json, say
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
 
 @click.command("collect")
 @home_option
-@click.option("--once", is_flag=True, help="Read all that there is up to now, and end: for cron.")
+@click.option("--once", is_flag=True, help="Read everything up to now and exit: for cron.")
 @click.option(
     "-S",
     "--since",
     metavar="TIME",
-    help="Where history begins, the first time; later, if it is earlier than ever.  [default: now-30days]",
+    help="Begin of the history in the first run, or an earlier begin in a later run.  [default: now-30days]",
 )
 @click.option(
     "--interval",
@@ -36,30 +37,30 @@ if TYPE_CHECKING:
     default=60,
     show_default=True,
     metavar="SECONDS",
-    help="From one round to the next.",
+    help="Time between two rounds.",
 )
 @click.option(
     "--assess/--no-assess",
     default=None,
-    help="Assess live jobs as they come, start, and when a job like them ends.  "
-    "[default: from when on a model serves]",
+    help="Assess live jobs at submit, at start, and when a similar job ends.  "
+    "[default: as soon as a model serves]",
 )
 @json_option
 def command(
     home: Path | None, once: bool, since: str | None, interval: int, assess: bool | None, as_json: bool
 ) -> None:
-    """Collect what Slurm knows, and go on collecting what is new.
+    """Collect jobs, nodes and partitions from a running Slurm, continuously.
 
-    History first, from accounting; then, each round, what has ended since, and the jobs that wait and run.
-    It goes on where it stopped, loses nothing when it is killed, and waits while slurmrestd, slurmctld,
-    slurmdbd or its database is away. Ctrl-C and SIGTERM end it.
+    Reads the history from accounting first, then in each round the jobs that have ended since and the
+    pending and running jobs. Resumes where it stopped, loses nothing when killed, and retries while
+    slurmrestd, slurmctld, slurmdbd or its database is down. Ctrl-C and SIGTERM end it.
 
-    As soon as a model serves, each live job is assessed when it is first seen, at its start, and again
-    whenever a job of the same user with the same request ends meanwhile; what is said is kept in the store.
+    As soon as a model serves, each live job is assessed when it is first seen, at its start, and whenever a
+    job of the same user with the same request ends; the assessments are kept in the store.
 
     \b
     Examples:
-      forewarn collect                                   until it is ended
+      forewarn collect                                   until interrupted
       forewarn collect --since 2024-01-01 --interval 120
       * * * * *  forewarn collect --once                 from cron
     """
@@ -76,17 +77,17 @@ def command(
                 print_json(asdict(done))
                 sys.stdout.flush()
             else:
-                _tell(done)
-            if not once:  # there, it is the error that ends it
-                _tell_troubles(troubles, done)
+                _print_round(done)
+            if not once:  # with --once the error ends the command
+                _print_troubles(troubles, done)
             troubles = done.troubles
 
 
 @contextmanager
 def ended_by_signals(*, quietly: bool) -> Iterator[None]:
-    """SIGTERM ends it as Ctrl-C does, at once: a write that it meets is undone whole.
+    """Let SIGTERM end the command as Ctrl-C does; an unfinished write is rolled back.
 
-    What runs until it is ended has done what it should: `quietly`, it is no error.
+    With `quietly` this is no error: the command is meant to run until it is ended.
     """
 
     def end(*_: object) -> None:
@@ -98,35 +99,38 @@ def ended_by_signals(*, quietly: bool) -> Iterator[None]:
     except KeyboardInterrupt:
         if not quietly:
             raise
-        say("ended")
+        say("stopped")
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _tell(done: CollectorRound) -> None:
-    """A line, where something happened."""
+def _print_round(done: CollectorRound) -> None:
+    """Print one line for a round in which something changed."""
     for message in done.notes:
         note(f"{_when(done)}  {message}")
     if done.new_jobs or done.changed_jobs or done.nodes_and_partitions:
-        left = f", {done.lag:,} s of history behind" if done.behind else ""
-        said = f", {done.assessed:,} assessed, {done.warned:,} warned of" if done.assessed else ""
-        unknown = f", {done.unknown_ends:,} ended unseen" if done.unknown_ends else ""
+        behind = f"; {rough_duration(done.lag)} of history left" if done.behind else ""
+        assessed = (
+            f", {number(done.assessed)} assessed with {count(done.warned, 'alert')}" if done.assessed else ""
+        )
+        unknown = f", {number(done.unknown_ends)} with unknown end" if done.unknown_ends else ""
         say(
-            f"{_when(done)}  {done.new_jobs:,} new jobs, {done.changed_jobs:,} changes{unknown}{said}, "
-            f"{done.nodes_and_partitions:,} of nodes and partitions; {done.requests} requests, "
-            f"{done.received / 1e6:.1f} MB, {done.seconds:.1f} s{left}"
+            f"{_when(done)}  {count(done.new_jobs, 'new job')}, {number(done.changed_jobs)} changed"
+            f"{unknown}{assessed}, {number(done.nodes_and_partitions)} nodes and partitions changed; "
+            f"{count(done.requests, 'request')}, {byte_size(done.received)}, "
+            f"{elapsed(done.seconds)}{behind}"
         )
 
 
-def _tell_troubles(before: dict[str, str], done: CollectorRound) -> None:
-    """What began and what is over, each once: the words of a trouble that lasts may vary."""
+def _print_troubles(before: dict[str, str], done: CollectorRound) -> None:
+    """Print each trouble once when it begins and once when it is over; its text may vary meanwhile."""
     began = {part: why for part, why in done.troubles.items() if part not in before}
     for why in dict.fromkeys(began.values()):
         parts = ", ".join(part for part in began if began[part] == why)
-        note(f"{_when(done)}  cannot read {parts}, and will try again: {why}")
+        note(f"{_when(done)}  cannot read {parts}, retrying: {why}")
     if over := [part for part in before if part not in done.troubles]:
-        note(f"{_when(done)}  can read again: {', '.join(over)}")
+        note(f"{_when(done)}  reading again: {', '.join(over)}")
 
 
 def _when(done: CollectorRound) -> str:
-    return datetime.fromtimestamp(done.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return timestamp(done.at, "UTC", name_zone=True)

@@ -1,4 +1,4 @@
-"""`forewarn config`: what is configured, where each value came from, and a file to begin with."""
+"""`forewarn config`: show the configuration, write a config file, share the home."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from forewarn.serve.cli.terminal.safe_text import echo
 
 @click.group("config")
 def command() -> None:
-    """Show what is configured, and where each value came from.
+    """Show the configuration and where each value comes from.
 
-    A value is taken from the command's flag, else from the environment (FOREWARN_HOME,
-    FOREWARN_POLICY, …), else from config.toml in the home folder (or the file that FOREWARN_CONFIG
-    names), else from its default.
+    A value comes from the command's flag, else the environment (FOREWARN_HOME, FOREWARN_POLICY, …), else
+    config.toml in the home folder (or the file named by FOREWARN_CONFIG), else its default.
 
     \b
     Examples:
@@ -34,7 +33,7 @@ def command() -> None:
 @home_option
 @json_option
 def show(home: Path | None, as_json: bool) -> None:
-    """Print every value and where it came from."""
+    """Print each value and where it comes from."""
     resolved = resolve({"home": home})
     if as_json:
         values = {
@@ -53,57 +52,57 @@ def show(home: Path | None, as_json: bool) -> None:
         ]
         print_table(("setting", "value", "from"), rows)
     for name in unknown_variables(os.environ):
-        note(f"{name} is set and is no setting of Forewarn")
+        note(f"{name} is set but is not a setting of Forewarn")
 
 
 @command.command()
 @home_option
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def init(home: Path | None, force: bool) -> None:
-    """Write a config file in which every setting stands as a comment."""
+    """Write a config file with each setting as a comment."""
     from forewarn.files import write_file
 
     file = resolve({"home": home}).file
     if file.exists() and not force:
-        raise UsageError(f"{file}: is there already (--force writes over it)")
+        raise UsageError(f"{file}: already exists; use --force to overwrite it")
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_file(file, template(), private=True)  # a token may be put into it
+    write_file(file, template(), private=True)  # a user may put a token into it
     say(f"wrote {file}")
 
 
 @command.command("share")
 @click.argument("group", required=False)
-@click.option("--off", is_flag=True, help="Take it back: the home is its owner's alone again.")
+@click.option("--off", is_flag=True, help="Stop sharing: only the owner can read the home.")
 @home_option
 def share_home(group: str | None, off: bool, home: Path | None) -> None:
-    """Let a group read the home, now and from now on: `jobs`, `check`, `explain`, `health` work for it.
+    """Let a group read the home, so that its members can use `jobs`, `check`, `explain` and `health`.
 
-    Its members read all that is in the store, other people's jobs included. Nobody but you writes there.
+    Members can read everything in the store, including other users' jobs. Only the owner can write.
     """
     from forewarn.sharing import share, unshare
     from forewarn.store.opening import place_of
 
     if (group is None) != off:
-        raise UsageError("name the group that may read, or --off")
+        raise UsageError("name a group, or use --off")
     config = resolve({"home": home}).config
     if group is None:
         unshare(config.home)
-        say(f"{config.home}: only you can read it")
+        say(f"{config.home}: only you can read it now")
         return
     if config.slurm_token is not None:
         raise UsageError(
-            "slurm_token holds a secret in a file that the group would read: put it into a file of its own "
-            "(mode 600), and name that by slurm_token_file"
+            "slurm_token is a secret in a config file that the group would be able to read: move it to a "
+            "file of its own (mode 600) and set slurm_token_file"
         )
     place = place_of(config)
     token = [] if config.slurm_token_file is None else [config.slurm_token_file]
     share(config.home, group, but=[*token, *place.secret_files])
     place.let_group_read()
-    say(f"{config.home}: {group} can read it")
+    say(f"{config.home}: group {group} can read it now")
 
 
 @command.command()
 @home_option
 def path(home: Path | None) -> None:
-    """Print where the config file is, or would be."""
+    """Print the path of the config file, whether it exists or not."""
     echo(resolve({"home": home}).file)

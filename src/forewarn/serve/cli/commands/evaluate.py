@@ -1,15 +1,15 @@
-"""`forewarn evaluate`: how good registered models are on jobs that none of them has learnt from."""
+"""`forewarn evaluate`: evaluate registered models on later jobs that were not used in training."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from forewarn.formatting import difference, interval, timestamp
 from forewarn.serve.cli.commands.common import home_option, json_option, opened
-from forewarn.serve.cli.commands.learning import print_judged, seed_option
+from forewarn.serve.cli.commands.learning import print_evaluations, seed_option
 from forewarn.serve.cli.terminal.output import print_facts, print_json
 from forewarn.serve.cli.terminal.progress import progress
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 def _numbers_or_aliases(
-    _: click.Context, __: click.Parameter, given: tuple[str, ...]
+    _: click.Context, __: click.Parameter, values: tuple[str, ...]
 ) -> tuple[int | str, ...]:
-    for one in given:
-        if not one.isdecimal() and one not in ("champion", "challenger"):
-            raise click.BadParameter(f"{one!r}: give a number, champion or challenger")
-    return tuple(int(one) if one.isdecimal() else one for one in given)
+    for value in values:
+        if not value.isdecimal() and value not in ("champion", "challenger"):
+            raise click.BadParameter(f"{value!r}: expected a number, champion or challenger")
+    return tuple(int(value) if value.isdecimal() else value for value in values)
 
 
 @click.command("evaluate")
 @click.argument("model", metavar="MODEL")
 @click.argument("which", nargs=-1, metavar="[VERSION]...", callback=_numbers_or_aliases)
 @home_option
-@click.option("-S", "--starttime", "since", metavar="TIME", help="Only jobs submitted from then on.")
-@click.option("-E", "--endtime", "until", metavar="TIME", help="Only jobs submitted before.")
+@click.option("-S", "--starttime", "since", metavar="TIME", help="Only jobs submitted at or after TIME.")
+@click.option("-E", "--endtime", "until", metavar="TIME", help="Only jobs submitted before TIME.")
 @seed_option
 @json_option
 def command(
@@ -43,12 +43,12 @@ def command(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Judge registered models on jobs that none of them has learnt from.
+    """Evaluate registered models on later jobs that were not used in training.
 
-    MODEL is CLUSTER.PHASE.FEATURES as `forewarn models list` names it. VERSION is a number, `champion` or
-    `challenger`; by default both of them, so that one sees whether to promote. All are judged on the same
-    jobs, submitted after what any of them learnt from. To judge on newer ones, ingest them first: what was
-    knowable of a job rests on the history before it.
+    MODEL is CLUSTER.PHASE.FEATURES as in `forewarn models list`. VERSION is a number, `champion` or
+    `challenger`; the default is both aliases, to decide whether to promote the challenger. All versions are
+    evaluated on the same jobs, submitted after the training jobs of each of them. Ingest newer jobs before
+    evaluating on them: the features of a job depend on the history before it.
 
     \b
     Examples:
@@ -71,12 +71,12 @@ def _print(result: EvaluationResult) -> None:
     titles = [
         " ".join((f"version {each.version.version}", *each.version.aliases)) for each in result.versions
     ]
-    begin = datetime.fromtimestamp(result.since, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    print_judged(
-        f"{result.name} on jobs from {begin} on, which it has not learnt from",
+    begin = timestamp(result.since, "UTC", name_zone=True)
+    print_evaluations(
+        f"Evaluation of {result.name} on jobs from {begin} (not used in training)",
         {title: each.evaluation for title, each in zip(titles, result.versions, strict=True)},
     )
     if result.lead:
-        interval = result.lead["interval"]
-        between = f"  [{interval[0]:+.3f}, {interval[1]:+.3f}]" if interval else ""
-        print_facts("", {f"F1 of {titles[1]} above {titles[0]}": f"{result.lead['f1']:+.3f}{between}"})
+        bounds = interval(result.lead["interval"], signed=True)
+        gain = f"{difference(result.lead['f1'])}  {bounds}".rstrip()
+        print_facts("", {f"F1 gain of {titles[1]} over {titles[0]}": gain})

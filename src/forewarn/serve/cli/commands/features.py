@@ -1,4 +1,4 @@
-"""`forewarn features`: what was knowable of each job at a moment, as a Parquet table."""
+"""`forewarn features`: write the features of each job to a Parquet file."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from forewarn.features.kernel.layout import FEATURE_SETS
+from forewarn.formatting import count
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.phase import PHASES, Phase
 from forewarn.operate.features import write_feature_table
@@ -18,7 +19,11 @@ from forewarn.serve.cli.terminal.progress import progress
 @click.command("features")
 @home_option
 @click.option(
-    "--phase", type=click.Choice(PHASES), default=Phase.SUBMIT, show_default=True, help="As of which moment."
+    "--phase",
+    type=click.Choice(PHASES),
+    default=Phase.SUBMIT,
+    show_default=True,
+    help="Moment of the prediction.",
 )
 @click.option(
     "--features",
@@ -26,10 +31,10 @@ from forewarn.serve.cli.terminal.progress import progress
     type=click.Choice(FEATURE_SETS),
     default="generic",
     show_default=True,
-    help="Which set of features.",
+    help="Feature set.",
 )
 @click.option("-M", "--cluster", metavar="NAME", help="Only this cluster's jobs.  [default: all]")
-@click.option("--policy", type=click.Choice(sorted(POLICIES)), help="What counts as failure in histories.")
+@click.option("--policy", type=click.Choice(sorted(POLICIES)), help="Failure policy of histories.")
 @click.option(
     "-o",
     "--output",
@@ -48,11 +53,11 @@ def command(
     output: Path,
     as_json: bool,
 ) -> None:
-    """Write what was knowable of each job at submit or start, as a Parquet table.
+    """Write the features of each job at submit or start to a Parquet file.
 
-    One row a job: cluster, job_id, submit, then the features. Nothing that happened after the moment
-    has any part in them. Sets: generic (what most Slurm sites have), restricted (no identity and no
-    history, for new users), swf (only what the Standard Workload Format carries).
+    One row for each job: cluster, job_id, submit, then the features, computed only from what was known at
+    that moment. Feature sets: generic (fields of most Slurm sites), restricted (no identity and no
+    history, for new users), swf (fields of the Standard Workload Format only).
 
     \b
     Examples:
@@ -67,4 +72,4 @@ def command(
     if as_json:
         print_json({"file": str(written.path), "jobs": written.jobs, "features": written.features})
     else:
-        say(f"{written.path}: {written.jobs:,} jobs, {written.features} features")
+        say(f"wrote {written.path}: {count(written.jobs, 'job')}, {count(written.features, 'feature')}")

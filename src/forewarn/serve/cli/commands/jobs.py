@@ -38,23 +38,27 @@ from forewarn.store.base import KNOWN_AT, Store
 @click.option("-j", "--jobs", "job_id", multiple=True, metavar="LIST", help="123, 123_4, 123_[1-3], 123+1.")
 @click.option("-M", "--cluster", multiple=True, metavar="LIST", help="Jobs of these clusters.")
 @click.option(
-    "-S", "--starttime", "since", metavar="TIME", help="Submitted at or after: 2024-01-31T13:30, now-7days, …"
+    "-S",
+    "--starttime",
+    "since",
+    metavar="TIME",
+    help="Submitted from TIME on: 2024-01-31T13:30, now-7days, …",
 )
-@click.option("-E", "--endtime", "until", metavar="TIME", help="Submitted before.")
+@click.option("-E", "--endtime", "until", metavar="TIME", help="Submitted before TIME.")
 @click.option(
     "-n",
     "--limit",
     type=click.IntRange(min=0),
-    help="The newest so many; 0 is all.  [default: 50; all of --by day, week, month]",
+    help="Number of newest jobs or groups; 0 for all.  [default: 50; all with --by day, week, month]",
 )
-@click.option("-o", "--format", "fields", metavar="LIST", help="Fields to show: jobid,user,elapsed, …")
-@click.option("-e", "--helpformat", is_flag=True, help="List the fields that --format knows.")
-@click.option("--count", is_flag=True, help="Print how many there are, and nothing else.")
-@click.option("--summary", is_flag=True, help="Print how many there are and how they ended.")
-@click.option("--by", metavar="FIELD", help="Print failures by user, partition, day, week, month, …")
-@click.option("--history", metavar="JOBID", help="Print what was seen of one job, and when.")
-@click.option("-P", "--parsable", is_flag=True, help="For programs: |-separated, whole, without alignment.")
-@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object a line.")
+@click.option("-o", "--format", "fields", metavar="LIST", help="Fields: jobid,user,elapsed, …")
+@click.option("-e", "--helpformat", is_flag=True, help="List the fields of --format.")
+@click.option("--count", is_flag=True, help="Print only the number of jobs.")
+@click.option("--summary", is_flag=True, help="Print the number of jobs and their outcomes.")
+@click.option("--by", metavar="FIELD", help="Print the failure rate by user, partition, day, week, month, …")
+@click.option("--history", metavar="JOBID", help="Print the observations of one job and their times.")
+@click.option("-P", "--parsable", is_flag=True, help="For programs: |-separated, nothing shortened.")
+@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object per line.")
 def command(
     home: Path | None,
     cluster: tuple[str, ...],
@@ -67,13 +71,12 @@ def command(
     history: str | None,
     parsable: bool,
     as_json: bool,
-    **which: Any,
+    **filters: Any,
 ) -> None:
     """List, filter and count the jobs in the store.
 
-    Flags are those of sacct; -S and -E speak of the time of submit. Lists are separated by commas.
-    Times are shown in the clock of the job's cluster; --json has Unix seconds and bytes, null where
-    a value is missing.
+    The flags are those of sacct; -S and -E select by submit time. LIST is comma-separated. Times are in
+    the time zone of the job's cluster; --json has Unix seconds and bytes, and null for missing values.
 
     \b
     Examples:
@@ -93,7 +96,7 @@ def command(
             changes = job_history(store, history, split(cluster))
             print_history(changes, timezones(store), as_json=as_json)
             return
-        query = query_of(store, cluster=cluster, note=note, **which)
+        query = query_of(store, cluster=cluster, note=note, **filters)
         if count:
             echo(query.count(store, progress))
         elif by:
@@ -113,15 +116,15 @@ def _list(
     parsable: bool,
     as_json: bool,
 ) -> None:
-    """Print jobs as they are read, so that many of them need no memory."""
+    """Print jobs while they are read, so that memory use does not grow with their number."""
     zones = timezones(store)
-    usual = ("cluster", *DEFAULT) if len(query.clusters or zones) > 1 else DEFAULT
-    columns = [*JOB_SCHEMA, KNOWN_AT] if as_json and not names else columns_of(names or usual)
+    defaults = ("cluster", *DEFAULT) if len(query.clusters or zones) > 1 else DEFAULT
+    columns = [*JOB_SCHEMA, KNOWN_AT] if as_json and not names else columns_of(names or defaults)
     limit = LIMIT if limit is None else limit
     frames = query.newest(store, columns, limit) if limit else query.all(store, columns)
     if as_json:
         print_jobs_json(frames, names)
     elif parsable:
-        print_parsable(frames, names or usual, zones)
+        print_parsable(frames, names or defaults, zones)
     else:
-        print_jobs(frames, names or usual, zones, limit, whole=names is not None)
+        print_jobs(frames, names or defaults, zones, limit, whole=names is not None)

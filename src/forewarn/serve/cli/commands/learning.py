@@ -1,13 +1,14 @@
-"""What the commands of the learning room share: their options, and how what was judged is shown."""
+"""Options shared by the commands that train and evaluate, and tables of their results."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
 
+from forewarn.formatting import interval, measure, number, percent_in_table
 from forewarn.job.phase import PHASES, Phase
 from forewarn.serve.cli.commands.common import Decorator
 from forewarn.serve.cli.terminal.figures import print_figures
@@ -19,48 +20,68 @@ POPULATIONS = ("wasted", "wasted-started", "wasted-2min", "papers", "papers-star
 BALANCINGS = ("none", "weights", "oversample", "smote", "active")
 
 cluster_option: Decorator = click.option(
-    "-M", "--cluster", metavar="NAME", help="Whose jobs.  [default: the only one there is]"
+    "-M", "--cluster", metavar="NAME", help="Cluster.  [default: the only one in the store]"
 )
 
 
-def _policy_option(default: str) -> Decorator:
+class RenamedOption(click.Option):
+    """An option that still accepts its older name, which the help does not show."""
+
+    def __init__(self, names: Sequence[str], *, old_name: str, **settings: Any) -> None:
+        super().__init__([*names, old_name], **settings)
+        self.old_name = old_name
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the names and the help text without the older name."""
+        record = super().get_help_record(ctx)
+        return record and (record[0].replace(f", {self.old_name}", ""), record[1])
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:  # noqa: ARG002 - click's signature
+        """Return the current name, for messages."""
+        return f"'{self.opts[0]}'"
+
+
+def _population_option(default: str) -> Decorator:
     return click.option(
-        "--policy",
+        "--population",
+        "policy",
+        cls=RenamedOption,
+        old_name="--policy",
         type=click.Choice(POPULATIONS),
         metavar="NAME",
-        help="What counts as failure, and which jobs take part: wasted (without preempted and "
-        "user-cancelled jobs) or papers (everything but completed is a failure). With -started behind it, "
-        "jobs that never started are left out; with -2min also those that ran under two minutes.  "
+        help="Failure policy and jobs: wasted (leaves out preempted and user-cancelled jobs) or papers "
+        "(every outcome but completed is a failure). The suffix -started leaves out jobs that never "
+        "started, -2min also those that ran for less than two minutes.  "
         f"[default: {default}]",
     )
 
 
-policy_option = _policy_option("as configured, else wasted")
-bench_policy_option = _policy_option("papers")
+population_option = _population_option("as configured, else wasted")
+bench_population_option = _population_option("papers")
 phase_option: Decorator = click.option(
     "--phase",
     type=click.Choice(PHASES),
     default=Phase.SUBMIT,
     show_default=True,
-    help="The moment at which the model answers.",
+    help="Moment of the prediction.",
 )
 
 
-def _features_option(default: str | None, told: str) -> Decorator:
+def _features_option(default: str | None, shown: str) -> Decorator:
     return click.option(
         "--features",
         "feature_set",
         type=click.Choice(("generic", "restricted", "swf")),
         default=default,
-        help="generic: what most Slurm sites have; restricted: no identity and no history, for new users; "
-        f"swf: only what the Standard Workload Format carries.  [default: {told}]",
+        help="generic: fields of most Slurm sites; restricted: no identity and no history, for new users; "
+        f"swf: fields of the Standard Workload Format only.  [default: {shown}]",
     )
 
 
 features_option = _features_option("generic", "generic")
 bench_features_option = _features_option(None, "swf for an SWF file, else generic")
 status_option: Decorator = click.option(
-    "--status", metavar="HOW", help="How an SWF log's status is read; see `forewarn ingest --help`."
+    "--status", metavar="HOW", help="Meaning of the status field of an SWF log; see `forewarn ingest --help`."
 )
 seed_option: Decorator = click.option(
     "--seed",
@@ -68,12 +89,12 @@ seed_option: Decorator = click.option(
     default=0,
     show_default=True,
     metavar="N",
-    help="Another seed, another course of chance.",
+    help="Random seed.",
 )
 
 
 def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options of everything that searches for a model."""
+    """Add the options of commands that search for a model."""
     for option in reversed(
         (
             click.option(
@@ -84,9 +105,9 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 default=("all",),
                 show_default=True,
                 metavar="NAME",
-                help="Which models to try: xgboost, lightgbm, catboost, forest (a random forest), online "
-                "(the features' own regression, without any training run), or all: the best of each, "
-                "averaged, online counting a third. May be given again.",
+                help="Model families: xgboost, lightgbm, catboost, forest (random forest), online (online "
+                "regression on the features, no training run), or all (an ensemble of the best of each, with "
+                "a weight of one third for online). Can be repeated.",
             ),
             click.option(
                 "--trials",
@@ -94,7 +115,7 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 default=20,
                 show_default=True,
                 metavar="N",
-                help="How many settings the search tries, at least one of each family.",
+                help="Number of trials of the search, at least one for each family.",
             ),
             click.option(
                 "--search",
@@ -102,35 +123,35 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 type=click.Choice(("tpe", "random")),
                 default="tpe",
                 show_default=True,
-                help="How the next setting is chosen: from what the others gave (tpe), or at random.",
+                help="Sampler of hyperparameters: tree-structured Parzen estimator (tpe) or random.",
             ),
             click.option(
                 "--imbalance",
                 type=click.Choice(BALANCINGS),
                 default="none",
                 show_default=True,
-                metavar="WAY",
-                help="How few failures among many jobs are dealt with: none, weights, oversample, smote or "
-                "active; `forewarn compare` compares them.",
+                metavar="METHOD",
+                help="Method for imbalanced classes: none, weights, oversample, smote or active; see "
+                "`forewarn compare`.",
             ),
             click.option(
                 "--threshold",
                 default="f1",
                 show_default=True,
                 metavar="RULE",
-                help="From which probability on it warns: f1, expected-f1, precision=0.8, recall=0.6, or "
-                "cost=20 (node hours that a false alarm costs).",
+                help="Rule for the alert threshold: f1, expected-f1, precision=0.8, recall=0.6, or cost=20 "
+                "(node hours that a false alarm costs).",
             ),
             seed_option,
             click.option(
                 "--deterministic",
                 is_flag=True,
-                help="The same result for the same seed on this machine; the search takes longer.",
+                help="Reproduce the same result for the same seed on this machine; slower.",
             ),
             click.option(
                 "--ray-address",
                 metavar="ADDRESS",
-                help="Search on this Ray cluster, as HOST:6379.  [default: on this machine]",
+                help="Search on this Ray cluster, such as HOST:6379.  [default: local]",
             ),
         )
     ):
@@ -138,71 +159,66 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def chosen_families(given: tuple[str, ...]) -> tuple[str, ...]:
-    """The families that were asked for, in their usual order."""
-    return tuple(name for name in FAMILIES if name in given or "all" in given)
+def chosen_families(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the requested families in their usual order."""
+    return tuple(name for name in FAMILIES if name in names or "all" in names)
 
 
-RULES = {
-    "majority": "the more frequent outcome",
-    "last_user": "last outcome: user",
-    "last_user_name": "last outcome: user, name",
-    "last_user_name_else_user": "last outcome: user, name, else user",
-    "last_user_request": "last outcome: user, request",
-    "last_user_request_else_user": "last outcome: user, request, else user",
-    "last_request": "last outcome: request, of anyone",
-    "last_array": "last outcome: array",
-    "last_array_else_request": "last outcome: array, else request",
-}
 _RANKING = {"roc_auc": "ROC-AUC", "pr_auc": "PR-AUC", "brier": "Brier", "ece": "ECE"}
-_MEASURES = ("accuracy", "precision", "recall", "f1")
+_MEASURES = {"accuracy": "accuracy", "precision": "precision", "recall": "recall", "f1": "F1"}
 
 
-def print_judged(title: str, judged: Mapping[str, Mapping[str, Any]]) -> None:
-    """How good models were, by name, with intervals, beside the simple rules on the same jobs."""
-    one = next(iter(judged.values()))
-    base_rate = one["ranking"]["base_rate"]
-    print_facts(title, {"jobs": f"{one['ranking']['n']:,}, of which {base_rate:.1%} failed"})
+def print_evaluations(title: str, evaluations: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print the evaluations of models by name, with intervals, beside simple rules on the same jobs."""
+    from forewarn.learn.report.wording import RULES
+
+    first = next(iter(evaluations.values()))
+    base_rate = first["ranking"]["base_rate"]
+    jobs = f"{number(first['ranking']['n'])}, {percent_in_table(base_rate)} failed"
+    print_facts(title, {"jobs": jobs})
     print_table(
-        ["figure [95 %]", *judged],
+        ["metric [95% interval]", *evaluations],
         [
-            [words, *(_with_interval(name, evaluation) for evaluation in judged.values())]
-            for name, words in _RANKING.items()
+            [label, *(_with_interval(name, evaluation) for evaluation in evaluations.values())]
+            for name, label in _RANKING.items()
         ],
     )
-    own = {f"{who}, threshold {e['threshold']['value']:.2f}": e["at_threshold"] for who, e in judged.items()}
-    print_alarms(own, one["baselines"], base_rate)
-    for who, evaluation in judged.items():
-        if len(judged) > 1:
-            echo(f"\n{who}")
+    own = {
+        f"{model}, threshold {measure(evaluation['threshold']['value'], 2)}": evaluation["at_threshold"]
+        for model, evaluation in evaluations.items()
+    }
+    print_alerts(own, first["baselines"], base_rate)
+    for model, evaluation in evaluations.items():
+        if len(evaluations) > 1:
+            echo(f"\n{model}")
         print_figures(evaluation, RULES)
 
 
-def print_alarms(
+def print_alerts(
     own: Mapping[str, Mapping[str, float]], rules: Mapping[str, Mapping[str, float]], base_rate: float
 ) -> None:
-    """What the alarms of a model are worth, above those of the simple rules."""
+    """Print how good the alerts of models are, above those of the simple rules."""
+    from forewarn.learn.report.wording import RULES
+
     echo()
-    rows = {**own, **{words: rules[name] for name, words in RULES.items() if name in rules}}
+    rows = {**own, **{label: rules[name] for name, label in RULES.items() if name in rules}}
     print_table(
-        ["warns by", *_MEASURES],
-        [[what, *_cells(row, base_rate)] for what, row in rows.items()],
-        right=_MEASURES,
+        ["alerts", *_MEASURES.values()],
+        [[label, *_cells(row, base_rate)] for label, row in rows.items()],
+        right=_MEASURES.values(),
     )
 
 
 def _cells(row: Mapping[str, float], base_rate: float) -> list[str | None]:
-    """The measures of a row. Who never warns has no precision.
+    """Format the measures of a row; without any alert there is no precision.
 
     >>> _cells({"accuracy": 0.75, "precision": 0.0, "recall": 0.0, "f1": 0.0}, 0.25)
     ['0.750', None, '0.000', '0.000']
     """
-    silent = row["recall"] == 0 and math.isclose(row["accuracy"], 1 - base_rate)
-    return [None if silent and name == "precision" else f"{row[name]:.3f}" for name in _MEASURES]
+    no_alert = row["recall"] == 0 and math.isclose(row["accuracy"], 1 - base_rate)
+    return [None if no_alert and name == "precision" else measure(row[name]) for name in _MEASURES]
 
 
 def _with_interval(name: str, evaluation: Mapping[str, Any]) -> str | None:
-    value, interval = evaluation["ranking"][name], evaluation["intervals"].get(name)
-    if value is None:
-        return None
-    return f"{value:.3f}" + (f"  [{interval[0]:.3f}, {interval[1]:.3f}]" if interval else "")
+    value, bounds = evaluation["ranking"][name], evaluation["intervals"].get(name)
+    return None if value is None else f"{measure(value)}  {interval(bounds)}".rstrip()

@@ -1,15 +1,15 @@
-"""`forewarn models`: the registered models, which of them serves, and bundles in and out."""
+"""`forewarn models`: list, promote, export and import registered models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from forewarn.errors import RegistryError
+from forewarn.formatting import byte_size, count, measure, number, percent, percent_in_table, timestamp
 from forewarn.serve.cli.commands.common import home_option, json_option, opened
 from forewarn.serve.cli.terminal.output import note, print_facts, print_json, print_table, say
 
@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from forewarn.learn.registry.versions import Version
     from forewarn.operate.models import ModelDetails, ModelList
 
-FIGURES = {"roc_auc": "ROC-AUC", "pr_auc": "PR-AUC", "f1": "F1", "ece": "ECE"}  # in the list of models
+METRICS = {
+    "roc_auc": "ROC-AUC",
+    "pr_auc": "PR-AUC",
+    "f1": "F1",
+    "ece": "ECE",
+}  # shown in the list
 _name = click.argument("model", metavar="MODEL")
 
 
@@ -27,10 +32,10 @@ def _which(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 @click.group("models")
 def command() -> None:
-    """List, promote, carry and roll back trained models.
+    """List, promote, export and roll back trained models.
 
-    There is one model for each cluster, phase and feature set, named CLUSTER.PHASE.FEATURES. Of its versions
-    the champion serves; what was trained after it is the challenger until it is promoted.
+    There is one model for each cluster, phase and feature set, named CLUSTER.PHASE.FEATURES. Its version
+    with the alias champion serves; a version trained later is the challenger until it is promoted.
 
     \b
     Examples:
@@ -46,7 +51,7 @@ def command() -> None:
 @home_option
 @json_option
 def list_(home: Path | None, as_json: bool) -> None:
-    """List the models and their versions, the newest first."""
+    """List the models and their versions, newest first."""
     from forewarn.operate.models import list_models, version_as_json
 
     with opened(home=home) as workspace:
@@ -56,31 +61,31 @@ def list_(home: Path | None, as_json: bool) -> None:
     elif found.versions:
         _print_list(found.versions)
     else:
-        say("no models yet: `forewarn train` makes one")
-    _say_what_is_behind(found)
+        say("no models yet; run `forewarn train`")
+    _note_unsynchronised(found)
 
 
 def _print_list(versions: Sequence[Version]) -> None:
-    from forewarn.learn.evaluation.baselines import label
+    from forewarn.learn.evaluation.baselines import rule_label
 
-    headings = ("model", "version", "alias", "created", "population", *FIGURES.values(), "id")
+    headings = ("model", "version", "alias", "created", "population", *METRICS.values(), "id")
     rows = [
         (
             str(v.name),
             str(v.version),
             " ".join(v.aliases),
-            _moment(v.created),
+            timestamp(v.created, "UTC", name_zone=True),
             v.population,
-            *(_figure(v.metrics.get(figure)) for figure in FIGURES),
+            *(_metric(v.metrics.get(metric)) for metric in METRICS),
             v.id[:12],
         )
         for v in versions
     ]
     drop = ("id", "population", "created")
-    print_table(headings, rows, right=("version", *FIGURES.values()), shorten=("model",), drop=drop)
+    print_table(headings, rows, right=("version", *METRICS.values()), shorten=("model",), drop=drop)
     for version in versions:
         if version.rule:
-            say(f"{version.name} version {version.version} is a simple {label(version.rule)}")
+            say(f"{version.name} version {version.version} is a simple {rule_label(version.rule)}")
 
 
 @command.command()
@@ -89,7 +94,7 @@ def _print_list(versions: Sequence[Version]) -> None:
 @home_option
 @json_option
 def show(model: str, which: str, home: Path | None, as_json: bool) -> None:
-    """Show one version: what it learnt from, how good it was, what is in its bundle.
+    """Show one version: its training data, evaluation and bundle.
 
     VERSION is a number or an alias, by default `champion`.
     """
@@ -111,7 +116,7 @@ def show(model: str, which: str, home: Path | None, as_json: bool) -> None:
 
 
 def _print_details(found: ModelDetails) -> None:
-    from forewarn.learn.evaluation.baselines import label
+    from forewarn.learn.evaluation.baselines import rule_label
 
     version, manifest, inside = found.version, found.manifest, found.inside
     facts = manifest.facts
@@ -121,19 +126,20 @@ def _print_details(found: ModelDetails) -> None:
         {
             "alias": " ".join(version.aliases) or None,
             "promoted because": version.promoted_because,
-            "created": f"{_moment(facts.created)} by Forewarn {manifest.forewarn}, seed {facts.seed}",
-            "learnt from": f"{inside['jobs']:,} jobs, {inside['base_rate']:.1%} of them failures "
+            "created": f"{timestamp(facts.created, 'UTC', name_zone=True)} by Forewarn {manifest.forewarn}, "
+            f"seed {facts.seed}",
+            "trained on": f"{count(inside['jobs'], 'job')}, {percent_in_table(inside['base_rate'])} failed "
             f"(population {facts.population})",
             "data": facts.data,
-            "rule": version.rule and f"{label(version.rule)} (no model beat it)",
+            "rule": version.rule and f"{rule_label(version.rule)} (no model beats it)",
             "members": ", ".join(
-                f"{recipe['family']} {weight:.2f} ({len(recipe['features'])} columns)"
+                f"{percent(weight)} {recipe['family']} ({count(len(recipe['features']), 'feature')})"
                 for recipe, weight in members
             ),
-            "thresholds": ", ".join(f"{t['rule']}: {t['value']:.3f}" for t in inside["thresholds"]),
-            "figures": ", ".join(f"{name} {_figure(value)}" for name, value in facts.metrics.items()) or None,
+            "thresholds": ", ".join(f"{t['rule']}: {measure(t['value'])}" for t in inside["thresholds"]),
+            "metrics": ", ".join(f"{name} {_metric(value)}" for name, value in facts.metrics.items()) or None,
             "id": manifest.id,
-            "files": f"{len(manifest.files)}, {manifest.size / 1e6:.1f} MB, every hash verified",
+            "files": f"{len(manifest.files)}, {byte_size(manifest.size)}, all hashes verified",
             "bundle": str(found.bundle),
             "run": version.run,
             "former champions": ", ".join(map(str, reversed(found.former_champions))) or None,
@@ -146,7 +152,7 @@ def _print_details(found: ModelDetails) -> None:
 @_which("challenger")
 @home_option
 def promote(model: str, which: str, home: Path | None) -> None:
-    """Make a version the champion: it serves from now on.
+    """Make a version the champion, which serves from now on.
 
     VERSION is a number or an alias, by default `challenger`.
     """
@@ -156,14 +162,14 @@ def promote(model: str, which: str, home: Path | None) -> None:
         promoted = models.promote(workspace, model, which)
     say(f"{promoted.version.name}: version {promoted.version.version} is the champion")
     if not promoted.may_serve:
-        note("its report found it unfit to serve: each assessment by it will say so")
+        note("its report advises against serving it: each assessment will repeat that")
 
 
 @command.command()
 @_name
 @home_option
 def rollback(model: str, home: Path | None) -> None:
-    """Make the champion before this one the champion again; repeat it to go back further."""
+    """Make the previous champion the champion again; repeat to go back further."""
     from forewarn.operate import models
 
     with opened(home=home) as workspace:
@@ -180,11 +186,11 @@ def rollback(model: str, home: Path | None) -> None:
     type=click.Path(path_type=Path),
     required=True,
     metavar="PATH",
-    help="A folder to be made, or one file: a name that ends in .tar.gz.",
+    help="A new folder, or a file whose name ends in .tar.gz.",
 )
 @home_option
 def export(model: str, which: str, output: Path, home: Path | None) -> None:
-    """Write a version's bundle as a folder or one file, to keep or to carry elsewhere.
+    """Write a version's bundle to a folder or a file, for a backup or another home.
 
     VERSION is a number or an alias, by default `champion`.
     """
@@ -199,7 +205,7 @@ def export(model: str, which: str, output: Path, home: Path | None) -> None:
 @click.argument("path", type=click.Path(path_type=Path), metavar="PATH")
 @home_option
 def import_(path: Path, home: Path | None) -> None:
-    """Register a bundle that `export` wrote, after every file in it has been verified."""
+    """Register an exported bundle after verifying the hash of each file."""
     from forewarn.operate.models import import_model
 
     with opened(home=home) as workspace:
@@ -212,47 +218,44 @@ def import_(path: Path, home: Path | None) -> None:
 @home_option
 @json_option
 def sync(home: Path | None, as_json: bool) -> None:
-    """Register what was trained while the registry could not be reached, and follow its champions."""
+    """Register models trained while the registry was unreachable, and update the champions."""
     from forewarn.operate.models import sync_models, version_as_json
 
     with opened(home=home) as workspace:
-        done = sync_models(workspace)
+        result = sync_models(workspace)
     if as_json:
         print_json(
             {
-                "registered": [version_as_json(version) for version in done.logged],
-                "waiting": {str(folder): why for folder, why in done.waiting.items()},
-                "served": [version_as_json(version) for version in done.served],
+                "registered": [version_as_json(version) for version in result.logged],
+                "waiting": {str(folder): why for folder, why in result.waiting.items()},
+                "served": [version_as_json(version) for version in result.served],
             }
         )
-    for version in done.logged:
+    for version in result.logged:
         say(f"{version.name}: registered version {version.version} {' '.join(version.aliases)}".rstrip())
-    for version in done.served:
-        say(f"{version.name}: version {version.version} serves here now")
-    if done.waiting:  # an error, so that whoever calls it every hour hears of it
-        reasons = "\n".join(dict.fromkeys(done.waiting.values()))
-        raise RegistryError(f"{reasons}\nStill waiting: {', '.join(map(str, done.waiting))}")
-    if not (done.logged or done.served):
+    for version in result.served:
+        say(f"{version.name}: version {version.version} serves now")
+    if result.waiting:  # an error, so that a cron job reports it
+        reasons = "\n".join(dict.fromkeys(result.waiting.values()))
+        raise RegistryError(f"{reasons}\nNot registered yet: {', '.join(map(str, result.waiting))}")
+    if not (result.logged or result.served):
         say("nothing to do")
 
 
-def _say_what_is_behind(found: ModelList) -> None:
-    """What differs between the registry and this home."""
+def _note_unsynchronised(found: ModelList) -> None:
+    """Print how this home differs from the registry."""
     if found.waiting:
-        note(f"{len(found.waiting)} not registered yet: `forewarn models sync`")
+        note(f"{count(len(found.waiting), 'model')} not registered yet; run `forewarn models sync`")
     for name, served in found.behind.items():
-        note(f"{name}: version {served} still serves here: `forewarn models sync`")
+        note(f"{name}: version {served} still serves in this home; run `forewarn models sync`")
 
 
-def _moment(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+def _metric(value: float | None) -> str | None:
+    """Format a metric of a model: a measure or a count.
 
-
-def _figure(value: float | None) -> str | None:
-    """
-    >>> _figure(0.8125), _figure(1006)
+    >>> _metric(0.8125), _metric(1006)
     ('0.812', '1,006')
     """
     if value is None:
         return None
-    return f"{value:,.0f}" if value > 1 and value == int(value) else f"{value:.3f}"
+    return number(value) if value > 1 and value == int(value) else measure(value)

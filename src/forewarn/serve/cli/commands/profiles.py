@@ -1,4 +1,4 @@
-"""`forewarn profiles`: the few kinds of jobs that a cluster has."""
+"""`forewarn profiles`: cluster jobs into a few profiles and describe them."""
 
 from __future__ import annotations
 
@@ -7,30 +7,39 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
+from forewarn.formatting import (
+    byte_size,
+    count,
+    number,
+    percent_in_table,
+    rough_duration,
+    significant,
+    times,
+)
 from forewarn.learn.heads.profiles_number import MOST
 from forewarn.learn.heads.profiles_space import APART
 from forewarn.operate.profiles import ProfilesResult, find_profiles
 from forewarn.serve.cli.commands.common import home_option, json_option, opened
-from forewarn.serve.cli.commands.learning import cluster_option, policy_option, seed_option, status_option
+from forewarn.serve.cli.commands.learning import cluster_option, population_option, seed_option, status_option
 from forewarn.serve.cli.terminal.breakdown import bar
-from forewarn.serve.cli.terminal.output import note, print_facts, print_json, print_table, say, share
+from forewarn.serve.cli.terminal.output import note, print_facts, print_json, print_table, say
 from forewarn.serve.cli.terminal.progress import progress
 
 _BAR = 24  # characters of the longest bar
 _HEADINGS = {"size": "CPUs", "memory": "memory", "run_time": "run time", "wait": "wait"}
-_TIMES = (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172_800), ("d", 86_400, np.inf))
-_SIZES = (("B", 1, 1 << 10), ("K", 1 << 10, 1 << 20), ("M", 1 << 20, 1 << 30), ("G", 1 << 30, 1 << 40))
 
 
 @click.command("profiles")
 @click.argument("source", required=False, metavar="[SOURCE]")
 @home_option
 @cluster_option
-@policy_option
+@population_option
 @click.option(
-    "-k", "number", type=click.IntRange(1, MOST), help="So many profiles.  [default: where the curve bends]"
+    "-k",
+    "number",
+    type=click.IntRange(1, MOST),
+    help="Number of profiles.  [default: at the elbow]",
 )
 @status_option
 @seed_option
@@ -39,24 +48,24 @@ def command(
     source: str | None,
     home: Path | None,
     as_json: bool,
-    **how: Any,
+    **options: Any,
 ) -> None:
-    """Find the few kinds of jobs that a cluster has, and describe them.
+    """Cluster jobs into a few profiles and describe them.
 
-    Jobs are alike in size, memory, run time, wait, how active their user is and their type (memory per
-    CPU against the cluster's median). How many kinds there are is where the curve of K-Means bends; the
-    kinds themselves are a Gaussian mixture. Each job counts for its most likely one.
+    Profiles are the components of a Gaussian mixture over size, memory, run time, wait, the activity of
+    the user and the job type (memory per CPU relative to the cluster's median). Their number is the elbow
+    of the K-Means curve. Each job is assigned to its most likely profile.
 
-    SOURCE: a file to look at instead of the store, as in swf:FILE or sacct:FILE.
+    SOURCE: use a file instead of the store, such as swf:FILE or sacct:FILE.
 
     \b
     Examples:
       forewarn profiles
-      forewarn profiles -k 5 -M blue --policy papers
+      forewarn profiles -k 5 -M blue --population papers
       forewarn profiles swf:CTC-SP2-1996-3.1-cln.swf.gz --json
     """
     with opened(home=home) as workspace:
-        result = find_profiles(workspace, source, watch=progress, note=note, **how)
+        result = find_profiles(workspace, source, watch=progress, note=note, **options)
     if as_json:
         about = {"cluster": result.cluster, "policy": result.policy, "seed": result.seed}
         print_json(about | dict(result.described))
@@ -68,11 +77,11 @@ def _print_all(result: ProfilesResult) -> None:
     found = result.described
     left_out = ", ".join(f"{what} ({why})" for what, why in found["left_out"].items())
     print_facts(
-        f"{result.cluster}: {_counted(len(found['profiles']))} of {found['jobs']:,} jobs",
+        f"{result.cluster}: {count(len(found['profiles']), 'profile')} of {count(found['jobs'], 'job')}",
         {
-            "failures": result.failures,
+            "population": result.failures,
             "left out": left_out or None,
-            "fitted on": f"{found['fitted_on']:,} jobs" if found["fitted_on"] < found["jobs"] else None,
+            "fitted on": count(found["fitted_on"], "job") if found["fitted_on"] < found["jobs"] else None,
         },
     )
     _print_curves(found["number"])
@@ -80,28 +89,24 @@ def _print_all(result: ProfilesResult) -> None:
     _print_mixes(found)
 
 
-def _counted(profiles: int) -> str:
-    return f"{profiles} profiles" if profiles > 1 else "one profile"
-
-
-def _print_curves(number: Mapping[str, Any]) -> None:
-    curves = number["curves"]
+def _print_curves(choice: Mapping[str, Any]) -> None:
+    curves = choice["curves"]
     if not curves:
-        say("too few jobs to tell kinds apart, or in too few numbers")
+        say("too few jobs, or too few recorded quantities, to separate profiles")
         return
     words: dict[int, list[str]] = {}
-    for place, word in (("elbow", "bends most"), ("lowest_bic", "lowest BIC"), ("chosen", "chosen")):
-        words.setdefault(number[place], []).append(word)
+    for place, word in (("elbow", "elbow"), ("lowest_bic", "lowest BIC"), ("chosen", "chosen")):
+        words.setdefault(choice[place], []).append(word)
     most = curves[0]["wcss"] or 1
-    print_facts("\nHow many: the within-cluster sum of squares of K-Means, the BIC of the mixture", {})
+    print_facts("\nNumber of profiles: within-cluster sum of squares of K-Means, BIC of the mixture", {})
     print_table(
         ("profiles", "squares", "curve", "BIC", ""),
         [
             (
                 str(point["k"]),
-                f"{point['wcss'] / most * 100:.1f} %",
+                percent_in_table(point["wcss"] / most),
                 bar(point["wcss"] / most * _BAR),
-                f"{point['bic']:,.0f}",
+                number(point["bic"]),
                 ", ".join(words.get(point["k"], [])),
             )
             for point in curves
@@ -112,21 +117,20 @@ def _print_curves(number: Mapping[str, Any]) -> None:
 
 
 def _print_profiles(profiles: Sequence[Mapping[str, Any]]) -> None:
-    total = sum(each["jobs"] for each in profiles)
     print_facts("\nProfiles", {})
     cells: list[Sequence[str | None]] = [
         (
-            f"{each['jobs']:,}",
-            share(each["jobs"], total),
-            f"{each['users']:,}",
-            share(round((each["failed"] or 0) * each["jobs"]), each["jobs"]),
+            number(each["jobs"]),
+            percent_in_table(each["share"]),
+            number(each["users"]),
+            percent_in_table(each["failed"]),
         )
         for each in profiles
     ]
     _print(("jobs", "share", "users", "failed"), cells, profiles)
     numbers = list(profiles[0]["numbers"])
     if numbers:
-        print_facts("\nNumbers: mean ± standard deviation", {})
+        print_facts("\nMean ± standard deviation", {})
         cells = [[_mean(name, each["numbers"][name]) for name in numbers] for each in profiles]
         _print([_HEADINGS[name] for name in numbers], cells, profiles)
 
@@ -134,25 +138,25 @@ def _print_profiles(profiles: Sequence[Mapping[str, Any]]) -> None:
 def _print_mixes(found: Mapping[str, Any]) -> None:
     profiles, bounds = found["profiles"], found["bounds"]
     duration, activity = bounds["duration"], bounds["activity"]
-    short, long = duration["short_below"] // 3600, duration["long_from"] // 3600
+    short, long = duration["short_below"], duration["long_from"]
     new, frequent = activity["new_below"], activity["frequent_from"]
     titles = {
-        "duration": f"Duration: short under {short} h, long from {long} h",
+        "duration": f"Run time: short under {rough_duration(short)}, long from {rough_duration(long)}",
         "activity": f"Users: new under {new} earlier jobs, frequent from {frequent}",
         "type": "",
         "outcomes": "Outcomes",
     }
     if bounds["memory_per_cpu_median"]:
-        median = _amount(bounds["memory_per_cpu_median"], _SIZES)
+        median = byte_size(bounds["memory_per_cpu_median"])
         titles["type"] = (
-            f"Type: memory from {APART:g} times the median of {median} per CPU, compute up to half"
+            f"Type: memory from {times(APART)} the median of {median} per CPU, compute up to half of it"
         )
     for what, title in titles.items():
         levels = list(dict.fromkeys(level for each in profiles for level in each[what]))
         if title and levels:
             print_facts(f"\n{title}", {})
             cells = [
-                [share(round(each[what].get(level, 0) * each["jobs"]), each["jobs"]) for level in levels]
+                [percent_in_table(each[what].get(level, 0.0) if each[what] else None) for level in levels]
                 for each in profiles
             ]
             _print(levels, cells, profiles)
@@ -173,21 +177,13 @@ def _print(
 
 
 def _mean(name: str, of: Mapping[str, float | None]) -> str | None:
-    """
+    """Format a mean with its standard deviation in the unit of the quantity.
+
     >>> _mean("size", {"mean": 8.25, "spread": 2.0}), _mean("run_time", {"mean": 90.0, "spread": 7200.0})
-    ('8.2 ± 2', '90 s ± 2 h')
+    ('8.25 ± 2', '1.5 minutes ± 2 hours')
     """
     if of["mean"] is None:
         return None
-    units = {"size": (("", 1, np.inf),), "memory": _SIZES}.get(name, _TIMES)
-    return f"{_amount(of['mean'], units)} ± {_amount(of['spread'] or 0.0, units)}"
-
-
-def _amount(value: float, units: Sequence[tuple[str, float, float]]) -> str:
-    """
-    >>> _amount(5400, _TIMES), _amount(3 << 40, _SIZES)
-    ('90 min', '3072 G')
-    """
-    unit, one, _ = next((found for found in units if value < found[2]), units[-1])
-    number = value / one
-    return f"{number:.{0 if number >= 10 or number == round(number) else 1}f} {unit}".strip()
+    formats = {"size": lambda value: significant(value, 3), "memory": byte_size}
+    in_unit = formats.get(name, rough_duration)
+    return f"{in_unit(of['mean'])} ± {in_unit(of['spread'] or 0.0)}"

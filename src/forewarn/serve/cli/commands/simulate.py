@@ -1,4 +1,4 @@
-"""`forewarn simulate`: a made-up cluster whose failures have known causes."""
+"""`forewarn simulate`: simulate the history of a cluster whose failures have known causes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from forewarn.errors import UsageError
+from forewarn.formatting import count
 from forewarn.operate.simulate import simulate
 from forewarn.serve.cli.commands import ingest
 from forewarn.serve.cli.commands.common import configured, home_option, json_option
@@ -21,7 +22,7 @@ from forewarn.sources.simulator import WRITERS, SimulationSummary
 @click.command("simulate")
 @home_option
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="What to write."
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Output file."
 )
 @click.option(
     "--format",
@@ -29,7 +30,7 @@ from forewarn.sources.simulator import WRITERS, SimulationSummary
     type=click.Choice(list(WRITERS)),
     default="parquet",
     show_default=True,
-    help="Its format.",
+    help="Format of the output file.",
 )
 @click.option(
     "--scenario",
@@ -39,7 +40,7 @@ from forewarn.sources.simulator import WRITERS, SimulationSummary
     help="default, small, harsh, drift, or a TOML file.",
 )
 @click.option(
-    "--jobs", type=click.IntRange(min=1), metavar="N", help="How many.  [default: as the scenario says]"
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="Number of jobs.  [default: from the scenario]"
 )
 @click.option(
     "--seed",
@@ -47,15 +48,15 @@ from forewarn.sources.simulator import WRITERS, SimulationSummary
     default=1,
     show_default=True,
     metavar="N",
-    help="The same seed gives the same jobs.",
+    help="Random seed; the same seed gives the same jobs.",
 )
 @click.option(
     "--machine",
     type=click.Path(file_okay=False, exists=True, path_type=Path),
     metavar="DIR",
-    help="Write its nodes.json and partitions.json there too, as slurmrestd tells of them.",
+    help="Also write nodes.json and partitions.json to this folder, in the format of slurmrestd.",
 )
-@click.option("--ingest", "then_ingest", is_flag=True, help="Read it into the store at once.")
+@click.option("--ingest", "then_ingest", is_flag=True, help="Read the jobs into the store.")
 @json_option
 @click.pass_context
 def command(
@@ -65,13 +66,13 @@ def command(
     output: Path | None,
     then_ingest: bool,
     as_json: bool,
-    **how: Any,
+    **options: Any,
 ) -> None:
-    """Make up a cluster's history in which every failure has a known cause.
+    """Simulate the job history of a cluster, with the true cause of every failure.
 
-    Users with habits and skill, requests that are wrong in human ways, memory kills, time-outs, sick
-    nodes, outages, broken scripts, cancelled jobs, drift. Beside FILE comes FILE.truth.parquet: the
-    true cause and need of each job, against which predictions and advice can be checked.
+    Simulates users with habits and skill, typical mistakes in requests, out-of-memory kills, timeouts, sick
+    nodes, outages, broken scripts, cancelled jobs and drift. FILE.truth.parquet holds the true cause and
+    the true needs of each job, to check predictions and advice against.
 
     \b
     Examples:
@@ -80,30 +81,30 @@ def command(
       forewarn simulate -o history.txt --format sacct --scenario mine.toml
     """
     if output is None and not then_ingest:
-        raise UsageError("--output: say where to write it (or --ingest, to have it in the store)")
-    simulated = simulate(configured(home=home), output=output, watch=progress, **how)
-    made = simulated.summary
+        raise UsageError("--output: name a file to write, or use --ingest to read the jobs into the store")
+    simulated = simulate(configured(home=home), output=output, watch=progress, **options)
+    summary = simulated.summary
     if then_ingest:
         ctx.invoke(
             ingest.command,
             sources=simulated.sources,
             home=home,
-            cluster=made.cluster,
-            timezone=made.timezone,
+            cluster=summary.cluster,
+            timezone=summary.timezone,
             as_json=as_json,
         )
     elif as_json:
-        print_json(asdict(made))
+        print_json(asdict(summary))
     else:
-        _print(made)
+        _print(summary)
 
 
-def _print(made: SimulationSummary) -> None:
+def _print(summary: SimulationSummary) -> None:
     print_facts(
-        f"{made.path}: {made.jobs:,} jobs of cluster {made.cluster} ({made.timezone})",
+        f"{summary.path}: {count(summary.jobs, 'job')} of cluster {summary.cluster} ({summary.timezone})",
         {
-            "outcomes": shares(Counter(made.outcomes)),
-            "causes": shares(Counter(made.causes)),
-            "truth": str(made.truth_path),
+            "outcomes": shares(Counter(summary.outcomes)),
+            "causes": shares(Counter(summary.causes)),
+            "truth": str(summary.truth_path),
         },
     )

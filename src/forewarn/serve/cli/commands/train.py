@@ -1,4 +1,4 @@
-"""`forewarn train`: a model from a cluster's history, with its report, in the registry."""
+"""`forewarn train`: train a model on a cluster's history, write its report and register it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from forewarn.formatting import count, elapsed, measure, percent
 from forewarn.serve.cli.commands.common import home_option, json_option, opened
 from forewarn.serve.cli.commands.learning import (
     chosen_families,
     cluster_option,
     features_option,
     phase_option,
-    policy_option,
-    print_judged,
+    population_option,
+    print_evaluations,
     search_options,
     status_option,
 )
@@ -32,37 +33,37 @@ if TYPE_CHECKING:
 @cluster_option
 @phase_option
 @features_option
-@policy_option
+@population_option
 @status_option
 @search_options
-@click.option("--profiles", "profile_features", is_flag=True, help="Let a job's profile be a feature too.")
+@click.option("--profiles", "profile_features", is_flag=True, help="Use the job's profile as a feature too.")
 @json_option
 def command(
     source: str | None,
     home: Path | None,
     families: tuple[str, ...],
     as_json: bool,
-    **how: Any,
+    **options: Any,
 ) -> None:
-    """Make a model from history: searched, calibrated, judged, registered.
+    """Train, evaluate and register a model of job failure.
 
-    Jobs in order of time are cut into four blocks: models are fitted on the first, chosen on the second,
-    calibrated and given their threshold on the third, and judged on the last, which nothing was chosen
-    by. What came of it is written at every training: one HTML page, and the same as JSON.
+    The jobs are split by time into four blocks: models are fitted on the first and selected on the second;
+    calibration and threshold are chosen on the third; the last is used for evaluation only. Each training
+    writes a report as an HTML page and as JSON.
 
-    The first model of a cluster, phase and feature set becomes its champion, a later one the challenger:
-    `forewarn models promote` lets it serve. Where the champion was made before a change in how fields are
-    read, the new one replaces it. A search that was interrupted goes on where it stopped when
-    the same command is given again.
+    The first model of a cluster, phase and feature set becomes its champion, later ones become the
+    challenger: `forewarn models promote` lets a challenger serve. A champion that was trained before a
+    change in how fields are read is replaced by the new model. An interrupted search resumes when the same
+    command is run again.
 
-    SOURCE: what to learn from instead of the store: a file, as in swf:FILE or sacct:FILE, or the accounting
-    of the Slurm that is configured, slurm: (30 days) or slurm:TIME.
+    SOURCE: train on this instead of the store: a file such as swf:FILE or sacct:FILE, or the accounting of
+    the configured Slurm as slurm: (30 days) or slurm:TIME.
 
     \b
     Examples:
       forewarn train                                    the store's only cluster, at submit
-      forewarn train --phase start --trials 50          another moment, a longer search
-      forewarn train --family online                    no search at all: for the first days
+      forewarn train --phase start --trials 50          predict at job start, longer search
+      forewarn train --family online                    no search: for the first days
       forewarn train --family lightgbm --threshold precision=0.8
       forewarn train --features restricted --deterministic --seed 7
     """
@@ -70,7 +71,7 @@ def command(
 
     with opened(home=home) as workspace:
         families = chosen_families(families)
-        result = train(workspace, source=source, families=families, watch=progress, note=note, **how)
+        result = train(workspace, source=source, families=families, watch=progress, note=note, **options)
     if as_json:
         print_json(_as_json(result))
     else:
@@ -95,16 +96,16 @@ def _as_json(result: TrainingResult) -> dict[str, Any]:
 def _print(result: TrainingResult) -> None:
     from forewarn.learn.report.wording import BAD
 
-    print_judged("On later jobs, which it has not seen", {"this model": result.evaluation})
-    members = ", ".join(f"{member.weight:.0%} {member.family}" for member in result.members)
+    print_evaluations("Evaluation on later jobs (not used in training)", {"this model": result.evaluation})
+    members = ", ".join(f"{percent(member.weight)} {member.family}" for member in result.members)
     print_facts(
         f"\n{result.verdict}",
         {
-            "model": "not registered yet: `forewarn models sync`"
+            "model": "not registered yet; run `forewarn models sync`"
             if result.version is None
             else f"{result.name} version {result.version}, {', '.join(result.aliases)}",
-            "made of": f"{members}; learnt from {result.jobs:,} jobs",
-            "search": _searched(result.search),
+            "ensemble": f"{members}; trained on {count(result.jobs, 'job')}",
+            "search": _search_summary(result.search),
             "report": str(result.report),
         },
     )
@@ -112,19 +113,18 @@ def _print(result: TrainingResult) -> None:
         if warning["level"] == BAD:
             note(warning["text"])
     if result.promoted_because:
-        note(f"it serves now: {result.promoted_because}")
+        note(f"this model serves now: {result.promoted_because}")
     if result.version is not None and not result.may_serve and "champion" not in result.aliases:
-        note(f"so it does not serve; if it should all the same: forewarn models promote {result.name}")
+        note(f"this model does not serve; to serve it anyway: forewarn models promote {result.name}")
 
 
-def _searched(search: Mapping[str, Any] | None) -> str | None:
-    """How a search went, in short."""
+def _search_summary(search: Mapping[str, Any] | None) -> str | None:
+    """Summarise a search in one line."""
     if search is None:
         return None
     best = search["trials"][search["best"]]
-    taken_up = f", {search['resumed']} of them before it was taken up again" if search["resumed"] else ""
-    trials = len(search["trials"])
+    resumed = f", {search['resumed']} of them before an interruption" if search["resumed"] else ""
     return (
-        f"{trials} trial{'s' * (trials > 1)} in {search['wall_seconds']:.0f} s{taken_up}; "
-        f"the best: {best['family']}, log loss {best['loss']:.3f}"
+        f"{count(len(search['trials']), 'trial')} in {elapsed(search['wall_seconds'])}{resumed}; "
+        f"best: {best['family']}, log loss {measure(best['loss'])}"
     )
