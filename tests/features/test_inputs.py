@@ -25,15 +25,15 @@ def frame() -> pl.DataFrame:
 
 
 def test_numbers(frame: pl.DataFrame) -> None:
-    jobs = [inputs.policed_job(j, FACTS) for j in to_records(frame, Job)]
+    jobs = [inputs.treated_job(j, FACTS) for j in to_records(frame, Job)]
     one_by_one = np.array([inputs.job_numbers(j, FACTS.timezone, j.submit) for j in jobs])
-    np.testing.assert_array_equal(inputs.numbers_of(inputs.policed(frame, FACTS), FACTS.timezone), one_by_one)
+    np.testing.assert_array_equal(inputs.numbers_of(inputs.treated(frame, FACTS), FACTS.timezone), one_by_one)
 
 
 def test_atoms(frame: pl.DataFrame) -> None:
-    jobs = [inputs.policed_job(j, FACTS) for j in to_records(frame, Job)]
+    jobs = [inputs.treated_job(j, FACTS) for j in to_records(frame, Job)]
     one_by_one = np.array([inputs.job_atoms(j) for j in jobs])
-    np.testing.assert_array_equal(inputs.atoms_of(inputs.policed(frame, FACTS)), one_by_one)
+    np.testing.assert_array_equal(inputs.atoms_of(inputs.treated(frame, FACTS)), one_by_one)
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)

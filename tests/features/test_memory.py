@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.features.inputs import job_numbers, policed, policed_job
+from forewarn.features.inputs import job_numbers, treated, treated_job
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel import numbers
 from forewarn.job.columns import to_frame
@@ -70,7 +70,7 @@ def test_one_meaning(jobs: list[Job]) -> None:
     places = {"nodes": L.X_NODES, "cpus": L.X_CPUS, "tasks": L.X_TASKS, "memory_per": L.X_MEMORY_PER}
     features = {name: np.array(rows)[:, place] for name, place in places.items()} | {"memory": kernel[:, 0]}
     part = cast(JobTable, SimpleNamespace(column=features.__getitem__))
-    for found, expected in ((quantities.memory_a_node(part), node), (quantities.unit_memory(part), task)):
+    for found, expected in ((quantities.memory_per_node(part), node), (quantities.unit_memory(part), task)):
         assert found == pytest.approx([value or np.nan for value in expected], rel=1e-12, nan_ok=True)
 
 
@@ -79,8 +79,8 @@ def test_one_meaning(jobs: list[Job]) -> None:
 def test_a_request_counted_for_a_node_is_the_same_request(jobs: list[Job]) -> None:
     """Accounting has memory for a node: GPUs' memory in a script has to meet that."""
     facts = ClusterFacts(fields={"memory_asked": {"per": "node"}})
-    changed = [policed_job(job, facts) for job in jobs]
-    both = policed(frame_of(jobs), facts).select("memory_asked", "memory_per").rows()
+    changed = [treated_job(job, facts) for job in jobs]
+    both = treated(frame_of(jobs), facts).select("memory_asked", "memory_per").rows()
     assert both == [(job.memory_asked, job.memory_per) for job in changed]
     for before, after in zip(jobs, changed, strict=True):
         asked, counted = node_memory(before), node_memory(after)

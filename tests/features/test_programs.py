@@ -16,7 +16,7 @@ from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import START, SUBMIT, new_state
 from forewarn.features.online import OnlineFeatures
 from forewarn.features.programs import PROGRAM, EarlierPrograms
-from forewarn.features.slurm_field_differences import with_slurm_policies
+from forewarn.features.slurm_field_differences import with_slurm_treatments
 from forewarn.features.snapshot import SavedSnapshot, bring_up_to_date, is_current
 from forewarn.job.columns import to_frame, to_records
 from forewarn.job.outcomes import POLICIES
@@ -55,7 +55,7 @@ def write_jobs(store: Store, *jobs: Job) -> None:
     seen = [Observation(seen_at=j.submit, source="s", reconstructed=True, record=j) for j in jobs]
     with store.writing() as writer:
         writer.observe("job", to_frame(seen))
-        writer.describe_cluster("c", with_slurm_policies(ClusterFacts()))
+        writer.describe_cluster("c", with_slurm_treatments(ClusterFacts()))
 
 
 def job(job_id: str, submit: int, end: int | None = None, **facts: object) -> Job:
@@ -144,7 +144,7 @@ def stored(path: Path, jobs: pl.DataFrame, runs: list[ProgramRun]) -> Store:
     store = open_store(Config(home=path, known_delay=60))
     with store.writing() as writer:
         writer.observe("job", jobs.drop("known_at"))
-        writer.describe_cluster("c", with_slurm_policies(ClusterFacts("Europe/Berlin")))
+        writer.describe_cluster("c", with_slurm_treatments(ClusterFacts("Europe/Berlin")))
     if runs:
         write_runs(store, *runs)
     return store

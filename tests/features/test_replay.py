@@ -15,9 +15,9 @@ from forewarn.config import Config
 from forewarn.errors import StoreError
 from forewarn.features.batch import (
     ORDER,
+    draw_looks_while_waiting,
     events_of,
     inputs_of,
-    looks_while_waiting,
     read_inputs,
     walk,
 )
@@ -199,7 +199,7 @@ def test_a_reader_asks_about_a_job_in_flight_as_if_it_started_now(made_up: Store
 def test_a_job_that_waits_is_learnt_from_as_it_is_served(made_up: Store) -> None:
     policy = POLICIES["wasted"]
     inputs = read_inputs(made_up, "c", policy, phase="start")
-    looks = looks_while_waiting(inputs)
+    looks = draw_looks_while_waiting(inputs)
     events = events_of(inputs, looks=looks)
     walked = walk(new_state(), inputs, events, emitted=WAITING)
     seen = [pair for _, jobs, out in walked for pair in zip(jobs, out, strict=True)]
@@ -438,7 +438,7 @@ def test_a_result_that_comes_in_two_parts_ends_in_the_same_state(made_up: Store,
             online.submit(new)[compared], walked.submit(new)[compared], rtol=1e-9, atol=1e-9
         )
     # That it failed is learnt from in ways that cannot be taken back.
-    last = next(job for job in reversed(jobs) if job_key(job.job_id, job.submit) in online.landed)
+    last = next(job for job in reversed(jobs) if job_key(job.job_id, job.submit) in online.recent_outcomes)
     other = "failed" if last.outcome == "completed" else "completed"
     assert not online.can_correct(replace(last, outcome=other))
 

@@ -102,10 +102,10 @@ def ran(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     times = {name: 1 + place % 3 for place, name in enumerate(REQUESTS)}
     wait_ended(lab, [submitted(lab, scripts[name]) for name in REQUESTS for _ in range(times[name])])
     path = f"{lab.state / 'bin'}:{os.environ['PATH']}"
-    asker = RestSession(
+    session = RestSession(
         Transport(Address.read(lab.rest_url)), from_text(lab.token("root"), "the lab"), user="root"
     )
-    rest = SlurmrestdScheduler(asker, cluster="lab")
+    rest = SlurmrestdScheduler(session, cluster="lab")
     commands = CommandScheduler(Runner(environ=os.environ | {"PATH": path}), cluster="lab")
     with waiting(lab):
         tasks = {name: 2 if "--array" in options else 1 for name, options in REQUESTS.items()}
@@ -134,11 +134,11 @@ def test_every_asker_meets_the_history(
         read(ran, source, store)
         there = known(ran, store)
         met = {"check": by_check(ran, store, counting)}
-        for asker, scheduler in (("predict", ran.rest), ("advise", ran.commands)):
-            met[asker] = by_live(ran, store, scheduler, counting, whole=asker == "advise")
+        for session, scheduler in (("predict", ran.rest), ("advise", ran.commands)):
+            met[session] = by_live(ran, store, scheduler, counting, whole=session == "advise")
     missed = {
-        f"{name} by {asker}": f"{counts[name]} of {there[name]}"
-        for asker, counts in met.items()
+        f"{name} by {session}": f"{counts[name]} of {there[name]}"
+        for session, counts in met.items()
         for name in REQUESTS
         if counts[name] != there[name]
     }
@@ -180,7 +180,7 @@ def test_what_the_readme_says_to_type(
             writer.describe_cluster("lab", ClusterFacts())
     route = checked(site, ran.scripts["per-cpu"])["route"]
     assert route["model"] != "lab.submit.generic"
-    assert "learnt when fields were read otherwise" in route["passed"][0]
+    assert "trained when fields were read differently" in route["passed"][0]
 
 
 def checked(site: Site, script: Path) -> Any:

@@ -1,4 +1,4 @@
-"""The kernel over a whole history: events in order, features out in chunks."""
+"""The kernel run over a whole history: events in order of time, features out in chunks."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from forewarn.features.inputs import (
     atoms_of,
     nodes_of,
     numbers_of,
-    policed,
     results_of,
+    treated,
 )
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.run import run
@@ -41,13 +41,13 @@ Jobs = Mapping[View, pl.DataFrame]  # row by row the same jobs, as they were kno
 
 
 def event_of(phase: Phase) -> int:
-    """The kind of event just before which the features of a phase are read off."""
+    """Return the kind of event just before which the features of a phase are computed."""
     return SUBMIT if phase.elapsed is None else START
 
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """What happened, in order of time. In one second: submits, then starts, then outcomes.
+    """Events in order of time. Within one second: submits, then starts, then outcomes.
 
     So an outcome counts for what comes strictly after it; two events of one kind keep the jobs' order.
     """
@@ -60,14 +60,14 @@ class Events:
 def read_inputs(
     store: Store, cluster: str, policy: FailurePolicy, *, phase: str, programs: EarlierPrograms | None = None
 ) -> Inputs:
-    """Everything the features need of a cluster's history, as seen by each job's own moment."""
+    """Read what the features need of a cluster's history, as seen at each job's own moment."""
     facts = store.clusters().get(cluster, ClusterFacts())
     programs = programs or EarlierPrograms.read(store, cluster)
     return inputs_of(store.scan_views(columns_at(Phase(phase)), cluster=cluster), facts, policy, programs)
 
 
 def columns_at(phase: Phase) -> dict[View, tuple[str, ...]]:
-    """The moments at which jobs are seen for the features of a phase, and the fields read at each."""
+    """Return the views in which the jobs of a phase are read, and the fields read in each."""
     columns: dict[View, tuple[str, ...]] = {"submit": COLUMNS, "now": RESULT_COLUMNS}
     return columns | ({"start": COLUMNS} if phase.reaches(Phase.START) else {})
 
@@ -78,27 +78,27 @@ def inputs_of(
     policy: FailurePolicy,
     programs: EarlierPrograms | None = None,
 ) -> Inputs:
-    """Frames of jobs that follow one another as arrays."""
-    made = InputArrays(facts, policy)
+    """Convert consecutive frames of jobs into arrays."""
+    arrays = InputArrays(facts, policy)
     for jobs in ordered(frames):
-        made.add(as_read(jobs, facts, programs))
-    return made.joined()
+        arrays.add(as_read(jobs, facts, programs))
+    return arrays.joined()
 
 
 def as_read(jobs: Jobs, facts: ClusterFacts, programs: EarlierPrograms | None = None) -> Jobs:
-    """Jobs with their requests read as the cluster's fields are, and what their predecessors ran beside them.
+    """Apply the cluster's field treatments to jobs, and add the program that earlier jobs of the name ran.
 
     How they ended stays as it is recorded.
     """
     programs = programs or EarlierPrograms()
     return {
-        view: frame if view == "now" else policed(programs.with_column(frame), facts)
+        view: frame if view == "now" else treated(programs.with_column(frame), facts)
         for view, frame in jobs.items()
     }
 
 
 class InputArrays:
-    """The arrays of `Inputs`, from jobs that come some at a time, in order and `as_read`."""
+    """A builder of `Inputs` from frames of jobs that arrive in order, already treated by `as_read`."""
 
     def __init__(self, facts: ClusterFacts, policy: FailurePolicy) -> None:
         self._facts, self._policy = facts, policy
@@ -107,7 +107,7 @@ class InputArrays:
         self._nodes = 0
 
     def add(self, jobs: Jobs) -> None:
-        """Add some; all of them at their start, too, or none."""
+        """Add jobs; either all of them as of their start too, or none."""
         asked, ended = jobs["submit"], jobs["now"]
         self._ids.append(asked.select(_IDS))
         self._put("numbers", numbers_of(asked, self._facts.timezone))
@@ -125,7 +125,7 @@ class InputArrays:
         self._nodes += len(keys)
 
     def joined(self) -> Inputs:
-        """All that were added."""
+        """Return all added jobs as `Inputs`."""
         if not self._ids:
             names = {*COLUMNS, *RESULT_COLUMNS}
             empty = pl.DataFrame(schema={name: JOB_SCHEMA.get(name, pl.Int64()) for name in names})
@@ -141,7 +141,7 @@ class InputArrays:
 
 
 def ordered(frames: Iterable[Jobs]) -> Iterator[Jobs]:
-    """Frames of jobs that follow one another, in `ORDER`."""
+    """Sort consecutive frames of jobs by `ORDER`."""
     held: list[Jobs] = []  # the last second so far, which may go on in the next frame
     for jobs in frames:
         held.append(jobs)
@@ -164,7 +164,7 @@ def _sorted(parts: Sequence[Jobs]) -> Jobs:
 
 
 def events_of(inputs: Inputs, until: int | None = None, looks: NDArray[np.int64] | None = None) -> Events:
-    """The events of all jobs in the order in which they are walked; no outcome known after `until`.
+    """Return the events of all jobs in order, without outcomes known after `until`.
 
     `looks`: moments of their wait at which jobs are looked at, -1 for those that are not. In one second they
     come last.
@@ -186,8 +186,8 @@ def events_of(inputs: Inputs, until: int | None = None, looks: NDArray[np.int64]
     return Events(times[order], kinds[order], jobs[order])
 
 
-def looks_while_waiting(inputs: Inputs) -> NDArray[np.int64]:
-    """For a quarter of the jobs that wait a moment of their wait, by chance; -1 for all others.
+def draw_looks_while_waiting(inputs: Inputs) -> NDArray[np.int64]:
+    """Draw a moment of the wait for a quarter of the jobs that wait; -1 for all others.
 
     The same jobs have the same moments, whatever comes after them.
     """
@@ -207,7 +207,7 @@ def walk(
     emitted: int = NEVER,
     places: NDArray[np.int64] | None = None,
 ) -> Iterator[tuple[State, NDArray[np.int64], NDArray[np.float64]]]:
-    """Let the kernel walk all events; after each chunk the state, and the jobs and features emitted in it.
+    """Run the kernel over all events; yield after each chunk the state, the jobs and their features.
 
     `places`, where given, tells at the end where each job lies that is still in flight; -1 for the others.
     """

@@ -1,4 +1,4 @@
-"""What each column of a model is: which kind of evidence, and its meaning in words.
+"""The meaning of each column of a model: its group of evidence, and a description.
 
 Made by the same construction as the features of `kernel/layout.py`: a feature that is added there and not
 here is a KeyError at import. It stands outside of the kernel's folder, so that another wording does not make
@@ -16,7 +16,7 @@ from forewarn.features.kernel import layout as L  # noqa: N812
 
 
 class EvidenceGroup(StrEnum):
-    """A kind of evidence, in the order in which it is shown where weights are equal."""
+    """A group of evidence, in the order in which groups of equal weight are shown."""
 
     REQUEST = "same_request"  # the user's jobs with this request
     NAME = "same_name"  # the user's jobs of this name or from this folder
@@ -33,13 +33,13 @@ class EvidenceGroup(StrEnum):
     TIME_OF_DAY = "time_of_day"
     PROFILE = "kind_of_job"
     LEARNT = "online_regression"  # rests on the user's histories: `groups.resolved` says on which
-    NEEDS = "needs"  # run time and memory foreseen, against what is asked for: no column of the model's
+    NEEDS = "needs"  # forecast run time and memory against the request: no column of the model
     USE = "use"  # known only at the end: never served
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnMeaning:
-    """What a column is."""
+    """What a column of a model means."""
 
     group: EvidenceGroup
     words: str
@@ -92,7 +92,7 @@ _PLAIN: Mapping[str, ColumnMeaning] = MappingProxyType(
             EvidenceGroup.CLUSTER, "failure rate of the cluster over the last hour"
         ),
         "fail_rate_1d": ColumnMeaning(EvidenceGroup.CLUSTER, "failure rate of the cluster over the last day"),
-        # what is learnt online
+        # what is learned online
         "online": ColumnMeaning(
             EvidenceGroup.LEARNT, "the online regression over all histories, as log odds"
         ),
@@ -246,7 +246,7 @@ EVIDENCE: Mapping[str, ColumnMeaning] = MappingProxyType(dict(_columns()))
 
 
 def evidence_of(column: str) -> ColumnMeaning:
-    """Tell what a column of a model is; KeyError for one that no model of this version has.
+    """Return the meaning of a column; KeyError for a column that no model of this version has.
 
     >>> evidence_of("user_request_rate15").words
     "failure rate of the user's jobs with this request, about the last 15"
@@ -262,7 +262,7 @@ def evidence_of(column: str) -> ColumnMeaning:
 
 
 def in_words(column: str) -> str:
-    """Tell in words what a column is; nothing where it is not known, as of a model of another version.
+    """Describe a column; empty if unknown, as for a model of another version.
 
     >>> in_words("posthoc_run_time"), in_words("gone")
     ('run time: known only at the end', '')

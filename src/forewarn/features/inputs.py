@@ -1,4 +1,4 @@
-"""A job's own facts as the kernel reads them: numbers, atoms, result, nodes.
+"""A job's own fields as the kernel reads them: numbers, hashes of text ("atoms"), result, nodes.
 
 Once for a frame of jobs and once for one job, side by side; the replay test holds them equal.
 """
@@ -31,7 +31,7 @@ MAX_NODES = 64  # of a larger job only so many nodes take part in the history of
 _PER = {"node": 1, "cpu": 2, "gpu": 3}
 _MEMORY = ("memory_asked", "memory_per", "cpus_asked", "gpus_asked", "nodes_asked")
 
-# The kernel's numbers that are plain fields of the record; the other four are made below.
+# The kernel's numbers that are plain fields of the record; the other four are computed below.
 _PLAIN = MappingProxyType(
     {
         L.X_CPUS: "cpus_asked",
@@ -93,8 +93,8 @@ class Inputs:
     node_keys: NDArray[np.uint64]
 
 
-def policed(frame: pl.DataFrame, facts: ClusterFacts) -> pl.DataFrame:
-    """The frame with the cluster's field policies applied: see `absence.py` and `told.py`."""
+def treated(frame: pl.DataFrame, facts: ClusterFacts) -> pl.DataFrame:
+    """Apply the cluster's field treatments: see `missing_fields.py` and `slurm_field_differences.py`."""
     if _counts_per_node(facts) and {*_MEMORY} <= set(frame.columns):
         counted = (pl.col("memory_per") == "cpu") & pl.col("cpus_asked").is_not_null()
         counted |= (pl.col("memory_per") == "gpu") & (pl.col("gpus_asked") > 0)
@@ -128,7 +128,7 @@ def _counts_per_node(facts: ClusterFacts) -> bool:
 
 
 def numbers_of(frame: pl.DataFrame, zone: str, moment: str = "submit") -> NDArray[np.float64]:
-    """The kernel's numbers of each row."""
+    """Compute the kernel's numbers of each row."""
     local = pl.from_epoch(moment, time_unit="s").dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
     special = {
         L.X_MEMORY_PER: pl.col("memory_per").replace_strict(_PER, default=None, return_dtype=pl.Float64),
@@ -141,30 +141,30 @@ def numbers_of(frame: pl.DataFrame, zone: str, moment: str = "submit") -> NDArra
 
 
 def _matrix(frame: pl.DataFrame, columns: Mapping[int, pl.Expr]) -> NDArray[np.float64]:
-    made = frame.select(columns[place].cast(pl.Float64).alias(str(place)) for place in sorted(columns))
-    return np.ascontiguousarray(made.fill_null(np.nan).to_numpy())
+    values = frame.select(columns[place].cast(pl.Float64).alias(str(place)) for place in sorted(columns))
+    return np.ascontiguousarray(values.fill_null(np.nan).to_numpy())
 
 
 def atoms_of(frame: pl.DataFrame) -> NDArray[np.uint64]:
-    """The kernel's atoms of each row."""
-    made = np.empty((frame.height, len(L.ATOMS)), np.uint64)
+    """Compute the kernel's text hashes of each row."""
+    atoms = np.empty((frame.height, len(L.ATOMS)), np.uint64)
     for place, name in _PLAIN_ATOMS.items():
-        made[:, place] = hashed_column(frame[name])
+        atoms[:, place] = hashed_column(frame[name])
     for place, (exact, loose) in _LABELS.items():
         label = hashed_column(frame[loose], normalise=True)
         if exact is not None:
             known = hashed_column(frame[exact])
             label = np.where(known != 0, known, label)
-        made[:, place] = label
+        atoms[:, place] = label
     if PROGRAM in frame.columns:
         # What earlier jobs ran stands for a script of which nothing is known.
         programs = hashed_column(frame.select("program " + pl.col(PROGRAM)).to_series())
-        made[:, L.A_SCRIPT] = np.where(made[:, L.A_SCRIPT] != 0, made[:, L.A_SCRIPT], programs)
-    return made
+        atoms[:, L.A_SCRIPT] = np.where(atoms[:, L.A_SCRIPT] != 0, atoms[:, L.A_SCRIPT], programs)
+    return atoms
 
 
 def results_of(frame: pl.DataFrame, policy: FailurePolicy) -> NDArray[np.float64]:
-    """How each row's job ended."""
+    """Encode how each row's job ended."""
     failed = labels.fails(policy)
     at_limit = (pl.col("outcome") == str(Outcome.TIMEOUT)) | labels.ran_to_limit()
     columns = {
@@ -178,7 +178,7 @@ def results_of(frame: pl.DataFrame, policy: FailurePolicy) -> NDArray[np.float64
 
 
 def nodes_of(column: pl.Series) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """The nodes of each row, end to end, and where each row's begin."""
+    """Return the nodes of all rows in one array, and where each row's begin."""
     distinct = column.drop_nulls().unique()
     keys = [np.zeros(0, np.uint64), *(node_keys(text) for text in distinct)]
     lengths = np.array([len(k) for k in keys], np.int64)
@@ -194,7 +194,7 @@ def nodes_of(column: pl.Series) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
 
 @lru_cache(maxsize=1 << 14)
 def node_keys(nodes: str) -> NDArray[np.uint64]:
-    """The keys of a node list's nodes; a list that cannot be read has none."""
+    """Hash the nodes of a node list; empty if the list cannot be read."""
     try:
         names = expand_nodes(nodes)[:MAX_NODES]
     except ValueError:
@@ -202,8 +202,8 @@ def node_keys(nodes: str) -> NDArray[np.uint64]:
     return np.array([text_hash(f"node {name}") for name in names], np.uint64)
 
 
-def policed_job(job: Job, facts: ClusterFacts) -> Job:
-    """`policed` for one job."""
+def treated_job(job: Job, facts: ClusterFacts) -> Job:
+    """Apply `treated` to one job."""
     total = total_memory(job)
     if _counts_per_node(facts) and total is not None:
         counted = job.memory_per == "cpu" and job.cpus_asked is not None
@@ -223,31 +223,31 @@ def policed_job(job: Job, facts: ClusterFacts) -> Job:
 
 
 def job_numbers(job: Job, zone: str, moment: int) -> NDArray[np.float64]:
-    """`numbers_of` for one job, at a moment of its life."""
-    made = np.full(len(L.NUMBERS), np.nan)
+    """Compute `numbers_of` for one job at a moment of its life."""
+    numbers = np.full(len(L.NUMBERS), np.nan)
     for place, name in _PLAIN.items():
         value = getattr(job, name)
         if value is not None:
-            made[place] = value
+            numbers[place] = value
     if job.memory_per in _PER:
-        made[L.X_MEMORY_PER] = _PER[job.memory_per]
-    made[L.X_DEPENDS] = job.dependency is not None
+        numbers[L.X_MEMORY_PER] = _PER[job.memory_per]
+    numbers[L.X_DEPENDS] = job.dependency is not None
     if job.defaulted is not None:
-        made[L.X_DEFAULTED] = job.defaulted.count(",") + 1
-    made[L.X_UTC_OFFSET] = _utc_offset(zone, moment // 900 * 900)
-    return made
+        numbers[L.X_DEFAULTED] = job.defaulted.count(",") + 1
+    numbers[L.X_UTC_OFFSET] = _utc_offset(zone, moment // 900 * 900)
+    return numbers
 
 
 @lru_cache(maxsize=1 << 10)
 def _utc_offset(zone: str, quarter: int) -> float:
-    """Zones change their offset on the quarter hour, so one answer serves 15 minutes."""
+    """Return a zone's offset; zones change it on the quarter hour, so one answer serves 15 minutes."""
     offset = datetime.fromtimestamp(quarter, ZoneInfo(zone)).utcoffset()
     return offset.total_seconds() if offset else 0.0
 
 
 def job_atoms(job: Job, program: str | None = None) -> NDArray[np.uint64]:
-    """`atoms_of` for one job."""
-    made = np.zeros(len(L.ATOMS), np.uint64)
+    """Compute `atoms_of` for one job."""
+    atoms = np.zeros(len(L.ATOMS), np.uint64)
     texts = {place: getattr(job, name) for place, name in _PLAIN_ATOMS.items()}
     for place, (exact, loose) in _LABELS.items():
         label = getattr(job, exact) if exact is not None else None
@@ -256,8 +256,8 @@ def job_atoms(job: Job, program: str | None = None) -> NDArray[np.uint64]:
         texts[L.A_SCRIPT] = f"program {program}"
     for place, text in texts.items():
         if text is not None:
-            made[place] = text_hash(text)
-    return made
+            atoms[place] = text_hash(text)
+    return atoms
 
 
 @lru_cache(maxsize=1 << 14)
@@ -266,15 +266,15 @@ def _normalised(text: str | None) -> str | None:
 
 
 def job_result(job: Job, policy: FailurePolicy) -> NDArray[np.float64]:
-    """`results_of` for one job."""
+    """Compute `results_of` for one job."""
     ran, failed = job.run_time, policy.failed(job)
-    made = np.full(len(L.RESULTS), np.nan)
+    result = np.full(len(L.RESULTS), np.nan)
     if failed is not None:
-        made[L.R_FAILS] = failed
-    made[L.R_LIMIT] = bool(failed) and (job.outcome == Outcome.TIMEOUT or job.ran_to_limit)
-    made[L.R_MEMORY_KILL] = job.outcome == Outcome.OUT_OF_MEMORY
+        result[L.R_FAILS] = failed
+    result[L.R_LIMIT] = bool(failed) and (job.outcome == Outcome.TIMEOUT or job.ran_to_limit)
+    result[L.R_MEMORY_KILL] = job.outcome == Outcome.OUT_OF_MEMORY
     if ran is not None:
-        made[L.R_RUN_TIME] = ran
+        result[L.R_RUN_TIME] = ran
     if job.max_memory is not None:
-        made[L.R_MAX_MEMORY] = job.max_memory
-    return made
+        result[L.R_MAX_MEMORY] = job.max_memory
+    return result

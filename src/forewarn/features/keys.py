@@ -1,4 +1,4 @@
-"""Text that identifies: names and folders without what changes from run to run, and stable hashes.
+"""Text that identifies: names and folders without the parts that change from run to run, and stable hashes.
 
 Each rule exists twice, for one text and for a column, since Polars is too slow for one and Python for
 many; a property test holds them equal.
@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 # In this order: UUIDs, hashes (letters and digits of a hex number in turn), numbers, and what is left of
-# dates and times. Both Python's and Rust's regular expressions read these alike.
+# dates and times. Both Python's and Rust's regular expressions read these the same way.
 _RUN_SPECIFIC = (
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
     r"(?:[0-9]+[a-f]+|[a-f]+[0-9]+[a-f]+)[0-9a-f]{5,}",
@@ -29,7 +29,7 @@ _IS_PSEUDONYM = re.compile(_PSEUDONYM)
 
 
 def normalised(text: str) -> str:
-    """A name or folder with run numbers, dates, hashes and job ids out.
+    """Remove run numbers, dates, hashes and job ids from a name or folder.
 
     >>> normalised("sweep_017"), normalised("/scratch/Ann/run-2024-05-01T10:00/case3")
     ('sweep_#', '/scratch/ann/run-#/case#')
@@ -43,7 +43,7 @@ def normalised(text: str) -> str:
 
 
 def normalised_column(column: pl.Expr) -> pl.Expr:
-    """`normalised` for a column."""
+    """Apply `normalised` to a column."""
     lower = column.str.to_lowercase()
     plain = lower
     for pattern in _RUN_SPECIFIC:
@@ -53,7 +53,7 @@ def normalised_column(column: pl.Expr) -> pl.Expr:
 
 @lru_cache(maxsize=1 << 17)
 def text_hash(text: str) -> int:
-    """A hash of 64 bits, never 0, the same in every process and version.
+    """Hash a text to 64 bits, never 0, the same in every process and version.
 
     >>> text_hash("alice") == text_hash("alice") != text_hash("bob")
     True
@@ -62,7 +62,7 @@ def text_hash(text: str) -> int:
 
 
 def hashed_column(column: pl.Series, *, normalise: bool = False) -> NDArray[np.uint64]:
-    """`text_hash` for a column, of the `normalised` text if wanted, 0 for null; each distinct text once."""
+    """Apply `text_hash` to a column, or to its `normalised` text; 0 for null; each distinct text once."""
     distinct = column.drop_nulls().unique()
     if not distinct.len():
         return np.zeros(column.len(), np.uint64)

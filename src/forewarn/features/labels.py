@@ -1,4 +1,4 @@
-"""What an ending counts as, under a policy, for a column of jobs."""
+"""Labels of a column of jobs under a failure policy."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from forewarn.job.outcomes import FailurePolicy, Outcome
 
 
 def ran_to_limit() -> pl.Expr:
-    """Whether the job ran until its time limit: a time-out in logs that have no such state."""
+    """Build the condition that the job ran until its time limit: a timeout in logs without such a state."""
     ran = pl.col("end") - pl.col("start") - pl.col("suspended").fill_null(0)
     return (ran >= pl.col("time_limit")).fill_null(False)
 
 
 def fails(policy: FailurePolicy) -> pl.Expr:
-    """1 for failure, 0 for none, null where the job is not of the population: `FailurePolicy.fails` for columns."""
+    """Build the label: 1 failure, 0 none, null outside the population (`FailurePolicy.fails` for columns)."""
     outcome = pl.col("outcome")
     label = (
         pl.when(outcome.is_null() | outcome.is_in([str(o) for o in policy.left_out]))

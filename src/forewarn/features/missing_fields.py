@@ -1,12 +1,12 @@
-"""Fields whose absence would give the outcome away, and fields that are absent altogether.
+"""Fields whose absence would reveal the outcome, and fields that a source never has.
 
 A request field can be missing because of how the job ended: in LLNL-Thunder the processors asked for are
-missing only for jobs that never ran, all of them failures. A model would learn the log-keeping, not the
-jobs. Such a field is found here, reported, and filled for the features with its most frequent value, so
-that its absence cannot be seen. A field that a log never has (CTC-SP2's processors asked for) takes the
-one that was given in its stead, which is reported too. What was given, a feature at start, can be missing
-in the same way: in SDSC-BLUE 8,899 jobs that started have no processors given, and all of them failed. It
-is filled with what was asked. All are kept as the cluster's field policies.
+missing only for jobs that never ran, all of them failures. A model would learn the bookkeeping, not the
+jobs. Such a field is found here, reported, and filled in the features with its most frequent value, which
+hides its absence. A field that a log never has (CTC-SP2's requested processors) is replaced by the allocated
+value, which is reported too. An allocated value, a feature at start, can be missing in the same way: in
+SDSC-BLUE 8,899 jobs that started have no allocated processors, and all of them failed. It is filled with the
+requested value. All are stored as the cluster's field treatments.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ GIVEN: Mapping[str, str] = MappingProxyType(
 )
 _FIELDS = (*REQUEST_FIELDS, *GIVEN)
 COLUMNS = (*_FIELDS, "outcome", "start", "end", "suspended")  # of jobs as of their submit
-FEWEST = 30  # rows without the field; below, nothing is said
+FEWEST = 30  # rows without the field; fewer are not reported
 # The absence nearly decides the outcome when the failure rate without the field lies, with its interval,
 # in the outer twentieth while the rate with it does not.
 NEARLY = 0.05
@@ -53,47 +53,47 @@ class MissingField:
     rows: int
     rate: float | None  # of failure without the field
     base: float | None  # of failure with it
-    policy: Mapping[str, Any]
+    treatment: Mapping[str, Any]
 
     @property
     def message(self) -> str:
-        """For people."""
+        """The message for people."""
         if self.rate is None or self.base is None:
             return (
-                f"{self.cluster}: no job has {self.field}; {self.policy['stand_in']} stands in for it, "
+                f"{self.cluster}: no job has {self.field}; {self.treatment['stand_in']} is used instead, "
                 "which is known only after the job was placed"
             )
         jobs = "jobs that started" if self.field in GIVEN else "jobs"
-        instead = self.policy.get("stand_in") or repr(self.policy["fill"])
+        instead = self.treatment.get("stand_in") or repr(self.treatment["fill"])
         return (
             f"{self.cluster}: {self.field} is missing in {self.missing:,} of {self.rows:,} {jobs}. Of those "
-            f"with a known outcome {self.rate:.1%} failed, of the others {self.base:.1%}: its absence gives "
-            f"the outcome away, so features see {instead} instead"
+            f"with a known outcome {self.rate:.1%} failed, of the others {self.base:.1%}: its absence "
+            f"reveals the outcome, so features use {instead} instead"
         )
 
 
-def find_absences(frames: Iterable[pl.DataFrame], cluster: str) -> list[MissingField]:
-    """The fields of a cluster's jobs whose absence matters."""
+def find_missing_fields(frames: Iterable[pl.DataFrame], cluster: str) -> list[MissingField]:
+    """Find the fields of a cluster's jobs whose absence matters."""
     counted = MissingFieldCounts()
     for frame in frames:
         counted.add(frame)
     return counted.findings(cluster)
 
 
-def absence_report(store: Store, cluster: str) -> list[MissingField]:
-    """`find_absences` over what the store has seen of a cluster."""
-    return find_absences(store.scan("job", view="submit", cluster=cluster, columns=COLUMNS), cluster)
+def missing_field_report(store: Store, cluster: str) -> list[MissingField]:
+    """Run `find_missing_fields` over the stored jobs of a cluster."""
+    return find_missing_fields(store.scan("job", view="submit", cluster=cluster, columns=COLUMNS), cluster)
 
 
-def with_policies(facts: ClusterFacts, findings: Iterable[MissingField]) -> ClusterFacts:
-    """The cluster's facts with the policies that the findings ask for, and with those of `told.py`."""
+def with_missing_field_treatments(facts: ClusterFacts, findings: Iterable[MissingField]) -> ClusterFacts:
+    """Add to a cluster's facts the treatments that the missing fields need, and Slurm's own."""
     kept = dict(without_others(facts).fields)
-    found = {f.field: dict(f.policy) for f in findings if "hide" not in kept.get(f.field, {})}
+    found = {f.field: dict(f.treatment) for f in findings if "hide" not in kept.get(f.field, {})}
     return replace(facts, fields=kept | {name: kept.get(name, {}) | how for name, how in found.items()})
 
 
 class MissingFieldCounts:
-    """Counts of rows and failures with and without each field, and of the values it has."""
+    """Counts of rows and failures with and without each field, and of its values."""
 
     def __init__(self) -> None:
         self.rows = dict.fromkeys(_FIELDS, 0)
@@ -137,7 +137,7 @@ class MissingFieldCounts:
         self.values[field] = found
 
     def findings(self, cluster: str) -> list[MissingField]:
-        """The fields whose absence matters."""
+        """Return the fields whose absence matters."""
         return [found for field in _FIELDS if (found := self._finding(cluster, field)) is not None]
 
     def _finding(self, cluster: str, field: str) -> MissingField | None:
@@ -164,12 +164,12 @@ class MissingFieldCounts:
         return MissingField(cluster, field, missing, rows, k / n, base, policy)
 
     def _most(self, field: str) -> Any:
-        """The most frequent value of a field."""
+        """Return the most frequent value of a field."""
         return self.values[field].sort("count", field, descending=[True, False])[field][0]
 
 
 def wilson(successes: int, n: int) -> tuple[float, float]:
-    """Wilson's interval of a share.
+    """Compute Wilson's interval of a share.
 
     >>> [round(x, 3) for x in wilson(98, 100)]
     [0.93, 0.994]

@@ -1,4 +1,4 @@
-"""The kernel one event at a time: what the collector and the stream do as jobs come and go.
+"""The kernel run one event at a time, as jobs arrive and end: for the collector and the stream.
 
 `OnlineFeatures` is the one writer of a cluster's online state: it keeps the state in memory, walks each
 event with the same compiled `run` as the batch, and saves what changed into the store. `snapshot.py` is for
@@ -14,9 +14,9 @@ from itertools import takewhile
 import numpy as np
 from numpy.typing import NDArray
 
-from forewarn.features import state_store as saved
+from forewarn.features import state_store
 from forewarn.features.batch import events_of, read_inputs, walk
-from forewarn.features.inputs import job_atoms, job_numbers, job_result, node_keys, policed_job
+from forewarn.features.inputs import job_atoms, job_numbers, job_result, node_keys, treated_job
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.entities import keys_of_job
 from forewarn.features.kernel.run import run
@@ -57,10 +57,12 @@ class OnlineFeatures:
         self.state = new_state()
         self.at = 0  # when the last event was
         self.places: dict[int, int] = {}  # job to its place among those in flight
-        self.landed: dict[int, RecentOutcome] = {}  # jobs whose outcome became known recently, in that order
-        self._landed: set[int] = set()  # those of them since the last save
+        self.recent_outcomes: dict[
+            int, RecentOutcome
+        ] = {}  # jobs whose outcome became known recently, in that order
+        self._changed_recent: set[int] = set()  # those of them since the last save
         self._fresh: set[int] = set()  # jobs in flight that were touched since the last save
-        self._anew = True  # nothing of this state is saved yet: what the store has is another's
+        self._never_saved = True  # nothing of this state is saved yet: what the store has is another's
         self._learned: set[int] = set()  # slots of the regression that changed since the last save
         self._place = np.zeros(1, np.int64)
         self._nobody = np.zeros(1, np.int64)
@@ -69,25 +71,25 @@ class OnlineFeatures:
     def from_history(
         cls, store: Store, cluster: str, policy: FailurePolicy, *, until: int | None = None
     ) -> OnlineFeatures:
-        """Start from what the store has seen, walked in batch; no outcome that is known after `until`."""
+        """Start from the stored history, processed in batch, without outcomes known after `until`."""
         facts = store.clusters().get(cluster, ClusterFacts())
-        made = cls(cluster, policy, facts, EarlierPrograms.read(store, cluster))
-        inputs = read_inputs(store, cluster, policy, phase=Phase.SUBMIT, programs=made.programs)
+        online = cls(cluster, policy, facts, EarlierPrograms.read(store, cluster))
+        inputs = read_inputs(store, cluster, policy, phase=Phase.SUBMIT, programs=online.programs)
         places = np.full(inputs.numbers.shape[0], -1, np.int64)
         events = events_of(inputs, until)
-        for state, _, _ in walk(made.state, inputs, events, places=places):
-            made.state = state
-        made.at = int(events.times[-1]) if len(events.times) else 0
-        flying = np.flatnonzero(places >= 0)
+        for state, _, _ in walk(online.state, inputs, events, places=places):
+            online.state = state
+        online.at = int(events.times[-1]) if len(events.times) else 0
+        live_among = np.flatnonzero(places >= 0)
         for job_id, submit, place in zip(
-            inputs.ids["job_id"].gather(flying),
-            inputs.ids["submit"].gather(flying),
-            places[flying],
+            inputs.ids["job_id"].gather(live_among),
+            inputs.ids["submit"].gather(live_among),
+            places[live_among],
             strict=True,
         ):
-            made.places[saved.job_key(job_id, submit)] = int(place)
-        made._fresh = set(made.places)
-        late = np.flatnonzero((events.kinds == KNOWN) & (events.times >= made.at - RECENT))
+            online.places[state_store.job_key(job_id, submit)] = int(place)
+        online._fresh = set(online.places)
+        late = np.flatnonzero((events.kinds == KNOWN) & (events.times >= online.at - RECENT))
         ids = inputs.ids[events.jobs[late]].select("job_id", "submit")
         make_keys = keys_of_job.for_rows(len(late))
         for number, (job, moment, key) in enumerate(
@@ -95,51 +97,53 @@ class OnlineFeatures:
         ):
             keys = np.zeros(L.N_ENTITIES, np.uint64)
             make_keys(inputs.numbers[job], inputs.atoms[job], keys)
-            made.landed[saved.job_key(*key)] = RecentOutcome(int(moment), number, keys, inputs.results[job])
-        made._landed = set(made.landed)
-        made._learned = set(np.flatnonzero(made.state.weight[:, L.W_COUNT]).tolist())
-        return made
+            online.recent_outcomes[state_store.job_key(*key)] = RecentOutcome(
+                int(moment), number, keys, inputs.results[job]
+            )
+        online._changed_recent = set(online.recent_outcomes)
+        online._learned = set(np.flatnonzero(online.state.weight[:, L.W_COUNT]).tolist())
+        return online
 
     @classmethod
     def load(cls, store: Store, cluster: str, policy: FailurePolicy) -> OnlineFeatures:
-        """Go on from what was saved; a `StoreError` where nothing fitting was: then `from_history`."""
-        saved.check_meta(store, cluster, policy)
+        """Continue from the saved state; `StoreError` if none fits: then use `from_history`."""
+        state_store.check_meta(store, cluster, policy)
         facts = store.clusters().get(cluster, ClusterFacts())
-        made = cls(cluster, policy, facts, EarlierPrograms.read(store, cluster))
-        made.state, made.places = saved.load_all(store, cluster)
-        made.landed = saved.load_landed(store, cluster)
-        made.at = mark.at if (mark := saved.read_mark(store, cluster)) else 0
-        made._anew = False
-        return made
+        online = cls(cluster, policy, facts, EarlierPrograms.read(store, cluster))
+        online.state, online.places = state_store.load_all(store, cluster)
+        online.recent_outcomes = state_store.load_recent_outcomes(store, cluster)
+        online.at = mark.at if (mark := state_store.read_position(store, cluster)) else 0
+        online._never_saved = False
+        return online
 
     def submit(self, job: Job) -> Row:
-        """A job was submitted: its features as of then."""
+        """Process a submit; return the job's features at that moment."""
         return self._walk(SUBMIT, job.submit, job, emitted=SUBMIT)
 
     def start(self, job: Job) -> Row:
-        """A job started: its features as of then."""
+        """Process a start; return the job's features at that moment."""
         assert job.start is not None
         self._in_flight(job)
         return self._walk(START, max(job.start, job.submit), job, emitted=START)
 
     def ended(self, job: Job, known_at: int) -> None:
-        """The outcome of a job has become known."""
+        """Process the outcome of a job."""
         self._in_flight(job)
         self._walk(KNOWN, known_at, job, emitted=NEVER)
 
     def can_correct(self, job: Job) -> bool:
-        """Whether what became known of a job after its outcome can be taken in.
+        """Check whether what became known of a job after its outcome can be applied.
 
-        Not where the outcome itself is another one now: then the state has to be made from history.
+        Not where the outcome itself is another one now: then the state must be rebuilt from history.
         """
-        before = self.landed[saved.job_key(job.job_id, job.submit)]
+        before = self.recent_outcomes[state_store.job_key(job.job_id, job.submit)]
         fails = job_result(job, self.policy)[L.R_FAILS]
         return bool(np.array_equal(before.result[L.R_FAILS], fails, equal_nan=True))
 
     def correct(self, job: Job) -> None:
-        """Take in what became known of a job after its outcome: what it used, what killed it."""
-        key = saved.job_key(job.job_id, job.submit)
-        before, result = self.landed[key], job_result(job, self.policy)
+        """Apply what became known of a job after its outcome: its use, what killed it."""
+        key = state_store.job_key(job.job_id, job.submit)
+        before, result = self.recent_outcomes[key], job_result(job, self.policy)
         if np.array_equal(before.result, result, equal_nan=True):
             return
         if before.counts:
@@ -150,61 +154,63 @@ class OnlineFeatures:
             )
             self.state = with_room(self.state, rows=L.N_ENTITIES, rings=0, flights=0)
             corrected(self.state, before.keys, ended, failed, before.result, result)
-        self.landed[key] = replace(before, result=result)
-        self._landed.add(key)
+        self.recent_outcomes[key] = replace(before, result=result)
+        self._changed_recent.add(key)
 
     def _landed_after(self, number: int) -> Iterator[RecentOutcome]:
-        return takewhile(lambda job: job.number > number, reversed(self.landed.values()))
+        return takewhile(lambda job: job.number > number, reversed(self.recent_outcomes.values()))
 
     def save(self, writer: StoreWriter, mark: StatePosition | None = None) -> None:
-        """Save what changed since the last time; the first time, in the place of all that was saved.
+        """Save what changed since the last save; the first time, replace all that was state_store.
 
         It believes that this write succeeds: where it does not, what is in memory is to be dropped.
         """
-        if self._anew:
-            saved.clear(writer, self.cluster)
-            self._anew = False
+        if self._never_saved:
+            state_store.clear(writer, self.cluster)
+            self._never_saved = False
         forgotten = self._forgotten()
-        saved.save_changes(
+        state_store.save_changes(
             writer,
             self.cluster,
             self.policy,
             self.facts,
             self.programs.revision,
             self.state,
-            flying={key: self.places[key] for key in self._fresh},
-            landed={key: self.landed[key] for key in self._landed},
+            live_among={key: self.places[key] for key in self._fresh},
+            recent={key: self.recent_outcomes[key] for key in self._changed_recent},
             forgotten=forgotten,
             learned=self._learned,
         )
-        saved.save_mark(writer, self.cluster, mark or StatePosition(0, self.at))
+        state_store.save_position(writer, self.cluster, mark or StatePosition(0, self.at))
         self.settle()
 
     def settle(self) -> None:
-        """Forget what only a save needs, and jobs that landed long ago: for who saves, and who never does."""
+        """Drop what only a save needs, and jobs that ended long ago, after a save or instead of one."""
         for key in self._forgotten():
-            del self.landed[key]
-        self._fresh, self._landed, self._learned = set(), set(), set()
+            del self.recent_outcomes[key]
+        self._fresh, self._changed_recent, self._learned = set(), set(), set()
 
     def _forgotten(self) -> list[int]:
-        """Jobs that landed so long ago that nobody asks.
+        """Return jobs that ended so long ago that nobody asks for them.
 
-        In their order, so that of those that are left all that landed later are left too.
+        In their order, so that all jobs that ended later than a remaining one remain too.
         """
-        return list(takewhile(lambda key: self.landed[key].known < self.at - RECENT, self.landed))
+        return list(
+            takewhile(lambda key: self.recent_outcomes[key].known < self.at - RECENT, self.recent_outcomes)
+        )
 
     def _in_flight(self, job: Job) -> None:
-        if saved.job_key(job.job_id, job.submit) not in self.places:
+        if state_store.job_key(job.job_id, job.submit) not in self.places:
             self._walk(SUBMIT, job.submit, job, emitted=NEVER)
 
     def _walk(self, kind: int, moment: int, job: Job, *, emitted: int) -> Row:
-        key = saved.job_key(job.job_id, job.submit)
+        key = state_store.job_key(job.job_id, job.submit)
         nodes = node_keys(job.nodes) if job.nodes and kind != SUBMIT else _NO_NODES
         numbers, atoms, result = _NO_NUMBERS, _NO_ATOMS, _NO_RESULT
         if kind == KNOWN:
             result = job_result(job, self.policy)
         else:
-            asked = policed_job(job, self.facts)
+            asked = treated_job(job, self.facts)
             numbers, atoms = (
                 job_numbers(asked, self.facts.timezone, moment),
                 job_atoms(asked, self.programs.of(job)),
@@ -234,9 +240,11 @@ class OnlineFeatures:
         )
         if kind == KNOWN:
             self._learned.update(slots.tolist())
-            last = next(reversed(self.landed.values()), None)
-            self.landed[key] = RecentOutcome(moment, last.number + 1 if last else 0, keys.copy(), result)
-            self._landed.add(key)
+            last = next(reversed(self.recent_outcomes.values()), None)
+            self.recent_outcomes[key] = RecentOutcome(
+                moment, last.number + 1 if last else 0, keys.copy(), result
+            )
+            self._changed_recent.add(key)
             self._fresh.discard(key)
         else:
             self.places[key] = int(self._place[0])
@@ -246,7 +254,7 @@ class OnlineFeatures:
 
 
 def _same_entities(job: RecentOutcome, others: Sequence[RecentOutcome]) -> NDArray[np.int64]:
-    """With how many others a job has each of its entities in common."""
+    """Count the other jobs with which a job shares each of its entities."""
     if not others:
         return np.zeros(L.N_ENTITIES, np.int64)
     same: NDArray[np.int64] = (np.array([other.keys for other in others]) == job.keys).sum(axis=0)

@@ -1,4 +1,4 @@
-"""What a user's earlier jobs of a name ran, as far as it was known at a moment.
+"""The programs that a user's earlier jobs of a name ran, as known at a moment.
 
 XALT records which programs a job ran, and when. Of the job itself that is never a feature: it becomes known
 after the submit, and only of jobs that start. What the user's *earlier* jobs of the same name ran is known by
@@ -30,7 +30,7 @@ _SCHEMA = {"whose": pl.String(), "known": pl.Int64(), PROGRAM: pl.String()}
 
 @dataclass(frozen=True)
 class EarlierPrograms:
-    """The programs of a cluster's jobs, by user and name of the job."""
+    """The programs of a cluster's jobs, by user and job name."""
 
     revision: int = 0  # of the store's program runs; 0 where there are none
     history: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_SCHEMA))
@@ -38,7 +38,7 @@ class EarlierPrograms:
 
     @classmethod
     def read(cls, store: Store, cluster: str) -> EarlierPrograms:
-        """What the store has: free where it has no program runs."""
+        """Read them from the store; costs nothing if it has no program runs."""
         revision = store.revision("program", cluster=cluster)
         if not revision:
             return cls()
@@ -46,7 +46,7 @@ class EarlierPrograms:
         return cls(revision, *_history(runs, _jobs(store, cluster, runs["job_id"].unique())))
 
     def with_column(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Jobs (user, name, submit) with the program of each one's predecessors as of its submit."""
+        """Add to jobs (user, name, submit) the program of their predecessors as of their submit."""
         if self.history.is_empty():
             return frame
         asked = frame.select("submit", whose=_whose()).with_row_index("_place")
@@ -62,7 +62,7 @@ class EarlierPrograms:
         return frame.with_columns(found.sort("_place")[PROGRAM])
 
     def of(self, job: Job) -> str | None:
-        """The same for one job."""
+        """Return the program of one job's predecessors."""
         if job.user is None or job.name is None or self.history.is_empty():
             return None
         known, programs = self._by_whose.get(f"{job.user}\n{normalised(job.name)}", ((), ()))
@@ -70,7 +70,7 @@ class EarlierPrograms:
         return programs[place - 1] if place else None
 
     def awaits(self, job: Job) -> bool:
-        """Whether there are runs of this job, which was not in the store when they were read."""
+        """Check for runs of this job, which was not in the store when they were read."""
         last = self.unmatched.get(job.job_id if job.raw_id is None else str(job.raw_id))
         return last is not None and job.submit <= last and (job.end is None or last <= job.end)
 
@@ -81,12 +81,12 @@ class EarlierPrograms:
 
 
 def _whose() -> pl.Expr:
-    """The user and the name of a job as one text; null where one is."""
+    """Build the user and name of a job as one text; null if one is."""
     return pl.concat_str("user", normalised_column(pl.col("name")), separator="\n")
 
 
 def _jobs(store: Store, cluster: str, numbers: pl.Series) -> pl.DataFrame:
-    """The jobs with these numbers of Slurm's own, each with its end and what it was called at its submit."""
+    """Read the jobs with these Slurm ids, each with its end and its name at submit."""
     number = pl.coalesce(pl.col("raw_id").cast(pl.String), "job_id")
     columns = [*_JOB, "raw_id", "end"]
     # Where Slurm's own number is not known, the id is that number.
@@ -114,7 +114,7 @@ def _jobs(store: Store, cluster: str, numbers: pl.Series) -> pl.DataFrame:
 
 
 def _history(runs: pl.DataFrame, jobs: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
-    """From when on each user's jobs of a name have run which program; runs of jobs that are not there.
+    """Return from when each user's jobs of a name have run which program, and runs of unknown jobs.
 
     Job ids wrap: a run is of the last job with its number that was submitted before it and had not ended. A
     job's program is the one that it had spent most time in by then, over all its tasks.

@@ -1,10 +1,10 @@
-"""What Slurm's controller and its accounting tell differently of the same job, and what features make of it.
+"""Fields that Slurm's controller and its accounting report differently for the same job, and their treatment.
 
-A model learns from jobs of which, mostly, only accounting is left, and serves jobs that the controller tells
-of. A field that only one of them tells, or that they count differently, would make the same request look like
-another one: its user's history with it would not be found. So the features of a cluster that is read from a
-live Slurm see such fields as both tell them, or not at all. `tests/lab/test_features_live.py` holds on real
-daemons that no other field differs.
+A model learns mostly from accounting records, and serves jobs that the controller reports. A field that only
+one of them has, or that they count differently, would make the same request look like another one, and its
+user's history with it would not be found. So the features of a cluster read from a live Slurm use such fields
+in a form that both have, or not at all. `tests/lab/test_features_live.py` checks on real daemons that no
+other field differs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EXPLAINED = "stays"
 
 
 class Difference(NamedTuple):
-    """How one field differs, and what is done about it."""
+    """How one field differs, and how it is treated."""
 
     treatment: str
     why: str
@@ -34,45 +34,47 @@ DIFFERENT: Mapping[str, Difference] = MappingProxyType(
     {
         "tasks_asked": Difference(HIDDEN, "accounting does not keep it"),
         "dependency": Difference(HIDDEN, "accounting does not keep it"),
-        "defaulted": Difference(HIDDEN, "the controller's flags tell more of it than accounting"),
-        "submit_line": Difference(HIDDEN, "the controller does not tell it before 25.05"),
+        "defaulted": Difference(HIDDEN, "the controller's flags show more defaults than accounting"),
+        "submit_line": Difference(HIDDEN, "the controller does not report it before 25.05"),
         "priority": Difference(HIDDEN, "grows while the job waits; accounting keeps that of the start"),
         **{
-            name: Difference(HIDDEN, "scripts are told by some ways and of ended jobs only")
+            name: Difference(HIDDEN, "scripts are available from some sources and for ended jobs only")
             for name in ("script_hash", "script_language", "script_launcher", "script_modules")
         },
         "script_environment": Difference(NOT_READ, "as script_hash"),
-        "memory_asked": Difference(PER_NODE, "sacct tells it for a node, others as it was asked for"),
+        "memory_asked": Difference(PER_NODE, "sacct reports it per node, others as requested"),
         "memory_per": Difference(PER_NODE, "as memory_asked"),
-        "raw_id": Difference(NOT_READ, "a task of an array has its own number only once it was split off"),
-        "array_tasks": Difference(NOT_READ, "only an array that waits has it"),
-        "constraint": Difference(NOT_READ, "accounting keeps it since 20.11, slurmrestd tells it of late"),
-        "tres_asked": Difference(NOT_READ, "22.05's controller does not tell it once the job has nodes"),
+        "raw_id": Difference(NOT_READ, "an array task has its own number only once it is split off"),
+        "array_tasks": Difference(NOT_READ, "only a pending array has it"),
+        "constraint": Difference(
+            NOT_READ, "accounting has it since 20.11, slurmrestd only in recent versions"
+        ),
+        "tres_asked": Difference(NOT_READ, "22.05's controller does not report it once the job has nodes"),
         "time_limit": Difference(EXPLAINED, "accounting keeps the last one: `scontrol update`"),
-        "partition": Difference(EXPLAINED, "one that waits may name several, accounting the one it got"),
+        "partition": Difference(EXPLAINED, "a pending job may name several, accounting has the one it got"),
     }
 )
 
 
-# The field policies of a cluster that is read from a live Slurm.
-_POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+# The field treatments of a cluster read from a live Slurm.
+_TREATMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {HIDDEN: {"hide": True}, PER_NODE: {"per": "node"}}
 )
 
 
-def with_slurm_policies(facts: ClusterFacts) -> ClusterFacts:
-    """A cluster's facts with what is done about such fields, beside what else is."""
+def with_slurm_treatments(facts: ClusterFacts) -> ClusterFacts:
+    """Add the treatment of these fields to a cluster's facts."""
     fields = dict(facts.fields)
     for name, difference in DIFFERENT.items():
-        if difference.treatment in _POLICIES:
-            fields[name] = fields.get(name, {}) | dict(_POLICIES[difference.treatment])
+        if difference.treatment in _TREATMENTS:
+            fields[name] = fields.get(name, {}) | dict(_TREATMENTS[difference.treatment])
     return replace(facts, fields=fields)
 
 
 def reading_of(facts: ClusterFacts) -> dict[str, str]:
-    """Which fields features see otherwise than records have them, and how: a model must serve as it learnt.
+    """Return the fields that features read differently from records, and how: a model serves as trained.
 
-    What only some jobs lack and is filled in for them (`absence.py`) is no part of it.
+    Fields that only some jobs lack and that are filled in (`missing_fields.py`) are not part of it.
 
     >>> fields = {"tasks_asked": {"hide": True}, "memory_asked": {"per": "node", "fill": 3}}
     >>> reading_of(ClusterFacts(fields=fields))
@@ -96,8 +98,8 @@ class ReadingCode(Code):
     NOT_RECORDED = "reading_not_recorded"
 
 
-def reading_changed(learnt: Mapping[str, str] | None, now: Mapping[str, str]) -> Statement | None:
-    """State how fields are read otherwise than when a model learnt; None where they are read alike.
+def reading_changed(trained: Mapping[str, str] | None, now: Mapping[str, str]) -> Statement | None:
+    """State how fields are read differently from the model's training; None if equal.
 
     How a version read them that did not record it is unknown: its model fits only where no field is read
     otherwise now, so that nothing is hidden from it. A field that is read as it is has None.
@@ -105,31 +107,32 @@ def reading_changed(learnt: Mapping[str, str] | None, now: Mapping[str, str]) ->
     >>> reading_changed({}, {"dependency": "hidden"}).values
     {'fields': ('dependency',), 'then': (None,), 'now': ('hidden',)}
     """
-    if learnt is None:
+    if trained is None:
         return Statement(ReadingCode.NOT_RECORDED) if now else None
-    different = [field for field in sorted({*learnt, *now}) if learnt.get(field) != now.get(field)]
+    different = [field for field in sorted({*trained, *now}) if trained.get(field) != now.get(field)]
     if not different:
         return None
-    then, later = (tuple(reading.get(field) for field in different) for reading in (learnt, now))
+    then, later = (tuple(reading.get(field) for field in different) for reading in (trained, now))
     return Statement(ReadingCode.OTHERWISE, {"fields": tuple(different), "then": then, "now": later})
 
 
-def reading_in_words(changed: Statement) -> str:
-    """Say how fields are read otherwise than when a model learnt.
+def describe_reading_change(changed: Statement) -> str:
+    """Describe how fields are read differently from the model's training.
 
-    >>> reading_in_words(Statement(ReadingCode.OTHERWISE, {"fields": ("a",), "then": (None,), "now": ("b",)}))
-    'learnt when fields were read otherwise: a (then as it is, now b)'
+    >>> values = {"fields": ("a",), "then": (None,), "now": ("b",)}
+    >>> describe_reading_change(Statement(ReadingCode.OTHERWISE, values))
+    'trained when fields were read differently: a (then as it is, now b)'
     """
     if changed.code is ReadingCode.NOT_RECORDED:
-        return "made by an older version that did not record how fields were read"
+        return "trained by an older version that did not record how fields were read"
     values: Mapping[str, Any] = changed.values
     rows = zip(values["fields"], values["then"], values["now"], strict=True)
     changes = (f"{field} (then {then or 'as it is'}, now {now or 'as it is'})" for field, then, now in rows)
-    return f"learnt when fields were read otherwise: {', '.join(changes)}"
+    return f"trained when fields were read differently: {', '.join(changes)}"
 
 
 def without_others(facts: ClusterFacts) -> ClusterFacts:
-    """Only what was set above: what else there is can be found anew."""
+    """Keep only the treatments of this module; the others can be found again."""
     own = {
         name: {way: how[way] for way in ("hide", "per") if way in how} for name, how in facts.fields.items()
     }

@@ -1,4 +1,4 @@
-"""Features of jobs as of one moment, for everybody but the one writer of the online state.
+"""Features of jobs at one moment, for every reader of the online state.
 
 A job can be asked about as if it were submitted this moment, and, where the state knows it as in flight, as
 if it started this moment: one that runs already with the wait that it had. Either way all that has become
@@ -16,12 +16,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from forewarn.features import state_store as saved
+from forewarn.features import state_store
 from forewarn.features.batch import event_of
-from forewarn.features.inputs import job_atoms, job_numbers, node_keys, policed_job
+from forewarn.features.inputs import job_atoms, job_numbers, node_keys, treated_job
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.entities import keys_of_job
-from forewarn.features.kernel.peek import look, room_to_look
+from forewarn.features.kernel.peek import look, scratch_state
 from forewarn.features.kernel.state import SUBMIT, Floats, Hashes, Ints, State, sparse_weights
 from forewarn.features.online import OnlineFeatures
 from forewarn.features.programs import EarlierPrograms
@@ -53,7 +53,7 @@ class RequestedJobs:
 
 
 class Snapshot(ABC):
-    """The features of a cluster's jobs as of one moment, which lies after all that the state knows."""
+    """The features of a cluster's jobs at one moment, which lies after all that the state has processed."""
 
     def __init__(
         self,
@@ -74,41 +74,41 @@ class Snapshot(ABC):
     @property
     @abstractmethod
     def cluster_state(self) -> Floats:
-        """The cluster's own row."""
+        """Return the cluster's own row."""
 
     @abstractmethod
     def in_flight(self, jobs: Sequence[Job]) -> list[bool]:
-        """Which of the jobs the state knows as pending or running: these can be asked about as at a start."""
+        """Check which jobs the state knows as live: these can be assessed as at a start."""
 
     @abstractmethod
     def _look(self, asked: RequestedJobs) -> Rows:
-        """The features of the jobs."""
+        """Compute the features of the jobs."""
 
     @property
     def ended(self) -> int:
-        """How many jobs of the cluster have ended, of those that the policy counts."""
+        """The number of ended jobs of the cluster that the policy counts."""
         return int(self.cluster_state[L.C_ENDED])
 
     @property
     def recent_failure_rate(self) -> float | None:
-        """Of the cluster's last hundred jobs or so that ended."""
+        """The failure rate of the cluster's last hundred or so ended jobs."""
         state = self.cluster_state
         return float(state[L.C_S100] / state[L.C_W100]) if state[L.C_W100] > 0 else None
 
     @property
     def record(self) -> Rows:
-        """What the online regression said of ended jobs, and what came of them: jobs, log odds, failures."""
+        """The online regression's own record on ended jobs: jobs, log odds, failures."""
         return self.cluster_state[L.C_RECORD : L.C_RECORD + 3 * L.RECORD_BINS].reshape(3, L.RECORD_BINS)
 
     def features(self, jobs: Sequence[Job], phase: str) -> Rows:
-        """All features of some jobs; those that only a start has are missing at `submit`.
+        """Compute all features of some jobs; those known only at start are missing at `submit`.
 
         They are missing too where the state does not know the job as in flight, or no longer.
         """
-        return self.features_as_read([policed_job(job, self.facts) for job in jobs], phase)
+        return self.features_as_read([treated_job(job, self.facts) for job in jobs], phase)
 
     def features_as_read(self, jobs: Sequence[Job], phase: str) -> Rows:
-        """The same of jobs whose fields are read as the cluster's are already (`policed_job`)."""
+        """Compute the features of jobs whose field treatments are already applied (`treated_job`)."""
         values = self._look(self._asked(jobs, Phase(phase)))
         if self._unknown:
             values[:, self._unknown] = np.nan
@@ -120,14 +120,14 @@ class Snapshot(ABC):
         nodes: list[Hashes] = []
         for place, job in enumerate(jobs):
             numbers[place] = job_numbers(job, self.facts.timezone, self.at)
-            # As of its own submit: by now its own run may be recorded, from which no model has learnt.
+            # As of its own submit: by now its own run may be recorded, from which no model has learned.
             atoms[place] = job_atoms(job, self._programs.of(job))
             if job.start is None:
                 numbers[place, L.GIVEN] = np.nan  # as in the rows of jobs that wait from which models learn
             nodes.append(node_keys(job.nodes) if job.nodes and phase.reaches(Phase.START) else _NO_NODES)
         return RequestedJobs(
             self.at,
-            [saved.job_key(job.job_id, job.submit) for job in jobs],
+            [state_store.job_key(job.job_id, job.submit) for job in jobs],
             np.full(len(jobs), event_of(phase), np.int8),
             numbers,
             atoms,
@@ -137,7 +137,7 @@ class Snapshot(ABC):
 
 
 class LiveSnapshot(Snapshot):
-    """The state in memory: of the one writer itself, or of a process that follows it.
+    """A snapshot of the state in memory: of its one writer, or of a process that follows it.
 
     As long as it is used the state must not be changed: its owner sees to that.
     """
@@ -148,12 +148,12 @@ class LiveSnapshot(Snapshot):
 
     @property
     def cluster_state(self) -> Floats:
-        """The cluster's own row."""
+        """Return the cluster's own row."""
         return self._online.state.cluster
 
     def in_flight(self, jobs: Sequence[Job]) -> list[bool]:
-        """By the state's own list."""
-        return [saved.job_key(job.job_id, job.submit) in self._online.places for job in jobs]
+        """Look the jobs up in the state's own list."""
+        return [state_store.job_key(job.job_id, job.submit) in self._online.places for job in jobs]
 
     def _look(self, asked: RequestedJobs) -> Rows:
         places = np.array([self._online.places.get(key, -1) for key in asked.keys], np.int64)
@@ -161,7 +161,7 @@ class LiveSnapshot(Snapshot):
 
 
 class SavedSnapshot(Snapshot):
-    """The saved state, of which only the rows that the jobs' keys name are read. For one thread."""
+    """A snapshot of the saved state that reads only the rows of the jobs' keys. For one thread."""
 
     def __init__(
         self,
@@ -177,8 +177,8 @@ class SavedSnapshot(Snapshot):
 
         `programs`, where whoever asks has read them already.
         """
-        saved.check_meta(store, cluster, policy)
-        mark = saved.read_mark(store, cluster)
+        state_store.check_meta(store, cluster, policy)
+        mark = state_store.read_position(store, cluster)
         facts = store.clusters().get(cluster, ClusterFacts())
         programs = programs or EarlierPrograms.read(store, cluster)
         super().__init__(cluster, at, facts, programs, mark.at if mark else 0, own)
@@ -187,42 +187,42 @@ class SavedSnapshot(Snapshot):
 
     @cached_property
     def cluster_state(self) -> Floats:
-        """The cluster's own row."""
-        return saved.cluster_state(self._store, self.cluster)
+        """Return the cluster's own row."""
+        return state_store.cluster_state(self._store, self.cluster)
 
     def in_flight(self, jobs: Sequence[Job]) -> list[bool]:
-        """By what was saved."""
-        keys = [saved.job_key(job.job_id, job.submit) for job in jobs]
-        flying = saved.flying(self._store, self.cluster, keys)
-        return [key in flying for key in keys]
+        """Look the jobs up in the saved state."""
+        keys = [state_store.job_key(job.job_id, job.submit) for job in jobs]
+        live_among = state_store.live_among(self._store, self.cluster, keys)
+        return [key in live_among for key in keys]
 
     def _look(self, asked: RequestedJobs) -> Rows:
         keys = np.zeros((len(asked), L.N_ENTITIES), np.uint64)
         make_keys = keys_of_job.for_rows(len(asked))
         for numbers, atoms, own in zip(asked.numbers, asked.atoms, keys, strict=True):
             make_keys(numbers, atoms, own)
-        state, flying = saved.load_some(
+        state, live_among = state_store.load_some(
             self._store, self.cluster, keys, asked.nodes, asked.keys, self._weights
         )
-        places = np.array([flying.get(key, -1) for key in asked.keys], np.int64)
+        places = np.array([live_among.get(key, -1) for key in asked.keys], np.int64)
         quickest = look.for_rows(len(asked))
         # Which weights are needed is known only when the entities have been looked at.
         _, slots = _seen_from(state, places, asked, quickest)
-        saved.load_weights(self._store, self.cluster, state, slots)
+        state_store.load_weights(self._store, self.cluster, state, slots)
         return _seen_from(state, places, asked, quickest)[0]
 
 
 def _seen_from(
     state: State, places: Ints, asked: RequestedJobs, look: Callable[..., None]
 ) -> tuple[Rows, NDArray[np.int32]]:
-    """The features of jobs in a state, and where their keys lie in the regression."""
+    """Compute the features of jobs in a state, and the slots of their keys in the regression."""
     # One that has just ended, or whose submit was never seen, is asked about as at its submit.
     kinds = np.where(places >= 0, asked.kinds, np.int8(SUBMIT))
     out, slots = np.empty((len(asked), L.N_FEATURES)), np.zeros((len(asked), L.N_KEYS), np.int32)
     most_nodes = int(np.diff(asked.node_first).max(initial=0))
     look(
         state,
-        room_to_look(state.weight, most_nodes),
+        scratch_state(state.weight, most_nodes),
         *(
             int(asked.at),
             kinds,
@@ -239,28 +239,28 @@ def _seen_from(
 
 
 def is_current(store: Store, cluster: str, policy: FailurePolicy) -> bool:
-    """Whether the saved state knows all that the store does."""
-    mark = saved.fitting_mark(store, cluster, policy)
+    """Check whether the saved state has processed everything in the store."""
+    mark = state_store.valid_position(store, cluster, policy)
     return mark is not None and mark.revision == store.revision(cluster=cluster)
 
 
 def is_collected(store: Store, cluster: str, policy: FailurePolicy, at: int) -> bool:
-    """Whether a collector sees to the saved state."""
-    mark = saved.fitting_mark(store, cluster, policy)
+    """Check whether a collector keeps the saved state up to date."""
+    mark = state_store.valid_position(store, cluster, policy)
     # A mark from the future says nothing: a clock was set back, or the moment asked about is long past.
     return mark is not None and mark.kept is not None and -SKEW <= at - mark.kept <= KEPT_UP
 
 
-def is_kept_up(store: Store, cluster: str, policy: FailurePolicy, at: int) -> bool:
-    """Whether the saved state knows all that the store does, or will soon: a collector sees to it."""
+def is_maintained(store: Store, cluster: str, policy: FailurePolicy, at: int) -> bool:
+    """Check whether the saved state has processed everything in the store, or a collector soon will."""
     return is_collected(store, cluster, policy, at) or is_current(store, cluster, policy)
 
 
 def bring_up_to_date(store: Store, cluster: str, policy: FailurePolicy) -> None:
-    """Make the saved state know all that the store does, by walking the whole history where it does not."""
+    """Bring the saved state up to date, by processing the whole history if it is not."""
     if is_current(store, cluster, policy):
         return
     revision = store.revision(cluster=cluster)  # before the walk: what comes meanwhile is not marked as known
     state = OnlineFeatures.from_history(store, cluster, policy)
     with store.writing() as writer:
-        state.save(writer, saved.StatePosition(revision, state.at))
+        state.save(writer, state_store.StatePosition(revision, state.at))

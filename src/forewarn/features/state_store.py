@@ -1,4 +1,4 @@
-"""The online state in the store: one small row per entity, weight and job in flight, one per cluster."""
+"""The online state in the store: one small row per entity, weight and live job, one per cluster."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from forewarn.job.outcomes import FailurePolicy
 from forewarn.store.base import ClusterFacts, Store, StoreWriter
 
 VERSION = 3  # of what the kernel computes: 3 since means fade with every job that ended
-ENTITY, RING, WEIGHT, FLIGHT, LANDED = "entity", "ring", "weight", "flight", "landed"
+ENTITY, RING, WEIGHT, FLIGHT, LANDED = "entity", "ring", "weight", "flight", "recent"
 CLUSTER, META = "cluster", "meta"
 _SPACES = (ENTITY, RING, WEIGHT, FLIGHT, LANDED, CLUSTER, META)
 _MARK = 1  # beside META's row 0, which says what the state depends on
@@ -38,17 +38,17 @@ _KEY_BYTES, _SLOT_BYTES = 8 * L.N_ENTITIES, 4 * L.N_KEYS
 
 
 def job_key(job_id: str, submit: int) -> int:
-    """The key of a job in flight within its cluster."""
+    """Return the key of a live job within its cluster."""
     return _signed(text_hash(f"{job_id} {submit}"))
 
 
 def _signed(key: int) -> int:
-    """Stores keep signed integers."""
+    """Convert a key to a signed integer, as stores keep them."""
     return key - (1 << 64) if key >= 1 << 63 else key
 
 
 def _meta(policy: FailurePolicy, facts: ClusterFacts, programs: int) -> bytes:
-    """What saved state depends on: another layout, policy or reading of fields makes it worthless.
+    """Describe what saved state depends on: another layout, policy or field treatment makes it invalid.
 
     So do program runs (their revision) that the state does not know: they may be of any job before it.
     """
@@ -61,13 +61,13 @@ def _meta(policy: FailurePolicy, facts: ClusterFacts, programs: int) -> bytes:
 
 
 def check_meta(store: Store, cluster: str, policy: FailurePolicy) -> None:
-    """Raise a `StoreError` unless the saved state is of this layout and policy and the cluster's facts."""
+    """Raise `StoreError` unless the saved state has this layout, policy and the cluster's facts."""
     facts = store.clusters().get(cluster, ClusterFacts())
     programs = store.revision("program", cluster=cluster)
     if store.get_state(cluster, META, [0]).get(0) != _meta(policy, facts, programs):
         raise StoreError(
             f"no online state of cluster {cluster!r} for policy {policy.name!r} and this version: "
-            "it has to be made from history"
+            "rebuild it from history"
         )
 
 
@@ -82,16 +82,16 @@ class RecentOutcome:
 
     @property
     def counts(self) -> bool:
-        """Whether the policy counts it, as a failure or not."""
+        """Whether the policy counts the job, as a failure or not."""
         return not np.isnan(self.result[L.R_FAILS])
 
     def to_bytes(self) -> bytes:
-        """For the store."""
+        """Encode it for the store."""
         return struct.pack("<qq", self.known, self.number) + self.keys.tobytes() + self.result.tobytes()
 
     @classmethod
     def from_bytes(cls, value: bytes) -> RecentOutcome:
-        """From the store."""
+        """Decode it from the store."""
         known, number = struct.unpack_from("<qq", value)
         rest = 16 + _KEY_BYTES
         return cls(known, number, np.frombuffer(value[16:rest], np.uint64), np.frombuffer(value[rest:]))
@@ -103,26 +103,26 @@ class StatePosition:
 
     revision: int  # of the store's jobs, all of which it knows
     at: int  # Unix seconds: what became known until then
-    kept: int | None = None  # when a collector last saw to it; None where somebody made it for once
+    kept: int | None = None  # when a collector last updated it; None if a command built it once
 
 
-def read_mark(store: Store, cluster: str) -> StatePosition | None:
-    """How far the saved state has come; None where there is none."""
+def read_position(store: Store, cluster: str) -> StatePosition | None:
+    """Read how far the saved state has come; None if there is none."""
     found = store.get_state(cluster, META, [_MARK]).get(_MARK)
     return StatePosition(**json.loads(found)) if found else None
 
 
-def fitting_mark(store: Store, cluster: str, policy: FailurePolicy) -> StatePosition | None:
-    """The same; None too where what is saved is of another layout or policy."""
+def valid_position(store: Store, cluster: str, policy: FailurePolicy) -> StatePosition | None:
+    """Read how far the saved state has come; None if it has another layout or policy."""
     try:
         check_meta(store, cluster, policy)
     except StoreError:
         return None
-    return read_mark(store, cluster)
+    return read_position(store, cluster)
 
 
-def save_mark(writer: StoreWriter, cluster: str, mark: StatePosition) -> None:
-    """Say how far it has come, in the same write as the state itself."""
+def save_position(writer: StoreWriter, cluster: str, mark: StatePosition) -> None:
+    """Save how far the state has come, in the same write as the state itself."""
     writer.put_state(cluster, META, [(_MARK, json.dumps(asdict(mark)).encode())])
 
 
@@ -134,22 +134,22 @@ def save_changes(
     programs: int,
     state: State,
     *,
-    flying: Mapping[int, int],
-    landed: Mapping[int, RecentOutcome],
+    live_among: Mapping[int, int],
+    recent: Mapping[int, RecentOutcome],
     forgotten: Iterable[int],
     learned: Iterable[int],
 ) -> None:
-    """Write what changed: entities by their mark, jobs in flight, jobs that landed, slots that learned.
+    """Save what changed: entities by their mark, live jobs, recent outcomes, learned slots.
 
-    `forgotten` are those of the landed that are so old that nobody asks.
+    `forgotten` are those of the recent that are so old that nobody asks.
     """
     rows = np.flatnonzero(state.entity[: state.used[USED_ROWS], L.S_DIRTY])
     writer.put_state(cluster, ENTITY, _entities(state, rows))
     writer.put_state(cluster, RING, _rings(state, rows))
     writer.put_state(cluster, WEIGHT, ((slot, state.weight[slot].tobytes()) for slot in learned))
-    writer.put_state(cluster, FLIGHT, ((key, _flight(state, place)) for key, place in flying.items()))
-    writer.drop_state(cluster, FLIGHT, landed)
-    writer.put_state(cluster, LANDED, ((key, job.to_bytes()) for key, job in landed.items()))
+    writer.put_state(cluster, FLIGHT, ((key, _flight(state, place)) for key, place in live_among.items()))
+    writer.drop_state(cluster, FLIGHT, recent)
+    writer.put_state(cluster, LANDED, ((key, job.to_bytes()) for key, job in recent.items()))
     writer.drop_state(cluster, LANDED, forgotten)
     writer.put_state(cluster, CLUSTER, [(0, state.cluster.tobytes())])
     writer.put_state(cluster, META, [(0, _meta(policy, facts, programs))])
@@ -157,7 +157,7 @@ def save_changes(
 
 
 def clear(writer: StoreWriter, cluster: str) -> None:
-    """Forget all online state of a cluster."""
+    """Delete all online state of a cluster."""
     for space in _SPACES:
         writer.drop_state(cluster, space)
 
@@ -181,7 +181,7 @@ def _flight(state: State, place: int) -> bytes:
 
 
 def load_all(store: Store, cluster: str) -> tuple[State, dict[int, int]]:
-    """The whole state of a cluster, and where each job in flight lies."""
+    """Load the whole state of a cluster, and the place of each live job."""
     entities, rings = dict(store.all_state(cluster, ENTITY)), dict(store.all_state(cluster, RING))
     state, places = _filled(entities, rings, dict(store.all_state(cluster, FLIGHT)))
     slots, weights = _columns(dict(store.all_state(cluster, WEIGHT)), len(L.WEIGHT))
@@ -190,8 +190,8 @@ def load_all(store: Store, cluster: str) -> tuple[State, dict[int, int]]:
     return state, places
 
 
-def load_landed(store: Store, cluster: str) -> dict[int, RecentOutcome]:
-    """The jobs that landed recently, in that order."""
+def load_recent_outcomes(store: Store, cluster: str) -> dict[int, RecentOutcome]:
+    """Load the recent outcomes, in order."""
     found = [(key, RecentOutcome.from_bytes(value)) for key, value in store.all_state(cluster, LANDED)]
     return dict(sorted(found, key=lambda pair: pair[1].number))
 
@@ -199,8 +199,8 @@ def load_landed(store: Store, cluster: str) -> dict[int, RecentOutcome]:
 def load_some(
     store: Store, cluster: str, keys: Hashes, nodes: Hashes, jobs: Sequence[int], weight: Floats
 ) -> tuple[State, dict[int, int]]:
-    """A state that holds what some jobs need: their entities (jobs × `keys`), users' rings, nodes, and those
-    of the jobs that are in flight, with where these lie.
+    """Load what some jobs need: their entities (jobs × `keys`), users' rings, nodes, and the live ones
+    among the jobs, with their places.
 
     `weight` is a table to put weights into: to make one, most of it never touched, costs more than all else.
     """
@@ -216,15 +216,15 @@ def load_some(
 
 
 def load_weights(store: Store, cluster: str, state: State, slots: NDArray[np.int32]) -> None:
-    """Put the regression's weights at some slots into a state; those that nobody learned are cleared."""
+    """Load the regression's weights at some slots into a state; clear those that nobody learned."""
     wanted = np.unique(slots).tolist()
     state.weight[wanted] = 0.0
     for slot, values in store.get_state(cluster, WEIGHT, wanted).items():
         state.weight[slot] = np.frombuffer(values)
 
 
-def flying(store: Store, cluster: str, jobs: Iterable[int]) -> set[int]:
-    """Those of some jobs, by their keys, that are in flight."""
+def live_among(store: Store, cluster: str, jobs: Iterable[int]) -> set[int]:
+    """Return those of some jobs, by their keys, that are live."""
     return set(store.get_state(cluster, FLIGHT, list(jobs)))
 
 
@@ -234,7 +234,7 @@ def _filled(
     flights: Mapping[int, bytes],
     weight: Floats | None = None,
 ) -> tuple[State, dict[int, int]]:
-    """A state made of saved rows, and where each job in flight lies."""
+    """Build a state from saved rows, with the place of each live job."""
     keys, rows = _columns(entities, L.N_STATE)
     first, last = 1, 1 + len(keys)  # row 0 is nobody's
     state = with_room(new_state(weight), rows=len(keys), rings=len(rings), flights=len(flights))
@@ -260,7 +260,7 @@ def _filled(
 
 
 def _columns(saved: Mapping[int, bytes], width: int) -> tuple[NDArray[np.int64], Floats]:
-    """Keys, and rows of so many numbers."""
+    """Decode keys, and rows of so many numbers."""
     keys = np.fromiter(saved.keys(), np.int64, len(saved))
     return keys, np.frombuffer(b"".join(saved.values())).reshape(len(saved), width)
 
@@ -273,6 +273,6 @@ def _put_flight(state: State, place: int, values: bytes) -> None:
 
 
 def cluster_state(store: Store, cluster: str) -> Floats:
-    """The cluster's own row; all 0 where none was saved."""
+    """Read the cluster's own row; all 0 if none was saved."""
     found = store.get_state(cluster, CLUSTER, [0]).get(0)
     return np.frombuffer(found) if found else np.zeros(len(L.CLUSTER))

@@ -1,4 +1,4 @@
-"""The feature table: one row a job, as of its submit or start."""
+"""The feature table: one row per job, as of its submit or start."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Progress = Callable[[int, int], None]  # done, of how many
 
 @dataclass(frozen=True, slots=True)
 class FeatureTableSummary:
-    """What was written."""
+    """Counts of a written feature table."""
 
     path: Path
     jobs: int
@@ -34,7 +34,7 @@ class FeatureTableSummary:
 
 
 def schema_of(phase: str, feature_set: str) -> dict[str, pl.DataType]:
-    """The columns of a table."""
+    """Return the columns of a table."""
     if feature_set not in L.FEATURE_SETS:
         raise UsageError(f"no feature set {feature_set!r}; there are {', '.join(L.FEATURE_SETS)}")
     ids: dict[str, pl.DataType] = {"cluster": pl.String(), "job_id": pl.String(), "submit": pl.Int64()}
@@ -45,7 +45,7 @@ def schema_of(phase: str, feature_set: str) -> dict[str, pl.DataType]:
 
 
 def to_frame(values: NDArray[np.float64], phase: str, feature_set: str) -> pl.DataFrame:
-    """Rows of the kernel as columns, NaN as null."""
+    """Convert rows of the kernel into columns, NaN to null."""
     places = L.selected(phase, feature_set)
     features = [L.FEATURES[place] for place in places]
     columns = [
@@ -60,7 +60,7 @@ def to_frame(values: NDArray[np.float64], phase: str, feature_set: str) -> pl.Da
 def feature_frames(
     inputs: Inputs, phase: str, feature_set: str, progress: Progress | None = None
 ) -> Iterator[pl.DataFrame]:
-    """The table in frames, in the order of the phase's moments."""
+    """Yield the table in frames, in the order of the phase's moments."""
     schema_of(phase, feature_set)
     events = events_of(inputs)
     emitted = event_of(Phase(phase))
@@ -101,8 +101,8 @@ def write_features(
                 rows += frame.height
                 yield frame
 
-    def told(*_: object) -> Iterator[pl.DataFrame]:
-        # Polars makes its own error of what goes wrong in a source: what it was is kept here.
+    def checked_frames(*_: object) -> Iterator[pl.DataFrame]:
+        # Polars replaces an error raised in a source by its own: the original is kept here.
         try:
             yield from frames()
         except (Exception, KeyboardInterrupt) as error:
@@ -111,7 +111,7 @@ def write_features(
 
     try:
         with whole_file(out) as partial:
-            register_io_source(told, schema=schema).sink_parquet(
+            register_io_source(checked_frames, schema=schema).sink_parquet(
                 partial, compression="zstd", compression_level=1
             )
     except ForewarnError:

@@ -1,4 +1,4 @@
-"""The cluster as a whole: counts that fade."""
+"""Counts of the whole cluster that decay with time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from forewarn.features.kernel.state import State
 
 @inner
 def faded(st: State, t: float) -> tuple[float, float, float]:
-    """What is left, by t, of counts with half-lives of ten minutes, an hour and a day."""
+    """Return the share of counts left at t, for half-lives of ten minutes, an hour and a day."""
     passed = max(0.0, t - st.cluster[L.C_AT])
     return np.exp2(-passed / 600.0), np.exp2(-passed / 3600.0), np.exp2(-passed / 86400.0)
 
 
 @inner
 def advance(st: State, t: float) -> None:
-    """Let the counts fade up to t."""
+    """Decay the counts up to t."""
     c = st.cluster
     if t <= c[L.C_AT]:
         return

@@ -1,4 +1,4 @@
-"""Writes a job's features from the state as it is just then. Changes nothing."""
+"""Computes a job's features from the current state, without changing it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PRIOR = 2.0  # how many jobs' worth a parent counts in a back-off rate
 
 @inner
 def _emit_static(x: Floats, t: float, out: Floats) -> None:
-    """What is asked, and the local time: `layout.STATIC`."""
+    """Write the request and the local time: `layout.STATIC`."""
     cpus, nodes, limit, memory = x[L.X_CPUS], x[L.X_NODES], x[L.X_LIMIT], total_memory(x)
     out[L.F_CPUS], out[L.F_NODES], out[L.F_TASKS], out[L.F_GPUS] = cpus, nodes, x[L.X_TASKS], x[L.X_GPUS]
     out[L.F_PRIORITY], out[L.F_ARRAY_TASK] = x[L.X_PRIORITY], x[L.X_ARRAY_TASK]
@@ -38,7 +38,7 @@ def _emit_static(x: Floats, t: float, out: Floats) -> None:
 
 @inner
 def _emit_queue(st: State, t: float, partition: int, out: Floats) -> None:
-    """How full and how healthy the cluster is: `layout.QUEUE`."""
+    """Write how full and how healthy the cluster is: `layout.QUEUE`."""
     c = st.cluster
     out[L.F_QUEUE_PENDING], out[L.F_QUEUE_RUNNING] = c[L.C_PENDING], c[L.C_RUNNING]
     out[L.F_QUEUE_PENDING_CPUS], out[L.F_QUEUE_RUNNING_CPUS] = c[L.C_PENDING_CPUS], c[L.C_RUNNING_CPUS]
@@ -63,7 +63,7 @@ def _emit_queue(st: State, t: float, partition: int, out: Floats) -> None:
 
 @inner
 def _emit_history(st: State, t: float, x: Floats, rows: Ints, out: Floats) -> None:
-    """The memories of each entity, one after the other: `layout.HISTORY`."""
+    """Write the history of each entity, one after the other: `layout.HISTORY`."""
     n = L.B_HISTORY
     for e in range(L.N_ENTITIES):
         if rows[e] > 0:
@@ -81,7 +81,7 @@ def _emit_history(st: State, t: float, x: Floats, rows: Ints, out: Floats) -> No
 
 @inner
 def _emit_more(s: Floats, t: float, x: Floats, out: Floats) -> None:
-    """What is kept of the entities in `layout.FULL` besides."""
+    """Write the further history of the entities in `layout.FULL`."""
     limit = x[L.X_LIMIT]
     out[L.H_SINCE_FAIL], out[L.H_SINCE_SUBMIT] = t - s[L.S_LAST_FAIL], t - s[L.S_LAST_SUBMIT]
     out[L.H_RUNNING] = s[L.S_RUNNING]
@@ -105,7 +105,7 @@ def _emit_more(s: Floats, t: float, x: Floats, out: Floats) -> None:
 
 @inner
 def _backed_off(st: State, rows: Ints, s: int, w: int, start: float, named: bool) -> float:
-    """A failure rate from the cluster down to this very request, each level leaning on the one above."""
+    """Compute a failure rate from cluster down to this request, each level shrunk to the one above."""
     rate = start
     chain = (
         L.E_GROUP,
@@ -125,7 +125,7 @@ def _backed_off(st: State, rows: Ints, s: int, w: int, start: float, named: bool
 def _emit_encoded(
     st: State, x: Floats, a: Hashes, keys: Hashes, rows: Ints, slots: Slots, out: Floats
 ) -> None:
-    """What is learned online: `layout.ENCODED`."""
+    """Write what is learned online: `layout.ENCODED`."""
     c = st.cluster
     entities, states = logit(st, slots, 0, L.N_ENTITY_KEYS), logit(st, slots, L.N_ENTITY_KEYS, L.N_KEYS)
     out[L.F_ONLINE] = bias(st) + entities + states
@@ -141,7 +141,7 @@ def _emit_encoded(
     out[L.F_BACKOFF_NAME_3] = _backed_off(st, rows, L.S_S3, L.S_W3, few, True)
     out[L.F_BACKOFF_NAME_15] = _backed_off(st, rows, L.S_S15, L.S_W15, some, True)
     out[L.F_BACKOFF_NAME_100] = _backed_off(st, rows, L.S_S100, L.S_W100, many, True)
-    for n, k in enumerate(L.CONTEXT_KEYS):  # in the order of the features, both made from CONTEXTS
+    for n, k in enumerate(L.CONTEXT_KEYS):  # in the order of the features, both built from CONTEXTS
         out[L.F_CONTEXT_LASTS + n] = rate(st.weight[slots[k], L.W_FAILS], st.weight[slots[k], L.W_COUNT])
     if rows[L.E_USER] > 0:
         user = st.entity[rows[L.E_USER]]
@@ -154,7 +154,7 @@ def _emit_encoded(
 
 @inner
 def _emit_similar(st: State, x: Floats, a: Hashes, ring: int, count: int, out: Floats) -> None:
-    """What became of the user's recent jobs, those most like this one weighing most."""
+    """Write the outcomes of the user's recent jobs, weighted by similarity to this one."""
     if ring < 0 or count == 0:
         out[L.F_SIMILAR_JOBS] = 0.0
         return
@@ -174,11 +174,11 @@ def _emit_similar(st: State, x: Floats, a: Hashes, ring: int, count: int, out: F
             distance += weighs.FOLDER
         if queue != r[L.N_PARTITION]:
             distance += weighs.QUEUE
-        alike = np.exp(-distance)
-        best = max(best, alike)
+        similarity = np.exp(-distance)
+        best = max(best, similarity)
         # Newer jobs weigh more: the ring is filled in turn.
         age = (count - 1 - i) % L.RING_JOBS
-        weight = alike * _NEWER[age]
+        weight = similarity * _NEWER[age]
         total += weight
         fails += weight * r[L.N_FAILS]
         if not np.isnan(r[L.N_RUN_LOG]):
@@ -196,7 +196,7 @@ def _emit_similar(st: State, x: Floats, a: Hashes, ring: int, count: int, out: F
 
 @inner
 def emit_start(st: State, t: float, x: Floats, place: int, user: int, nodes: Hashes, out: Floats) -> None:
-    """What only the start tells, after `emit`: `layout.AT_START`; the weight is that of the submit."""
+    """Write what is known only at start, after `emit`: `layout.AT_START`; weights as at submit."""
     f = st.flight[place]
     out[L.F_WAIT] = t - f[L.FL_SUBMIT]
     out[L.F_CPUS_GIVEN], out[L.F_NODES_GIVEN] = x[L.X_CPUS_GIVEN], x[L.X_NODES_GIVEN]
@@ -228,7 +228,7 @@ def emit(
     st: State, t: float, x: Floats, a: Hashes, keys: Hashes, rows: Ints, slots: Slots,
     out: Floats,
 ) -> None:  # fmt: skip
-    """All features that exist at submit; what is not known stays NaN."""
+    """Write all features that exist at submit; unknown ones stay NaN."""
     out[:] = np.nan
     _emit_static(x, t, out)
     _emit_queue(st, t, rows[L.E_PARTITION], out)

@@ -1,4 +1,4 @@
-"""Whose history is kept: the keys of a job's entities, and the row that each has."""
+"""Entities whose history is kept (user, request, account, …): their keys and rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from forewarn.features.kernel.state import USED_ROWS, Floats, Hashes, Ints, Stat
 
 @inner
 def request_hash(x: Floats, a: Hashes) -> np.uint64:
-    """Equal for jobs that ask for the same."""
+    """Hash a request: equal for jobs that request the same."""
     h = mix(whole(x[L.X_CPUS]), whole(x[L.X_LIMIT]))
     h = mix(h, mix(whole(x[L.X_NODES]), whole(x[L.X_TASKS])))
     h = mix(h, mix(whole(x[L.X_MEMORY]), whole(x[L.X_GPUS])))
@@ -21,7 +21,7 @@ def request_hash(x: Floats, a: Hashes) -> np.uint64:
 
 @inner
 def entity_keys(x: Floats, a: Hashes, keys: Hashes) -> None:
-    """The keys of the entities that a job belongs to."""
+    """Compute the keys of the entities that a job belongs to."""
     user, name = a[L.A_USER], a[L.A_NAME]
     request = request_hash(x, a)
     queue = mix(a[L.A_PARTITION], a[L.A_QOS]) if a[L.A_PARTITION] != 0 or a[L.A_QOS] != 0 else np.uint64(0)
@@ -44,7 +44,7 @@ def entity_keys(x: Floats, a: Hashes, keys: Hashes) -> None:
 
 @inner
 def table_place(st: State, key: np.uint64) -> int:
-    """Where a key lies in the table, or, where it is not in it, would lie: that place is empty."""
+    """Find where a key is in the table or, if absent, the empty place where it belongs."""
     mask = st.table_key.shape[0] - 1
     place = np.int64(key >> np.uint64(7)) & mask
     while st.table_key[place] != 0 and st.table_key[place] != key:
@@ -54,7 +54,7 @@ def table_place(st: State, key: np.uint64) -> int:
 
 @inner
 def row_of(st: State, key: np.uint64) -> int:
-    """The row of an entity, made if it is new; row 0, nobody, for none. The caller has seen to the room."""
+    """Return the row of an entity, created if new; row 0 for no entity. The caller has ensured room."""
     if key == 0:
         return 0
     place = table_place(st, key)
@@ -71,7 +71,7 @@ def row_of(st: State, key: np.uint64) -> int:
 
 @inner
 def rows_of(st: State, keys: Hashes, rows: Ints) -> None:
-    """The rows of a job's entities."""
+    """Find the rows of a job's entities."""
     for e in range(L.N_ENTITIES):
         rows[e] = row_of(st, keys[e])
 

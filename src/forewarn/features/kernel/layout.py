@@ -1,4 +1,4 @@
-"""What the kernel reads and writes, by name: the columns of its arrays and the features it makes.
+"""The columns of the kernel's arrays and the features it computes, by name.
 
 Numba takes these module-level integers as constants. Names and places stand side by side, so that a
 feature added here is written by the kernel at the place that its name has.
@@ -75,7 +75,7 @@ CLUSTER = (
     *("ends_10m", "fails_10m", "ends_1h", "fails_1h", "ends_1d", "fails_1d", "submits_10m"),
     *("slow_bias", "slow_bias_squares", "fast_bias", "fast_bias_squares"),
     *("s3", "w3", "s15", "w15", "s100", "w100", "submits", "ended"),
-    # what the regression said at submit and what came of it, by how high that was: how far it can be believed
+    # predictions of the regression at submit and their outcomes, by log odds: how far it can be trusted
     *(f"record_{part}_{bin_}" for part in ("jobs", "log_odds", "fails") for bin_ in range(8)),
 )
 RECORD_BINS = 8  # of log odds: below -4, from there one each, from 2 on
@@ -93,7 +93,7 @@ RING = ("cpus", "limit", "memory", "name", "dir", "partition", "fails", "run_log
     N_CPUS, N_LIMIT, N_MEMORY, N_NAME, N_DIR, N_PARTITION, N_FAILS, N_RUN_LOG, N_MEM_LOG,
 ) = range(len(RING))  # fmt: skip
 
-# What a submit overwrites of an entity, kept with the job so that it can be thought away (`withdrawn`).
+# What a submit overwrites of an entity, kept with the job so that the submit can be undone (`withdrawn`).
 BEFORE = (S_LAST_SUBMIT, S_NEWEST, S_STAGE, S_NEWEST_START, S_NEWEST_LIMIT)
 # What is kept of a job in flight beside its keys.
 FLIGHT = (
@@ -195,13 +195,13 @@ W_SLOW, W_SLOW_SQUARES, W_FAST, W_FAST_SQUARES, W_FAILS, W_COUNT = range(len(WEI
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One column of the table: its name, and what it needs to be known."""
+    """One column of the feature table: its name, and what it needs to be known."""
 
     name: str
     integer: bool = False
     phase: Phase = Phase.SUBMIT  # the first phase at which it exists
     private: bool = False  # from the identity or history of a user or workload: not in `restricted`
-    swf: bool = True  # can be made from what the Standard Workload Format carries
+    swf: bool = True  # can be computed from the Standard Workload Format
     aside: bool = False  # tells how much a job counts in learning; no model sees it
 
 
@@ -329,7 +329,7 @@ FEATURE_SETS = ("generic", "restricted", "swf")
 
 
 def selected(phase: str, feature_set: str) -> list[int]:
-    """The places of the features that a phase and a set have.
+    """Return the places of the features that a phase and a feature set have.
 
     >>> "user_last" in [FEATURES[i].name for i in selected("submit", "restricted")]
     False

@@ -21,19 +21,19 @@ def mix(h: np.uint64, v: np.uint64) -> np.uint64:
 
 @inner
 def whole(v: float) -> np.uint64:
-    """A number as part of a key; missing is a value of its own."""
+    """Encode a number as part of a key; missing is a value of its own."""
     return np.uint64(0) if np.isnan(v) else np.uint64(np.int64(v) + 1)
 
 
 @inner
 def short(h: np.uint64) -> float:
-    """A hash that a float64 holds exactly."""
+    """Reduce a hash to one that a float64 holds exactly."""
     return np.float64(h >> np.uint64(12))
 
 
 @inner
 def pair(salt: int, a: np.uint64, b: np.uint64) -> np.uint64:
-    """The key of an entity made of two parts; 0, no entity, where one is missing."""
+    """Compute the key of an entity of two parts; 0, no entity, if one is missing."""
     if a == 0 or b == 0:
         return np.uint64(0)
     return mix(mix(np.uint64(salt + 1), a), b)
@@ -41,13 +41,13 @@ def pair(salt: int, a: np.uint64, b: np.uint64) -> np.uint64:
 
 @inner
 def rate(s: float, w: float) -> float:
-    """Failures to jobs; NaN where there is none yet."""
+    """Divide failures by jobs; NaN if there are none yet."""
     return s / w if w > 0.0 else np.nan
 
 
 @inner
 def steps(v: float, width: float, most: int) -> int:
-    """A number in logarithmic steps; the last one is for missing."""
+    """Bin a number logarithmically; the last bin is for missing."""
     if np.isnan(v):
         return most + 1
     return min(most, int(np.log2(max(v, 0.0) + 1.0) / width))
@@ -55,25 +55,25 @@ def steps(v: float, width: float, most: int) -> int:
 
 @inner
 def fifths(rate: float) -> int:
-    """A rate in fifths; 6 is for missing."""
+    """Bin a rate into fifths; 6 is for missing."""
     return 6 if np.isnan(rate) else int(rate * 5.0 + 0.5)
 
 
 @inner
 def clipped(v: float, most: int) -> int:
-    """A signed count within bounds, moved to start at 0."""
+    """Clip a signed count, shifted to start at 0."""
     return int(max(-most, min(most, v))) + most
 
 
 @inner
 def three(v: float) -> int:
-    """An outcome: went well, failed, or none yet."""
+    """Encode an outcome: completed, failed, or none yet."""
     return 2 if np.isnan(v) else int(v)
 
 
 @inner
 def log_ratio(asked: float, logs: float, weight: float) -> float:
-    """log2 of what is asked to what was usual; NaN where either is missing."""
+    """Compute log2 of the requested to the usual amount; NaN if either is missing."""
     if weight <= 0.0 or not asked > 0.0 or np.isinf(logs):  # a log of nothing asked is infinite
         return np.nan
     return np.log2(asked) - logs / weight
@@ -81,13 +81,13 @@ def log_ratio(asked: float, logs: float, weight: float) -> float:
 
 @inner
 def signed_steps(v: float) -> int:
-    """A log ratio in whole steps from -4 to 4, moved to start at 0; 9 is for missing."""
+    """Bin a log ratio into whole steps from -4 to 4, shifted to start at 0; 9 is for missing."""
     return 9 if np.isnan(v) else int(max(-4.0, min(4.0, np.floor(v)))) + 4
 
 
 @inner
 def total_memory(x: Floats) -> float:
-    """Bytes that the whole job asks for, by what its request is counted by: as in `job/memory.py`."""
+    """Compute the bytes that the whole job requests, by the unit of its request: as in `job/memory.py`."""
     per = x[L.X_MEMORY_PER]
     if per == 2.0:
         return x[L.X_MEMORY] * (1.0 if np.isnan(x[L.X_CPUS]) else x[L.X_CPUS])
@@ -98,9 +98,9 @@ def total_memory(x: Floats) -> float:
 
 @inner
 def task_memory(x: Floats) -> float:
-    """Bytes asked for a task, to set against the largest task's use.
+    """Compute the bytes requested per task, to compare with the largest task's use.
 
-    Where the number of tasks is not told (sacct's text): for a CPU if the request counts so, else for a node.
+    Without a number of tasks (sacct's text): per CPU if the request is per CPU, else per node.
     """
     if x[L.X_TASKS] >= 1.0:
         return total_memory(x) / x[L.X_TASKS]
@@ -111,7 +111,7 @@ def task_memory(x: Floats) -> float:
 
 @inner
 def apart(a: float, b: float) -> float:
-    """How far two logarithms are apart; missing against present is far."""
+    """Return the distance of two logarithms; missing against present is far."""
     if np.isnan(a) or np.isnan(b):
         return 0.0 if np.isnan(a) and np.isnan(b) else FAR
     return abs(a - b)

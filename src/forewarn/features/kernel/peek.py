@@ -1,7 +1,7 @@
-"""Look at jobs as of a moment, in a state that stays as it is: what everybody but its writer does.
+"""Features of jobs at a moment, from a state that is not changed: for every reader of the state.
 
 The few rows of the state that a job's features need are copied into a small state of its own, in which the
-job itself can be thought away or put back to its wait before its features are written.
+job itself can be removed or set back to pending before its features are computed.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from forewarn.features.kernel.state import (
 from forewarn.features.kernel.update import not_started, withdrawn
 
 
-def room_to_look(weight: Floats, nodes: int) -> State:
-    """A state to copy into: room for a job's entities, now and at its submit, and its nodes."""
+def scratch_state(weight: Floats, nodes: int) -> State:
+    """Allocate a state with room for a job's entities, now and at its submit, and its nodes."""
     return with_room(new_state(weight), rows=2 * L.N_ENTITIES + nodes, rings=1, flights=1)
 
 
 @inner
 def _found(st: State, key: np.uint64) -> int:
-    """The row of an entity; 0, nobody, where it is not known. Nothing is added."""
+    """Find the row of an entity; 0 if it is unknown. Nothing is added."""
     if key == 0:
         return 0
     place = table_place(st, key)
@@ -46,7 +46,7 @@ def _found(st: State, key: np.uint64) -> int:
 
 @inner
 def _copy(st: State, own: State, key: np.uint64) -> int:
-    """Put an entity into the small state; its row there, 0 where the large one does not know it."""
+    """Copy an entity into the small state; return its row there, 0 if the large state has none."""
     row = _found(st, key)
     if row == 0:
         return 0
@@ -58,7 +58,7 @@ def _copy(st: State, own: State, key: np.uint64) -> int:
 
 @inner
 def _copy_user(st: State, own: State, key: np.uint64) -> None:
-    """The same of the user, with the ring of their last jobs."""
+    """Copy the user into the small state, with the ring of their last jobs."""
     row, copied = _found(st, key), _copy(st, own, key)
     if row > 0 and st.entity[row, L.S_RING] > 0.0:
         own.ring[0] = st.ring[int(st.entity[row, L.S_RING]) - 1]
@@ -74,7 +74,7 @@ def _forget(own: State) -> None:
 
 @inner
 def _waiting_again(own: State, t: float) -> float:
-    """A job in flight, at place 0, as one that waits; how long it has waited. Its run is no wait."""
+    """Turn the live job at place 0 back into a pending one; return how long it has waited without its run."""
     submit, start = own.flight[0, L.FL_SUBMIT], own.flight[0, L.FL_START]
     if np.isnan(start):
         return t - submit
@@ -83,7 +83,7 @@ def _waiting_again(own: State, t: float) -> float:
 
 
 @inner
-def look_at(
+def peek_features(
     st: State,
     own: State,
     at: int,
@@ -96,10 +96,10 @@ def look_at(
     slots: Slots,
     out: Floats,
 ) -> None:
-    """Write the features of some jobs into `out`, and into `slots` where their keys lie in the regression.
+    """Write the features of some jobs into `out`, and the slots of their keys in the regression into `slots`.
 
     Each is seen as if it were submitted at the moment (kind SUBMIT), or, where it lies in flight at one of
-    `places` (-1 for the others), as if it started then. `own` is a state to copy into (`room_to_look`).
+    `places` (-1 for the others), as if it started then. `own` is a state to copy into (`scratch_state`).
     """
     t = np.float64(at)
     keys = np.zeros(L.N_ENTITIES, np.uint64)
@@ -138,4 +138,4 @@ def look_at(
             emit_start(own, t, x, 0, rows[L.E_USER], nodes, out[j])
 
 
-look = entry(look_at)
+look = entry(peek_features)

@@ -29,7 +29,7 @@ SLOW_STEP, FAST_STEP, L2, FIRST_SQUARES = 0.008, 0.06, 1e-2, 1.0
 
 @inner
 def regression_slots(st: State, t: float, x: Floats, keys: Hashes, rows: Ints, slots: Slots) -> None:
-    """Where the job's keys lie in the hashed table: entities, states of now, and their crossings."""
+    """Find the slots of the job's keys in the hashed table: entities, their current states, and crossings."""
     user, request = st.entity[rows[L.E_USER]], st.entity[rows[L.E_USER_REQUEST]]
     name, anyones = st.entity[rows[L.E_USER_NAME]], st.entity[rows[L.E_REQUEST]]
     local = np.int64(t + x[L.X_UTC_OFFSET])
@@ -101,7 +101,7 @@ def regression_slots(st: State, t: float, x: Floats, keys: Hashes, rows: Ints, s
 
 @inner
 def _newest(s: Floats, t: float) -> int:
-    """Where an entity's newest job is; of one that runs, for how long and whether for half its limit."""
+    """Return the state of an entity's newest job; if running, for how long, and if past half its limit."""
     if s[L.S_STAGE] != L.RUNNING:
         return int(s[L.S_STAGE])
     elapsed = t - s[L.S_NEWEST_START]
@@ -115,13 +115,13 @@ def _slot(key: int, whose: np.uint64, value: np.uint64) -> np.int32:
 
 @inner
 def bias(st: State) -> float:
-    """What the regression says of a job without keys."""
+    """Return the log odds of a job without keys."""
     return 0.5 * (st.cluster[L.C_SLOW_BIAS] + st.cluster[L.C_FAST_BIAS])
 
 
 @inner
 def logit(st: State, slots: Slots, first: int, last: int) -> float:
-    """What some of the keys add: the mean of the slow and the fast learner."""
+    """Sum the log odds of some keys: the mean of the slow and the fast learner."""
     total = 0.0
     for k in range(first, last):
         total += st.weight[slots[k], L.W_SLOW] + st.weight[slots[k], L.W_FAST]
@@ -130,7 +130,7 @@ def logit(st: State, slots: Slots, first: int, last: int) -> float:
 
 @inner
 def decision_weight(st: State, rows: Ints) -> float:
-    """How much a job counts in learning: the less, the more equal jobs its user has in flight.
+    """Compute how much a job counts in learning: less, the more equal jobs its user has in flight.
 
     A thousand equal jobs sent at once are one decision. Counted a thousand times, one user's bad day would
     outweigh a month of everybody else; with the inverse root, n of them count as about 2√n jobs. Where the
@@ -142,7 +142,7 @@ def decision_weight(st: State, rows: Ints) -> float:
 
 @inner
 def learn(st: State, slots: Slots, fails: float, weight: float) -> None:
-    """One AdaGrad step of each learner, and the failure counts beside their weights."""
+    """Take one AdaGrad step of each learner, and update the failure counts beside their weights."""
     _learn(st, slots, fails, weight, SLOW_STEP, L.C_SLOW_BIAS, L.W_SLOW)
     _learn(st, slots, fails, weight, FAST_STEP, L.C_FAST_BIAS, L.W_FAST)
     kept = L.D100**weight
@@ -153,7 +153,7 @@ def learn(st: State, slots: Slots, fails: float, weight: float) -> None:
 
 @inner
 def recorded(st: State, log_odds: float, fails: float, weight: float) -> None:
-    """Note what was said of a job at its submit beside what came of it."""
+    """Record the prediction for a job at its submit beside its outcome."""
     c, kept = st.cluster, L.D2000**weight
     for place in range(L.C_RECORD, L.C_RECORD + 3 * L.RECORD_BINS):
         c[place] *= kept
@@ -165,7 +165,7 @@ def recorded(st: State, log_odds: float, fails: float, weight: float) -> None:
 
 @inner
 def _learn(st: State, slots: Slots, fails: float, counts: float, step: float, bias: int, weight: int) -> None:
-    """One step of one learner, for a job that counts so much.
+    """Take one step of one learner, for a job of this weight.
 
     Its sums of squares lie behind its bias and its weights.
     """

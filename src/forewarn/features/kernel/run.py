@@ -1,4 +1,4 @@
-"""The walk over events: the only entry, in batch and online."""
+"""The loop over events: the only entry to the kernel, in batch and online."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def walk_events(
     emitted: int,
     out: Floats,
 ) -> int:
-    """Walk events in order; how many rows of `out` were written.
+    """Process events in order; return how many rows of `out` were written.
 
     `jobs` says which row of the arrays an event is about; `places` keeps where each job in flight is.
     """

@@ -1,4 +1,4 @@
-"""How unlike two jobs are: what is compared, and how much each difference weighs.
+"""The distance of two jobs: what is compared, and how much each difference weighs.
 
 The distance of two jobs is the sum of these, their similarity exp(-distance). The kernel compares a request
 with the ring of its user's ended jobs, `assess/similar.py` with whole records of them: what both see weighs

@@ -1,4 +1,4 @@
-"""What the kernel remembers of a cluster: arrays that grow, and the room they need."""
+"""The state that the kernel keeps of a cluster: arrays that grow, and the room they need."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SUBMIT, START, KNOWN = 0, 1, 2
 WAITING = 3  # no event: a look at a job that waits, as if it started then
 NEVER = 9  # no event is of this kind: nothing is emitted
 USED_ROWS, USED_RINGS, FREE_FLIGHTS = 0, 1, 2
-FEW_ROWS = 2000  # of entities, up to which their table is made uncompiled
+FEW_ROWS = 2000  # entities, up to which their table is built uncompiled
 
 
 class State(NamedTuple):
-    """Everything the kernel remembers of a cluster."""
+    """The kernel's whole state of a cluster."""
 
     table_key: Hashes  # open addressing: key …
     table_row: Ints  # … to row
@@ -44,12 +44,12 @@ class State(NamedTuple):
 
 
 def new_weights() -> Floats:
-    """A regression that has learned nothing."""
+    """Allocate a regression that has learned nothing."""
     return np.zeros((L.WEIGHT_SLOTS, len(L.WEIGHT)))
 
 
 def sparse_weights() -> Floats:
-    """The same for a process that needs some rows of it: only the pages that are touched take memory.
+    """Allocate such weights for a process that needs few rows: only touched pages take memory.
 
     Where the kernel gives memory in huge pages, eighty rows would clear a hundred and sixty megabytes.
     """
@@ -60,7 +60,7 @@ def sparse_weights() -> Floats:
 
 
 def new_state(weight: Floats | None = None) -> State:
-    """A state that remembers nothing, perhaps with a table of weights that is there already."""
+    """Create an empty state, optionally with an existing table of weights."""
     entity = np.zeros((1, L.N_STATE))
     entity[0, [L.S_LAST, L.S_LAST_END, L.S_LAST_FAIL, L.S_LAST_SUBMIT, L.S_NEWEST_START]] = np.nan
     entity[0, [L.S_LAST_RUN_LOG, L.S_LAST_LIMIT_LOG, L.S_LAST_CPUS_LOG]] = np.nan
@@ -84,7 +84,7 @@ def new_state(weight: Floats | None = None) -> State:
 
 
 def with_room(state: State, *, rows: int, rings: int, flights: int) -> State:
-    """The state with room for so many new entities, rings and jobs in flight: the same where it has it."""
+    """Return the state with room for so many new entities, rings and live jobs; unchanged if it has room."""
     used, free = int(state.used[USED_ROWS]), int(state.used[FREE_FLIGHTS])
     if used + rows > state.entity.shape[0]:
         size = _doubled(state.entity.shape[0], used + rows)
@@ -128,7 +128,7 @@ def _longer(array: NDArray[T], size: int) -> NDArray[T]:
 
 
 def index_rows(state: State) -> None:
-    """Make the table that leads from a key to its row."""
+    """Build the table from keys to rows."""
     # Few rows are not worth loading the compiler for.
     fill = _fill_table if state.used[USED_ROWS] > FEW_ROWS else _fill_table.plain
     fill(state.key, int(state.used[USED_ROWS]), state.table_key, state.table_row)

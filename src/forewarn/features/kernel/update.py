@@ -1,4 +1,4 @@
-"""What an event does to the state."""
+"""Updates of the state by events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORGOTTEN = 1e-100  # weight of a mean below which it is dropped, long before ro
 
 @inner
 def _to_ended(s: Floats, t: float, fails: float, limit: float, memory_kill: float) -> None:
-    """An entity learns that one of its jobs ended."""
+    """Record in an entity that one of its jobs ended."""
     s[L.S_ENDED] += 1.0
     s[L.S_FAILED] += fails
     s[L.S_LAST] = fails
@@ -31,7 +31,7 @@ def _to_ended(s: Floats, t: float, fails: float, limit: float, memory_kill: floa
     s[L.S_LIMIT15] = s[L.S_LIMIT15] * L.D15 + limit
     s[L.S_MEMORY15] = s[L.S_MEMORY15] * L.D15 + memory_kill
     s[L.S_LAST_END] = t
-    # The last four outcomes as bits behind a leading one, so that none, one, two … are told apart.
+    # The last four outcomes as bits behind a leading one, so that none, one, two … differ.
     bits = int(s[L.S_OUTCOMES])
     if bits == 0:
         bits = 1
@@ -46,13 +46,13 @@ def _run_log(result: Floats) -> float:
 
 @inner
 def _mem_log(result: Floats) -> float:
-    """Slurm samples memory now and then: a short job shows 0, which is no measurement."""
+    """Return the log of memory used; Slurm samples it, so a short job shows 0, which is no measurement."""
     return np.log2(result[L.R_MAX_MEMORY]) if result[L.R_MAX_MEMORY] > 0.0 else np.nan
 
 
 @inner
 def _to_used(s: Floats, f: Floats, result: Floats, run_log: float, mem_log: float) -> None:
-    """An entity learns what one of its jobs asked for and used."""
+    """Record in an entity what one of its jobs requested and used."""
     s[L.S_LAST_RUN_LOG], s[L.S_LAST_HIT] = run_log, result[L.R_LIMIT]
     s[L.S_LAST_LIMIT_LOG], s[L.S_LAST_CPUS_LOG] = f[L.FL_LOG_LIMIT], f[L.FL_LOG_CPUS]
     _to_mean(s, L.S_RUN_LOG, run_log)
@@ -63,7 +63,7 @@ def _to_used(s: Floats, f: Floats, result: Floats, run_log: float, mem_log: floa
 
 @inner
 def _to_mean(s: Floats, log: int, value: float) -> None:
-    """A mean that fades with every job that ended, measured or not; its weight lies behind it.
+    """Update a mean that decays with every ended job, measured or not; its weight is stored behind it.
 
     So a value that becomes known later has its place by how many jobs ended since: `corrected`.
     """
@@ -79,7 +79,7 @@ def _to_mean(s: Floats, log: int, value: float) -> None:
 
 @inner
 def submitted(st: State, t: float, x: Floats, a: Hashes, keys: Hashes, rows: Ints, slots: Slots) -> int:
-    """Put a job in flight."""
+    """Add a pending job."""
     st.used[FREE_FLIGHTS] -= 1
     place = st.flight_free[st.used[FREE_FLIGHTS]]
     st.flight_key[place] = keys
@@ -130,11 +130,11 @@ def submitted(st: State, t: float, x: Floats, a: Hashes, keys: Hashes, rows: Int
 
 @inner
 def withdrawn(st: State, place: int) -> None:
-    """Think a job in flight away, as if it had not been submitted: nobody competes with oneself.
+    """Remove a live job as if it had not been submitted: a job does not compete with itself.
 
     One that runs is `not_started` first.
 
-    Whether the job before it, of an entity whose newest it is, has ended since is told by the entity's last
+    Whether the job before it, of an entity whose newest it is, has ended since follows from the entity's last
     end: a guess, since that may be the end of a still earlier one. To know it, each entity would have to keep
     the numbers of all its jobs in flight.
     """
@@ -164,7 +164,7 @@ def withdrawn(st: State, place: int) -> None:
 
 @inner
 def not_started(st: State, place: int) -> None:
-    """Think the start of a job in flight away: it waits again, as a model saw jobs at their start.
+    """Undo the start of a live job: it waits again, as a model saw jobs at their start.
 
     How long others have waited is set to what it was just before; what started after it is not in that.
     """
@@ -200,7 +200,7 @@ def _set_wait(s: Floats, log: int, weight: int, mean: float) -> None:
 
 @inner
 def started(st: State, t: float, place: int) -> None:
-    """Move a job in flight from pending to running."""
+    """Move a live job from pending to running."""
     rows = st.flight_row[place]
     f = st.flight[place]
     f[L.FL_START] = t
@@ -232,7 +232,7 @@ def started(st: State, t: float, place: int) -> None:
 
 @inner
 def ended(st: State, t: float, place: int, result: Floats, nodes: Hashes) -> None:
-    """The outcome of a job in flight has become known: leave the queue, learn, forget the job."""
+    """Record the outcome of a live job: leave the queue, learn, remove the job."""
     f, rows = st.flight[place], st.flight_row[place]
     ran, cpus = not np.isnan(f[L.FL_START]), f[L.FL_CPUS]
     counts = not np.isnan(result[L.R_FAILS])
@@ -303,7 +303,7 @@ def _remember(st: State, f: Floats, user: Floats, fails: float, run_log: float, 
 def corrected(
     st: State, keys: Hashes, since: Ints, failed_since: Ints, before: Floats, result: Floats
 ) -> None:
-    """More became known of a job that has ended: what it used, what killed it. Whether it failed stays.
+    """Record what became known of a job after its end: its use, what killed it. Whether it failed stays.
 
     Of each of its entities so many jobs ended, and failed, `since`: what fades counts as if it had been known
     at the end. Nodes are left as they are: no feature reads their memory.
@@ -336,7 +336,7 @@ def corrected(
 
 @inner
 def _correct_mean(s: Floats, log: int, before: float, value: float, since: int) -> None:
-    """Put a value into a mean in the place of another one, or of none, before so many jobs ended."""
+    """Insert a value into a mean, replacing another or none, as of before so many jobs ended."""
     share, weight = L.D8**since, log + 1
     if not np.isnan(before):
         s[log] -= before * share

@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 from forewarn.features.batch import inputs_of
-from forewarn.features.inputs import COLUMNS, policed, policed_job
-from forewarn.features.missing_fields import MissingField, with_policies
-from forewarn.features.slurm_field_differences import DIFFERENT, HIDDEN, NOT_READ, with_slurm_policies
+from forewarn.features.inputs import COLUMNS, treated, treated_job
+from forewarn.features.missing_fields import MissingField, with_missing_field_treatments
+from forewarn.features.slurm_field_differences import DIFFERENT, HIDDEN, NOT_READ, with_slurm_treatments
 from forewarn.features.table import feature_frames
 from forewarn.job.columns import JOB_SCHEMA, to_records
 from forewarn.job.outcomes import POLICIES
@@ -16,7 +16,7 @@ from forewarn.job.record import Job
 from forewarn.store.base import ClusterFacts
 from tests.features.histories import history
 
-FACTS = with_slurm_policies(ClusterFacts())
+FACTS = with_slurm_treatments(ClusterFacts())
 GB = 1 << 30
 LIVE = {
     "tasks_asked": 4,
@@ -54,11 +54,11 @@ def test_memory_is_counted_for_a_node(
         cpus_asked=cpus,
         nodes_asked=nodes,
     )
-    once = policed_job(job, FACTS)
+    once = treated_job(job, FACTS)
     assert (once.memory_asked, once.memory_per) == seen
     frame = pl.DataFrame([{name: getattr(job, name) for name in JOB_SCHEMA}], schema=JOB_SCHEMA)
-    assert policed(frame, FACTS).select("memory_asked", "memory_per").row(0) == seen
-    assert policed(frame, ClusterFacts()).equals(frame)
+    assert treated(frame, FACTS).select("memory_asked", "memory_per").row(0) == seen
+    assert treated(frame, ClusterFacts()).equals(frame)
 
 
 def test_what_only_the_controller_tells_changes_no_feature() -> None:
@@ -77,7 +77,7 @@ def test_what_only_the_controller_tells_changes_no_feature() -> None:
         )
         assert one.equals(other)
     (job,) = to_records(live[:1].select(JOB_SCHEMA.keys()), Job)
-    assert all(getattr(policed_job(job, FACTS), name) is None for name in LIVE)
+    assert all(getattr(treated_job(job, FACTS), name) is None for name in LIVE)
 
 
 def test_the_table_names_fields_that_there_are() -> None:
@@ -90,8 +90,10 @@ def test_other_policies_stand_beside_them() -> None:
     def finding(field: str) -> MissingField:
         return MissingField("c", field, 40, 90, 1.0, 0.1, {"fill": 3})
 
-    facts = with_policies(FACTS, [finding("cpus_asked"), finding("tasks_asked"), finding("memory_asked")])
+    facts = with_missing_field_treatments(
+        FACTS, [finding("cpus_asked"), finding("tasks_asked"), finding("memory_asked")]
+    )
     assert facts.fields["cpus_asked"] == {"fill": 3}
     assert facts.fields["tasks_asked"] == {"hide": True}, "a value that is hidden is not filled"
     assert facts.fields["memory_asked"] == {"per": "node", "fill": 3}
-    assert with_policies(facts, []) == FACTS
+    assert with_missing_field_treatments(facts, []) == FACTS

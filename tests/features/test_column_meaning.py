@@ -7,7 +7,7 @@ import pytest
 from forewarn.features.column_meaning import EVIDENCE, EvidenceGroup, evidence_of
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.learn.data.encoders import CATEGORIES
-from forewarn.learn.data.table import POSTHOC_COLUMNS
+from forewarn.learn.data.job_details import POSTHOC_COLUMNS
 
 
 def test_every_column_has_a_group_and_words_of_its_own() -> None:
