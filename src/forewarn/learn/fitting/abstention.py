@@ -1,12 +1,12 @@
-"""For which jobs there is too little evidence to say anything.
+"""Abstention: the jobs for which there is too little evidence to predict.
 
-How much is known about a job is a rung of a short ladder, by how many earlier jobs of its user had ended and
-how many of them were like it. A model that knows no history (`restricted`, for newcomers) is judged by
-another: whether anything of the request is known. Which rungs do not carry is learnt from the calibration
-block, by a user-week bootstrap of the log loss against that of the rung's own failure rate: the lowest ones
-carry if the model is shown to be better, the others unless it is shown to be worse. Of a job unlike all that
-its user ran before a model says nothing where it has met too few such jobs. A probability is still
-made for a job on a rung that does not carry, but deserves no more trust than the base rate, and the
+The evidence about a job has a few levels, by how many earlier jobs of its user had ended and how many of them
+had the same request or name. A model without history (`restricted`, for new users) has others: whether
+anything of the request is known. Which levels suffice (`carries`) is learnt from the calibration block, by a
+user-week bootstrap of the log loss compared with that of the level's own failure rate: the lowest levels
+suffice if the model is shown to be better, the others unless it is shown to be worse. For a job unlike all
+that its user ran before, a model abstains if it has learnt from too few such jobs. A probability is still
+computed for a job on a level that does not suffice, but it deserves no more trust than the base rate, and the
 assessment says so.
 """
 
@@ -23,13 +23,13 @@ from forewarn.evidence import Code, Statement, Value
 from forewarn.learn.data.matrix import Rows, or_zero
 from forewarn.learn.data.table import JobTable
 from forewarn.learn.evaluation import bootstrap
-from forewarn.learn.evaluation.metrics import Alarms, Floats, ScoredPredictions, defined, surprise
+from forewarn.learn.evaluation.metrics import Alarms, Floats, ScoredPredictions, finite_or_none, log_losses
 
 Columns = Mapping[str, NDArray[np.floating[Any]]]
 
-# How much is known, the least first. On CTC, SDSC-SP2 and BLUE the model carries from three ended jobs of a
-# user on; below, it is no better than a coin.
-RUNGS = (
+# The levels of evidence, the least first. On CTC, SDSC-SP2 and BLUE the evidence suffices from three ended
+# jobs of a user on; below, the model is no better than a coin.
+EVIDENCE_LEVELS = (
     "no earlier job of this user has ended",
     "only 1 or 2 earlier jobs of this user have ended",
     "only 3 to 9 earlier jobs of this user have ended",
@@ -38,17 +38,17 @@ RUNGS = (
     "5 or more earlier jobs of this user with this request or name have ended",
 )
 WITHOUT_HISTORY = ("nothing of its request is known", "its request is known")
-# How many rungs of each ladder do not carry unless the block shows that they do.
-DOUBTED = {RUNGS: 2, WITHOUT_HISTORY: 1}
-# The rung of jobs unlike all before: in a young history nearly every job is a repeated one, and what a model
-# makes of a new one is a guess. On a lab's 868 jobs each script that was new got a risk of 57 to 67 %.
+# How many of the levels do not suffice unless the block shows that they do.
+DOUBTED = {EVIDENCE_LEVELS: 2, WITHOUT_HISTORY: 1}
+# The level of jobs unlike all before: in a young history nearly every job is a repetition, and a prediction
+# for a new one is a guess. On a lab's 868 jobs each new script got a risk of 57 to 67%.
 UNLIKE_ALL = 3
-FEWEST_ROWS, FEWEST_GROUPS = 30, 10  # that a rung needs to be judged
+FEWEST_ROWS, FEWEST_GROUPS = 30, 10  # that the block needs to evaluate a level
 REQUEST = ("cpus", "nodes", "tasks", "gpus", "time_limit", "memory")
 
 
 class AbstentionCode(Code):
-    """Why there is not enough evidence: the rung that a job stands on, in the order of the ladders."""
+    """The level of evidence that does not suffice for a job, in the order of the levels above."""
 
     NO_JOB = "no_job_of_user"
     ONE_OR_TWO = "one_or_two_jobs_of_user"
@@ -66,105 +66,109 @@ _CODES = list(AbstentionCode)
 
 @dataclass(frozen=True, slots=True)
 class EvidenceLevel:
-    """What the calibration block says of one rung."""
+    """The result of the calibration block for one level of evidence."""
 
-    carries: bool
+    carries: bool  # the evidence suffices
     rows: int
     failed: float | None  # the failure rate
     roc_auc: float | None
-    gain: float | None  # log loss of the rung's own failure rate, less the model's
+    gain: float | None  # log loss of the level's own failure rate, minus the model's
     interval: list[float] | None  # of the gain
 
 
 @dataclass(frozen=True, slots=True)
 class Abstention:
-    """When to say that there is not enough evidence."""
+    """The rule by which a model abstains: the levels of evidence, and which of them suffice."""
 
-    rungs: tuple[EvidenceLevel, ...]
-    history: bool = True  # which ladder
+    levels: tuple[EvidenceLevel, ...]
+    history: bool = True  # whether the model uses history, which decides what the levels mean
 
     @classmethod
     def fit(cls, table: JobTable, rows: Rows, p: Floats, *, history: bool = True, seed: int = 0) -> Self:
-        """Learn it from predictions of jobs that the model never saw, and what became of them."""
-        ladder = RUNGS if history else WITHOUT_HISTORY
-        on = _rungs({name: table.column(name)[rows] for name in table.names}, history)
+        """Learn which levels suffice, from predictions for jobs the model never saw and their outcomes."""
+        names = EVIDENCE_LEVELS if history else WITHOUT_HISTORY
+        level_of_job = _levels({name: table.column(name)[rows] for name in table.names}, history)
         fails, groups = table.fails[rows], bootstrap.groups(table.about[rows])
-        rungs = [
-            _judged(place < DOUBTED[ladder], fails[on == place], p[on == place], groups[on == place], seed)
-            for place in range(len(ladder))
+        levels = [
+            _evaluate(place < DOUBTED[names], fails[inside], p[inside], groups[inside], seed)
+            for place in range(len(names))
+            for inside in (level_of_job == place,)
         ]
-        if history and rungs[UNLIKE_ALL].rows < FEWEST_ROWS:
-            rungs[UNLIKE_ALL] = replace(rungs[UNLIKE_ALL], carries=False)
-        return cls(tuple(rungs), history)
+        if history and levels[UNLIKE_ALL].rows < FEWEST_ROWS:
+            levels[UNLIKE_ALL] = replace(levels[UNLIKE_ALL], carries=False)
+        return cls(tuple(levels), history)
 
     @property
-    def ladder(self) -> tuple[str, ...]:
-        """What each rung means."""
-        return RUNGS if self.history else WITHOUT_HISTORY
+    def level_names(self) -> tuple[str, ...]:
+        """Return what each level means."""
+        return EVIDENCE_LEVELS if self.history else WITHOUT_HISTORY
 
     def abstains(self, columns: Columns) -> Alarms:
-        """For which jobs there is too little evidence; columns are features, and one not given is missing."""
-        return self._silent(self._on(columns), _unknown(columns))
+        """Find the jobs with too little evidence; `columns` are features, and an absent one is unknown."""
+        return self._abstains(self._deciding_levels(columns), _unknown(columns))
 
-    def _silent(self, on: NDArray[np.intp], unknown: Alarms) -> Alarms:
-        return ~np.array([rung.carries for rung in self.rungs])[on] | unknown
+    def _abstains(self, level_of_job: NDArray[np.intp], unknown: Alarms) -> Alarms:
+        return ~np.array([level.carries for level in self.levels])[level_of_job] | unknown
 
     def why(self, columns: Columns) -> list[Statement | None]:
-        """What is missing, for each job; `None` where there is evidence enough."""
-        on, unknown = self._on(columns), _unknown(columns)
+        """State what is missing for each job; `None` where there is enough evidence."""
+        level_of_job, unknown = self._deciding_levels(columns), _unknown(columns)
+        abstains = self._abstains(level_of_job, unknown)
         return [
-            self._why(int(rung), nothing) if silent else None
-            for rung, nothing, silent in zip(on, unknown, self._silent(on, unknown), strict=True)
+            self._why(int(place), nothing_known) if is_silent else None
+            for place, nothing_known, is_silent in zip(level_of_job, unknown, abstains, strict=True)
         ]
 
-    def _on(self, columns: Columns) -> NDArray[np.intp]:
-        """The rung that decides: a job unlike all before stands on that one also where its user is young."""
-        on = _rungs(columns, self.history)
-        if not self.history or self.rungs[UNLIKE_ALL].carries:
-            return on
-        return np.where((on == UNLIKE_ALL - 1) & (_alike(columns) == 0), UNLIKE_ALL, on)
+    def _deciding_levels(self, columns: Columns) -> NDArray[np.intp]:
+        """Find the level that decides: for a job unlike all before, that level even if its user is new."""
+        level_of_job = _levels(columns, self.history)
+        if not self.history or self.levels[UNLIKE_ALL].carries:
+            return level_of_job
+        is_new = (level_of_job == UNLIKE_ALL - 1) & (_same_request_or_name(columns) == 0)
+        return np.where(is_new, UNLIKE_ALL, level_of_job)
 
     def _why(self, place: int, nothing_known: bool) -> Statement:
         if nothing_known:
             return Statement(AbstentionCode.NOTHING_KNOWN)
-        rung, values = self.rungs[place], dict[str, Value]()
-        if rung.interval and rung.failed is not None:  # else there were too few to judge the model on
-            values = {"jobs": rung.rows, "failure_rate": rung.failed}
-        return Statement(_CODES[place if self.history else len(RUNGS) + place], values)
+        level, values = self.levels[place], dict[str, Value]()
+        if level.interval and level.failed is not None:  # else there were too few jobs to evaluate the model
+            values = {"jobs": level.rows, "failure_rate": level.failed}
+        return Statement(_CODES[place if self.history else len(EVIDENCE_LEVELS) + place], values)
 
     def to_json(self) -> dict[str, Any]:
-        """For the bundle."""
-        rungs = [{"of": of, **asdict(rung)} for of, rung in zip(self.ladder, self.rungs, strict=True)]
-        return {"history": self.history, "rungs": rungs}
+        """Return what the bundle stores."""
+        pairs = zip(self.level_names, self.levels, strict=True)
+        return {"history": self.history, "rungs": [{"of": name, **asdict(level)} for name, level in pairs]}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """From the bundle."""
+        """Read what the bundle stores."""
         fields = EvidenceLevel.__dataclass_fields__
-        rungs = (EvidenceLevel(**{name: rung[name] for name in fields}) for rung in value["rungs"])
-        return cls(tuple(rungs), value["history"])
+        levels = (EvidenceLevel(**{name: level[name] for name in fields}) for level in value["rungs"])
+        return cls(tuple(levels), value["history"])
 
 
-def _rungs(columns: Columns, history: bool) -> NDArray[np.intp]:
+def _levels(columns: Columns, history: bool) -> NDArray[np.intp]:
+    """Return the level of evidence about each job, as a place in `level_names`."""
     if not history:
-        return (~_nothing_asked(columns)).astype(np.intp)
+        return (~_request_unknown(columns)).astype(np.intp)
     user = or_zero(_column(columns, "user_ended"))
-    alike = np.searchsorted([1, 5], _alike(columns), side="right")
-    return np.where(user < 10, np.searchsorted([1, 3], user, side="right"), UNLIKE_ALL + alike)
+    same = np.searchsorted([1, 5], _same_request_or_name(columns), side="right")
+    return np.where(user < 10, np.searchsorted([1, 3], user, side="right"), UNLIKE_ALL + same)
 
 
-def _alike(columns: Columns) -> Floats:
-    """How many jobs of the user with this request, or with this name, have ended."""
+def _same_request_or_name(columns: Columns) -> Floats:
+    """Count the user's ended jobs with this request, or with this name, whichever are more."""
     ended = (_column(columns, f"user_{entity}_ended") for entity in ("request", "name"))
     return np.asarray(np.maximum(*map(or_zero, ended)))
 
 
 def _unknown(columns: Columns) -> Alarms:
-    """Neither a history nor anything of the request."""
-    return np.asarray(_nothing_asked(columns) & (_rungs(columns, history=True) == 0))
+    """Find the jobs with neither a history nor anything of the request."""
+    return np.asarray(_request_unknown(columns) & (_levels(columns, history=True) == 0))
 
 
-def _nothing_asked(columns: Columns) -> Alarms:
+def _request_unknown(columns: Columns) -> Alarms:
     return np.asarray(np.all([np.isnan(_column(columns, name)) for name in REQUEST], axis=0))
 
 
@@ -174,25 +178,27 @@ def _column(columns: Columns, name: str) -> Floats:
     return np.full(len(next(iter(columns.values()))), np.nan)
 
 
-def _judged(doubted: bool, fails: Floats, p: Floats, groups: NDArray[np.int64], seed: int) -> EvidenceLevel:
+def _evaluate(doubted: bool, fails: Floats, p: Floats, groups: NDArray[np.int64], seed: int) -> EvidenceLevel:
+    """Decide whether the evidence of one level suffices, by the jobs on it."""
     count = len(fails)
     if count < FEWEST_ROWS or len(np.unique(groups)) < FEWEST_GROUPS:
-        rate = defined(fails.mean()) if count else None
+        rate = finite_or_none(fails.mean()) if count else None
         return EvidenceLevel(not doubted, count, rate, None, None, None)
-    of_model = surprise(fails, p)
+    model_losses = log_losses(fails, p)
 
     def gain(weights: Floats) -> float:
         rate = np.full(count, np.average(fails, weights=weights))
-        return float(np.average(surprise(fails, rate) - of_model, weights=weights))
+        return float(np.average(log_losses(fails, rate) - model_losses, weights=weights))
 
-    within = np.unique(groups, return_inverse=True)[1]
-    interval = bootstrap.intervals(within, {"gain": gain}, seed=seed)["gain"]
+    group_of_row = np.unique(groups, return_inverse=True)[1]
+    interval = bootstrap.intervals(group_of_row, {"gain": gain}, seed=seed)["gain"]
     return EvidenceLevel(
-        # Where it is doubted, the model must be shown to gain; else, to lose: a young history shows little.
+        # A doubted level needs proof that the model gains; another one fails only by proof that it loses,
+        # since a young history proves little.
         carries=interval is not None and (interval[0] > 0 if doubted else interval[1] >= 0),
         rows=count,
         failed=float(fails.mean()),
-        roc_auc=defined(ScoredPredictions(fails, p).roc_auc()),
+        roc_auc=finite_or_none(ScoredPredictions(fails, p).roc_auc()),
         gain=gain(np.ones(count)),
         interval=interval,
     )

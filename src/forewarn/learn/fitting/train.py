@@ -1,4 +1,4 @@
-"""A training: fit, judge on the test part, say what became of it, make the bundle."""
+"""A training: fit a model, evaluate it on the test block, write the report, make the bundle."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ from forewarn import __version__
 from forewarn.errors import LearningError
 from forewarn.job.phase import POSTHOC
 from forewarn.learn.data.population import POPULATIONS
-from forewarn.learn.data.split import gap, known_at, settled
+from forewarn.learn.data.split import gap_before_cut, known_rows, settled_rows
 from forewarn.learn.data.table import JobTable
-from forewarn.learn.evaluation.baselines import label, within
-from forewarn.learn.evaluation.decisions import decisions_of
+from forewarn.learn.evaluation.baselines import available_rules, rule_label
+from forewarn.learn.evaluation.decisions import count_decisions
 from forewarn.learn.evaluation.evaluate import evaluate
 from forewarn.learn.fitting.ensemble import Recipe
-from forewarn.learn.fitting.fallback import servable
-from forewarn.learn.fitting.fit import FitResult, FitSettings, as_rule, fit
+from forewarn.learn.fitting.fallback import servable_rules
+from forewarn.learn.fitting.fit import fit, replace_by_rule
+from forewarn.learn.fitting.fit_result import FitResult
+from forewarn.learn.fitting.fit_settings import FitSettings
 from forewarn.learn.fitting.thresholds import threshold_for_f1
 from forewarn.learn.heads.oddness import IsolationForest
-from forewarn.learn.heads.usage.evaluation import judge
+from forewarn.learn.heads.usage.evaluation import evaluate_usage
 from forewarn.learn.registry.bundle import Bundle
 from forewarn.learn.registry.manifest import Facts, FileFacts, Manifest
 from forewarn.learn.report import write_report
@@ -36,16 +38,16 @@ from forewarn.learn.report.wording import fit_to_serve
 from forewarn.progress import Watch, unwatched
 
 BLOCKS = ("train", "search", "calibrate", "test")
-_NO_SEARCH = ("threads", "ray_address", "trials", "threshold")  # settings that make no other search
+_NO_SEARCH = ("threads", "ray_address", "trials", "threshold")  # settings that do not change the search
 
 
 @dataclass(frozen=True, slots=True)
 class TrainedModel:
-    """A model that may serve, and the report on it."""
+    """A trained model and its report."""
 
     bundle: Bundle
     report: dict[str, Any]
-    recipes: tuple[tuple[float, Recipe], ...]  # how much each counts
+    recipes: tuple[tuple[float, Recipe], ...]  # with the weight of each
 
     def save(self, folder: Path) -> Manifest:
         """Write the bundle with the report in it."""
@@ -62,34 +64,45 @@ def train(
     settings: FitSettings,
     *,
     searches: Path,
-    now: int,
+    at: int,
     absence: Sequence[str] = (),
     watch: Watch = unwatched,
 ) -> TrainedModel:
-    """Train on a table. `searches` keeps unfinished searches, `absence` is what the report warns of."""
+    """Train on a table.
+
+    Parameters
+    ----------
+    searches
+        The folder of unfinished searches.
+    at
+        The Unix time that the report and the bundle carry.
+    absence
+        Warnings for the report about fields whose absence reveals the outcome.
+    """
     if table.phase == POSTHOC:
         raise LearningError(
-            "a posthoc model uses what is known only at the end: it can be measured, not made"
+            "a posthoc model uses what is known only after the end of a job: it can be evaluated by "
+            "`forewarn bench`, not trained to serve"
         )
     fitted = fit(table, settings, folder=searches / search_key(table, settings), watch=watch)
     with watch("oddness"):
         private = settings.feature_set != "restricted"
-        forest = IsolationForest.fit(table, fitted.learnt, settings.seed, private=private)
-    with watch("judging"):
-        report = _report(table, fitted, settings, now, list(absence))
-        if rule := lost_to(report["evaluation"], fitted):
-            lost, model = report["evaluation"], report["model"]
-            fitted = as_rule(table, fitted, rule, settings)
-            report = _report(table, fitted, settings, now, list(absence))
+        forest = IsolationForest.fit(table, fitted.learnt_rows, settings.seed, private=private)
+    with watch("evaluating"):
+        report = _report(table, fitted, settings, at, list(absence))
+        if rule := better_rule_on_test(report["evaluation"], fitted):
+            replaced, model = report["evaluation"], report["model"]
+            fitted = replace_by_rule(table, fitted, rule, settings)
+            report = _report(table, fitted, settings, at, list(absence))
             report["model"]["instead_of"] = {
                 "members": model["members"],
-                "ranking": lost["ranking"],
-                "f1": lost["over_baseline"]["f1"] + lost["baselines"][rule]["f1"],
-                "over_baseline": lost["over_baseline"]["f1"],
-                "interval": lost["intervals"]["f1_over_baseline"],
+                "ranking": replaced["ranking"],
+                "f1": replaced["over_baseline"]["f1"] + replaced["baselines"][rule]["f1"],
+                "over_baseline": replaced["over_baseline"]["f1"],
+                "interval": replaced["intervals"]["f1_over_baseline"],
             }
-        usage = fitted.needs.usage
-        report["usage"] = judge(usage, table, fitted.parts.cuts) if usage else None
+        usage = fitted.risk_inputs.usage
+        report["usage"] = evaluate_usage(usage, table, fitted.parts.cuts) if usage else None
     bundle = Bundle(
         facts=Facts(
             cluster=table.cluster,
@@ -97,7 +110,7 @@ def train(
             feature_set=settings.feature_set,
             population=table.population,
             data=table.fingerprint,
-            created=now,
+            created=at,
             learnt_until=fitted.parts.cuts[2],
             seed=settings.seed,
             settings=dataclasses.asdict(settings) | ({"rule": fitted.rule} if fitted.rule else {}),
@@ -111,9 +124,9 @@ def train(
         pooling=fitted.pooling,
         thresholds=fitted.thresholds,
         abstention=fitted.abstention,
-        base_rate=float(table.fails[fitted.learnt].mean()),
-        jobs=len(fitted.learnt),
-        causes=fitted.needs.causes,
+        base_rate=float(table.fails[fitted.learnt_rows].mean()),
+        jobs=len(fitted.learnt_rows),
+        causes=fitted.risk_inputs.causes,
         profiles=fitted.profiles,
         usage=usage,
         oddness=forest,
@@ -121,42 +134,43 @@ def train(
     return TrainedModel(bundle, report, fitted.recipes)
 
 
-def lost_to(evaluation: Mapping[str, Any], fitted: FitResult) -> str | None:
-    """The simple rule that is to serve, since the model is not above it on the test part."""
-    ahead = evaluation["over_baseline"]
-    if fitted.rule is not None or ahead["f1"] > 0:
+def better_rule_on_test(evaluation: Mapping[str, Any], fitted: FitResult) -> str | None:
+    """Return the simple rule that serves instead, if the model does not beat it on the test block."""
+    lead = evaluation["over_baseline"]
+    if fitted.rule is not None or lead["f1"] > 0:
         return None
-    rule: str = ahead["baseline"]
-    return rule if rule in servable(fitted.assembly.features) else None
+    rule: str = lead["baseline"]
+    return rule if rule in servable_rules(fitted.assembly.features) else None
 
 
 def search_key(table: JobTable, settings: FitSettings) -> str:
-    """Names a search: the same for the same data and settings, so that a crashed one is taken up again."""
-    told = {k: v for k, v in dataclasses.asdict(settings).items() if k not in _NO_SEARCH}
-    made = json.dumps([table.fingerprint, __version__, told], sort_keys=True)
-    return hashlib.sha256(made.encode()).hexdigest()[:24]
+    """Name a search: the same data and settings give the same name, so that a crashed search is resumed."""
+    relevant = {name: value for name, value in dataclasses.asdict(settings).items() if name not in _NO_SEARCH}
+    text = json.dumps([table.fingerprint, __version__, relevant], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def _report(
-    table: JobTable, fitted: FitResult, settings: FitSettings, now: int, absence: list[str]
+    table: JobTable, fitted: FitResult, settings: FitSettings, at: int, absence: list[str]
 ) -> dict[str, Any]:
+    """Compute the content of the report: plain JSON."""
     rows = fitted.parts.test
     test = fitted.assembly.matrix(table, rows)
-    stated, causes = fitted.risk(table, rows), fitted.needs.causes
+    stated, causes = fitted.risk(table, rows), fitted.risk_inputs.causes
     columns = {name: table.column(name)[rows] for name in table.names}
     abstained = fitted.abstention.abstains(columns)
     importance = fitted.ensemble.importance()
     correlation, ranked = (fitted.rankings.by[measure] for measure in ("correlation", "importance"))
     return {
         "model": {
-            "created": datetime.fromtimestamp(now, UTC).isoformat(),
+            "created": datetime.fromtimestamp(at, UTC).isoformat(),
             "forewarn": __version__,
             "cluster": table.cluster,
             "phase": table.phase,
             "feature_set": settings.feature_set,
             "population": {"name": table.population, "in_words": POPULATIONS[table.population].in_words},
             "families": list(settings.families),
-            "rule": fitted.rule and label(fitted.rule),  # that stands in the model's place
+            "rule": fitted.rule and rule_label(fitted.rule),  # that serves in the model's place
             "members": [
                 {"weight": weight, **recipe.to_json()} for weight, recipe in fitted.recipes if weight > 0
             ],
@@ -164,7 +178,7 @@ def _report(
         "data": {
             "jobs": int(table.labelled.sum()),
             "fingerprint": table.fingerprint,
-            "gap": gap(table, known_at(table, np.arange(rows.min()), fitted.parts.cuts[2])),
+            "gap": gap_before_cut(table, known_rows(table, np.arange(rows.min()), fitted.parts.cuts[2])),
             "blocks": {
                 name: _block(table, getattr(fitted.parts, name), cut)
                 for name, cut in zip(BLOCKS, (*fitted.parts.cuts, None), strict=True)
@@ -185,41 +199,41 @@ def _report(
         "calibration": fitted.last_calibration.to_json(),
         "forecast_weight": fitted.pooling.weight if fitted.pooling and fitted.pooling.outcomes else None,
         "record_weight": fitted.pooling.record if fitted.pooling else 0.0,
-        "thresholds": {rule: found.to_json() for rule, found in fitted.thresholds.items()},
+        "thresholds": {rule: threshold.to_json() for rule, threshold in fitted.thresholds.items()},
         "abstention": fitted.abstention.to_json() | {"share_of_test": float(abstained.mean())},
         "evaluation": evaluate(
             table,
             rows,
             stated.probability,
             fitted.threshold.value,
-            train_rows=fitted.learnt,
+            train_rows=fitted.learnt_rows,
             for_f1=threshold_for_f1(fitted.thresholds),
-            to_beat=within(fitted.assembly.features),
+            to_beat=available_rules(fitted.assembly.features),
             outcomes=causes.outcomes(stated.by_cause),
             hours_lost=causes.hours_lost(stated.by_cause, table.about[rows]),
             seed=settings.seed,
         ),
         "causes": causes.evaluate(test, table.about[rows], table.fails[rows]),
-        "profiles": fitted.profiles.describe(table, fitted.learnt),
+        "profiles": fitted.profiles.describe(table, fitted.learnt_rows),
         "absence": absence,
     }
 
 
 def _metrics(evaluation: Mapping[str, Any]) -> dict[str, float]:
-    """The few figures by which models are compared in a list."""
-    found = evaluation["ranking"] | {
+    """Pick the few figures by which models are compared in a list."""
+    figures = evaluation["ranking"] | {
         name: evaluation["at_threshold"][name] for name in ("accuracy", "precision", "recall", "f1")
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def _block(table: JobTable, rows: NDArray[np.int64], cut: int | None) -> dict[str, Any]:
-    used = rows if cut is None else settled(table, rows, cut)
+    used = rows if cut is None else settled_rows(table, rows, cut)
     return {
         "jobs": len(rows),
         "used": len(used),
         "base_rate": float(table.fails[rows].mean()),
         "from": datetime.fromtimestamp(int(table.submit[rows].min()), UTC).isoformat(),
         "to": datetime.fromtimestamp(int(table.submit[rows].max()), UTC).isoformat(),
-        **{name: found for name, found in decisions_of(table.about[used]).items() if name != "jobs"},
+        **{name: count for name, count in count_decisions(table.about[used]).items() if name != "jobs"},
     }
