@@ -236,7 +236,7 @@ def test_submit_and_cancel(command: Callable[[str, str], Path], tmp_path: Path) 
     with pytest.raises(RefusedError) as error:
         slurm.cancel("99")
     assert error.value.code == 2017
-    with pytest.raises(UsageError, match="no comma"):
+    with pytest.raises(UsageError, match="cannot contain a comma"):
         slurm.submit(JobSubmission(script="", work_dir="/", environment={"A": "b,c"}))
 
 

@@ -71,7 +71,7 @@ def test_accounting_that_is_away_is_a_note() -> None:
     ):
         found = client.details("8")
     assert found.steps == ()
-    assert "accounting could not be asked" in found.notes[0]
+    assert "could not read accounting's record" in found.notes[0]
 
 
 @pytest.mark.shared_data
@@ -126,4 +126,4 @@ def test_commands_that_know_little(command: Callable[[str, str], Path], tmp_path
     assert found.outputs == ("/w/%j.out",)
     assert (found.script, found.steps, found.start_estimate) == (None, (), None)
     assert len(found.notes) == 1
-    assert "the steps could not be asked" in found.notes[0]
+    assert "could not read the steps" in found.notes[0]

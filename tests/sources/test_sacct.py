@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from forewarn.errors import BadRow, SourceError, UsageError
 from forewarn.sources.base import INCOMPLETE, SourceOptions, open_source
 from forewarn.sources.sacct import SacctSource
-from forewarn.sources.sacct.fields import FIELDS, known_name
+from forewarn.sources.sacct.fields import FIELDS, field_name
 from tests.sources.contract import Sample, TextSourceContract
 
 T = "2024-01-01T00:00:0"  # and a digit
@@ -127,7 +127,7 @@ def test_a_step_without_its_job_is_a_bad_row(tmp_path: Path) -> None:
     rows, bad, _ = read(tmp_path, text)
     assert [row["job_id"] for row in rows] == ["4"]
     assert [(b.line, b.field) for b in bad] == [(2, "JobID"), (4, "JobID")]
-    assert "a step without the row of its job" in bad[0].reason
+    assert "a step without its job's row before it" in bad[0].reason
 
 
 def test_a_requeued_job_is_two_jobs(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ HEAD = "JobID|JobName|Submit|Constraints|State|WorkDir|SubmitLine|User\n"
         ),
     ],
 )
-def test_a_separator_or_line_end_inside_a_value_is_mended(
+def test_a_separator_or_line_end_inside_a_value_is_repaired(
     tmp_path: Path, row: str, field: str, value: str
 ) -> None:
     around = "2|x|2024-01-01T00:00:00||COMPLETED|/w|sbatch x|u\n"
@@ -353,7 +353,7 @@ def test_blank_lines_between_rows_belong_to_none(tmp_path: Path) -> None:
     text = f"JobID|Submit|SubmitLine\n\n1|{T}0|sbatch a\n\n\n2|{T}0|sbatch b\n\n"
     rows, bad, notes = read(tmp_path, text)
     assert bad == []
-    assert not any("mended" in note for note in notes)
+    assert not any("repaired" in note for note in notes)
     assert [(row["submit_line"], row["line"]) for row in rows] == [("sbatch a", 3), ("sbatch b", 6)]
 
 
@@ -508,7 +508,7 @@ def test_recorded_text(shared_data: Path, version: str, what: str) -> None:
 @pytest.mark.parametrize("version", ["22.05.8", "24.11.5", "26.05.5"])
 def test_every_field_of_the_recorded_versions_is_known(shared_data: Path, version: str) -> None:
     text = (shared_data / "slurmrestd" / "recorded" / version / "cli" / "sacct_helpformat.txt").read_text()
-    assert [word for word in text.split() if known_name(word) not in FIELDS] == []
+    assert [word for word in text.split() if field_name(word) not in FIELDS] == []
 
 
 # --- the export that the README recommends -------------------------------------------------------
@@ -532,7 +532,7 @@ EXPORT = re.search(
         *(("plain", line, "skl|hsw") for line in ("", "sbatch a.sh")),
     ],
 )
-def test_its_order_lets_every_free_text_be_mended(
+def test_its_order_lets_every_free_text_be_repaired(
     tmp_path: Path, name: str, line: str, constraint: str
 ) -> None:
     assert EXPORT is not None
@@ -569,7 +569,7 @@ def test_its_order_lets_every_free_text_be_mended(
         max_size=4,
     )
 )
-def test_a_row_is_mended_rightly_or_bad_but_never_read_wrongly(texts: list[tuple[str, str, str]]) -> None:
+def test_a_row_is_repaired_rightly_or_bad_but_never_read_wrongly(texts: list[tuple[str, str, str]]) -> None:
     head = "JobID|Submit|Constraints|State|JobName|WorkDir|SubmitLine\n"
     rows = [f"{n}|{T}0|{c}|FAILED|{name}|/w|{line}\n" for n, (name, line, c) in enumerate(texts)]
     with TemporaryDirectory() as folder:

@@ -36,9 +36,9 @@ def test_one_task_is_asked_for_all_of_an_array() -> None:
         return {job: script_facts("#!/bin/sh\nmodule load gcc\n") for job in ids if job.startswith("3_")}
 
     scripts = Scripts(ask)
-    told = scripts.added(frame)
+    told = scripts.add_facts(frame)
     assert asked == ["3_8", "4"]
-    assert scripts.added(frame).equals(told)
+    assert scripts.add_facts(frame).equals(told)
     assert asked == ["3_8", "4"], "a collector reads the last minutes again: their scripts it has"
     assert told["script_modules"].to_list() == ["gcc"] * 9 + [None] * 3
     assert told["script_hash"].drop_nulls().n_unique() == 1
@@ -60,7 +60,7 @@ def test_what_is_left_of_an_array_is_asked_for_by_its_number() -> None:
         return {job: script_facts("#!/bin/sh\nmodule load gcc\n") for job in ("3", "4_[2-9]")}
 
     scripts = Scripts(ask)
-    assert scripts.added(frame)["script_modules"].to_list() == ["gcc", "gcc"]
+    assert scripts.add_facts(frame)["script_modules"].to_list() == ["gcc", "gcc"]
     assert asked == ["3", "4"]
-    scripts.added(frame)
+    scripts.add_facts(frame)
     assert asked == ["3", "4"], "once"

@@ -154,10 +154,10 @@ def read(tmp_path: Path, data: bytes, **options: Any) -> tuple[list[dict[str, An
     path = tmp_path / "saved.json"
     path.write_bytes(data)
     batches = list(SlurmrestdSource(path, SourceOptions(**options)).batches())
-    return rows_of(batches), [row for batch in batches for row in batch.bad]
+    return read_rows(batches), [row for batch in batches for row in batch.bad]
 
 
-def rows_of(batches: list[Batch]) -> list[dict[str, Any]]:
+def read_rows(batches: list[Batch]) -> list[dict[str, Any]]:
     return [row for batch in batches for row in batch.frame.iter_rows(named=True)]
 
 
@@ -531,7 +531,7 @@ def test_errors_beside_records_are_a_note(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(answer([slurm_job()], errors=[{"error": "too many"}]))
     source = SlurmrestdSource(path)
-    assert len(rows_of(list(source.batches()))) == 1
+    assert len(read_rows(list(source.batches()))) == 1
     assert source.notes == ["a.json: may be incomplete, Slurm says: too many"]
 
 
@@ -671,7 +671,7 @@ def test_every_recorded_answer(shared_data: Path, name: str) -> None:
 
 
 def recorded(release: str, place: str) -> dict[str, dict[str, Any]]:
-    rows = rows_of(list(SlurmrestdSource(RECORDED / release / place).batches()))
+    rows = read_rows(list(SlurmrestdSource(RECORDED / release / place).batches()))
     return {row["job_id" if "job_id" in row else "name"]: row for row in rows}
 
 

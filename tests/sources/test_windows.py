@@ -13,7 +13,7 @@ from forewarn.errors import BadRow, LostAnswerError, SlowAnswerError
 from forewarn.job.columns import complete
 from forewarn.sources.base import Batch
 from forewarn.sources.slurm.scheduler import HistoryPart
-from forewarn.sources.slurm.windows import WindowAnswer, WindowLength, collected
+from forewarn.sources.slurm.windows import WindowAnswer, WindowLength, collect_windows
 from tests.sources.fake_slurmrestd import FakeTime
 
 Job = tuple[int, int, int | None]  # id, eligible (0: never), end
@@ -60,7 +60,7 @@ def test_each_job_once_whatever_the_windows(
     ]
     asked = Accounting(jobs)
     span = WindowLength(seconds=seconds, shortest=1, longest=400, rows=rows)
-    pieces = list(collected(asked.ask, 100, 1000, span, FakeTime().clock))
+    pieces = list(collect_windows(asked.ask, 100, 1000, span, FakeTime().clock))
     due = [n for n, eligible, end in jobs if eligible < 1000 and (end is None or end >= 100)]
     assert sorted(ids(pieces)) == due
     assert [piece.reached for piece in pieces] == sorted(piece.reached for piece in pieces)
@@ -71,7 +71,7 @@ def test_each_job_once_whatever_the_windows(
 def test_jobs_cancelled_before_they_were_eligible_are_not_lost() -> None:
     held, begun_later, usual = (3, 0, 150), (6, 900, 160), (9, 120, 170)
     pieces = list(
-        collected(Accounting([held, begun_later, usual]).ask, 100, 200, WindowLength(), FakeTime().clock)
+        collect_windows(Accounting([held, begun_later, usual]).ask, 100, 200, WindowLength(), FakeTime().clock)
     )
     assert sorted(ids(pieces)) == [3, 6, 9]
 
@@ -79,7 +79,7 @@ def test_jobs_cancelled_before_they_were_eligible_are_not_lost() -> None:
 def test_what_ended_before_the_cursor_was_given() -> None:
     jobs = [(n, n * 10, n * 10 + 5) for n in range(1, 100)]
     pieces = list(
-        collected(
+        collect_windows(
             Accounting(jobs).ask, 0, 1000, WindowLength(seconds=60, shortest=10, rows=5), FakeTime().clock
         )
     )
@@ -93,7 +93,7 @@ def test_windows_shrink_where_there_is_much_and_grow_where_there_is_little() -> 
     busy = [(n, 10_000 + n // 10, 10_000 + n // 10) for n in range(1, 10_000)]
     asked = Accounting(busy)
     list(
-        collected(
+        collect_windows(
             asked.ask,
             0,
             20_000,
@@ -137,7 +137,7 @@ def test_too_much_is_asked_for_in_smaller_windows(error: type[Exception]) -> Non
         return accounts.ask(begin, end)
 
     assert sorted(
-        ids(list(collected(ask, 0, 1000, WindowLength(seconds=1000, shortest=10), FakeTime().clock)))
+        ids(list(collect_windows(ask, 0, 1000, WindowLength(seconds=1000, shortest=10), FakeTime().clock)))
     ) == [
         1,
         2,
@@ -147,13 +147,13 @@ def test_too_much_is_asked_for_in_smaller_windows(error: type[Exception]) -> Non
         raise error("dead")
 
     with pytest.raises(error, match="dead"):
-        list(collected(never, 0, 1000, WindowLength(seconds=1000, shortest=10), FakeTime().clock))
+        list(collect_windows(never, 0, 1000, WindowLength(seconds=1000, shortest=10), FakeTime().clock))
 
 
 def test_a_bad_row_is_told_once_though_each_window_has_it() -> None:
     row = BadRow("jobs", 1, "submit", "missing", "{...}")
     pieces = list(
-        collected(
+        collect_windows(
             lambda begin, end: WindowAnswer([batch([], (row,))], []),
             0,
             1000,
@@ -166,4 +166,4 @@ def test_a_bad_row_is_told_once_though_each_window_has_it() -> None:
 
 
 def test_no_time_no_pieces() -> None:
-    assert list(collected(Accounting([]).ask, 100, 100, WindowLength(), FakeTime().clock)) == []
+    assert list(collect_windows(Accounting([]).ask, 100, 100, WindowLength(), FakeTime().clock)) == []

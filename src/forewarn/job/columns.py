@@ -98,6 +98,7 @@ def to_records(frame: pl.DataFrame, record: type[R]) -> Iterator[R]:
 
 def last_proven_time() -> pl.Expr:
     """Return the last moment that a job's own record proves: the earliest at which it can have been observed.
+
     Sources leave out times in the future (a pending job's estimated start, a running job's planned end),
     so all times in a record are past.
     """

@@ -196,6 +196,7 @@ Record = Job | Node | Partition | UsageSample | ProgramRun
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """A record, and when and by which source it was observed.
+
     `seen_at` is the clock of the observer. Nobody observed a record that is read from a file: it is
     `reconstructed`, and its `seen_at` is the last moment that the record itself proves.
     """

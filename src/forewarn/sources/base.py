@@ -1,18 +1,28 @@
-"""The contract of a source.
+"""The contract of a source, and what its implementations share.
 
-A source reads one file (later: one service) and yields its records in batches, in the file's order,
-in constant memory: nothing is kept from one batch to the next but counters. It knows nothing of the
-store. What every source keeps, checked by one contract suite (`tests/sources/contract.py`):
+A source reads the job records of one file and yields them in batches.
 
-- a batch's frame has exactly the columns of `forewarn.job.columns.SCHEMAS[kind]`, then `line`, the
-  number of the line (or, in JSON, of the record) that the row came from;
-- missing is null; times are Unix seconds; times that lie ahead of the record (a pending job's
-  estimated start, a running job's planned end) are left out;
-- a row that cannot become a record is a `BadRow` in the same batch, never an exception and never a
-  silent loss: rows plus bad rows is what the file held;
-- a file that cannot be read at all (missing, empty, truncated, not of its format) is a `SourceError`
-  that names it; where records can be told apart up to the place where it ends, what follows is a bad row;
-- what a person should know about the data (labels that look inverted) is in `notes` once it is read.
+Who may call it, and when: `open_source` (or a class in `SOURCES`) builds one for a path; the constructor
+reads nothing. `batches()` is iterated once, by one thread; `notes` is complete, and `timezone` final, when it
+has ended.
+
+What every source keeps (`tests/sources/contract.py` checks each of these):
+
+- batches come in the file's order and in constant memory: only counters are kept from one to the next. The
+  sizes of blocks and batches do not change the result, and reading twice gives the same;
+- the frame of a batch has exactly the columns of `forewarn.job.columns.SCHEMAS[kind]`, then `line`, the
+  number of the line (in JSON, of the record) that the row came from;
+- missing is null, never an empty text or a negative number; times are Unix seconds; keys are never missing;
+- no time lies in the future of the record: an estimated start of a pending job and a planned end of a running
+  one are left out, and only a job with an outcome has an end;
+- a row that cannot become a record is a `BadRow` in the same batch, never an exception and never a silent
+  loss: rows and bad rows together are what the file held;
+- what a person should know about the data (such as labels that look inverted) is in `notes`, which name the
+  file.
+
+What it raises: `SourceError` that names the file, where it cannot be read at all (missing, empty, truncated,
+not of its format; where records before the truncation are whole, the rest is one bad row); `UsageError` for
+options that make no sense. A source knows nothing of the store.
 """
 
 from __future__ import annotations
@@ -37,18 +47,19 @@ import polars as pl
 from forewarn.errors import BadRow, SourceError, UsageError
 from forewarn.job.columns import complete, last_proven_time
 
-# Unix seconds of the years 1900 and 2200: what lies outside is no time of a job, but a broken number.
+# Unix seconds of the years 1900 and 2200: a value outside is not the time of a job, but a broken number.
 EARLIEST, LATEST = -2_208_988_800, 7_258_118_400
 _TIMES = ("submit", "eligible", "start", "end")
-# Why a row of accounting is no job's record yet. slurmdbd makes a row for a step, or an end, that it hears of
-# before the job itself (22.05 of every job that ends within seconds of its start; with a queue of messages,
-# others too): user and group are root's, an array's task has no array, and nothing of the request is in it.
+# The reason why a row of accounting is not a job's record yet. slurmdbd adds a row for a step, or an end,
+# that reaches it before the job itself (22.05 for every job that ends within seconds of its start; other
+# versions when messages queue): user and group are root's, an array task has no array, and the request is
+# missing.
 INCOMPLETE = "accounting has only steps or the end of this job so far, not the job itself"
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some records of one kind as a frame, and the rows beside them that were no records."""
+    """Some records of one kind as a frame, and the rows among them that could not be read."""
 
     kind: str
     frame: pl.DataFrame
@@ -57,18 +68,18 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """What the site says about a file where the file does not say it itself."""
+    """What a site can state about a file that does not contain it."""
 
-    cluster: str | None = None  # the name to give records that carry none; else one made from the file's name
+    cluster: str | None = None  # for records that name none; else taken from the file's name
     timezone: str | None = None  # of times written without a zone; else the file's own, else UTC
     fields: tuple[str, ...] | None = None  # column names of a text without header
     status: str | None = None  # how to read SWF's status field: see `swf.py`
-    batch_rows: int = 100_000  # how many records at a time, where they are counted
-    block_bytes: int = 8 << 20  # how much text at a time, where it is cut at line ends
+    batch_rows: int = 100_000  # records per batch, where records are counted
+    block_bytes: int = 8 << 20  # text per block, where it is cut at line ends
 
 
 class Source(ABC):
-    """One file of records. Iterate `batches()` once."""
+    """One file of records; the module describes the contract. Iterate `batches()` once."""
 
     name: ClassVar[str]
 
@@ -80,11 +91,11 @@ class Source(ABC):
 
     @abstractmethod
     def batches(self) -> Iterator[Batch]:
-        """The records, in the file's order."""
+        """Yield the records in the file's order; see the contract in this module."""
 
     @property
     def timezone(self) -> str:
-        """The zone of the cluster's clock as far as it is known: asked by features, not by times."""
+        """The time zone of the cluster, as far as it is known; features use it, times of records do not."""
         return self.options.timezone or "UTC"
 
     @property
@@ -93,13 +104,13 @@ class Source(ABC):
         return self.options.cluster or cluster_from_path(self.path)
 
     def bad(self, line: int, field: str, reason: str, text: str = "") -> BadRow:
-        """A bad row of this file."""
+        """Build a bad row of this file."""
         return BadRow(str(self.path), line, field, reason, text[:500])
 
     def text_blocks(self, stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-        """Blocks of whole lines, each with the number of lines before it; binary data is refused.
+        """Yield blocks of whole lines, each with the number of lines before it; raise on binary data.
 
-        They are valid UTF-8 with plain line ends: what is broken (a name in Latin-1) becomes U+FFFD.
+        Blocks are valid UTF-8 with plain line ends: broken characters (a name in Latin-1) become U+FFFD.
         """
         before = 0
         for block in line_blocks(stream, self.options.block_bytes, file=str(self.path)):
@@ -121,10 +132,11 @@ class Source(ABC):
         *,
         may_be_incomplete: bool = False,
     ) -> Batch:
-        """A batch of jobs read from a file: schema completed, impossible rows told apart.
+        """Build a batch of jobs: complete the schema, and separate rows that are impossible.
 
-        `frame` has any columns of a job and `line`; `text_of` gives a line as the file has it, if it can.
-        Rows of accounting may be `INCOMPLETE`: their name, partition and CPUs tell, where it gives all three.
+        `frame` has any columns of a job and `line`; `text_of` returns a line of the file by its number. Rows
+        of accounting may be `INCOMPLETE`, which their name, partition and CPUs show, where the source has all
+        three.
         """
         is_observation = "seen_at" in frame.columns
         frame = complete(frame)
@@ -139,7 +151,7 @@ class Source(ABC):
             ("job_id", pl.col("job_id").is_null(), "missing"),
             ("submit", pl.col("submit").is_null(), "missing"),
             *((name, ~pl.col(name).is_between(EARLIEST, LATEST), "an impossible time") for name in _TIMES),
-            # No real log that we have seen (seven archives, recorded Slurm) has one, not by a second.
+            # No real log that we know (seven archives, recorded Slurm) has one, not by a second.
             ("start", pl.col("start") < pl.col("submit"), "starts before it is submitted"),
             ("end", pl.col("end") < pl.col("start"), "ends before it starts"),
         )
@@ -160,7 +172,7 @@ class Source(ABC):
 
 
 class Lines:
-    """The lines of a text by their number in the file; cut only when one is asked for, which is seldom."""
+    """The lines of a text by their number in the file; split only when one is needed, which is rare."""
 
     def __init__(self, text: bytes, first: int) -> None:
         self._text, self._first = text, first
@@ -170,18 +182,18 @@ class Lines:
         return self._text.split(b"\n")
 
     def __call__(self, number: int) -> str:
-        """The line of that number."""
+        """Return the line of that number."""
         return self._lines[number - self._first].decode("utf-8", "replace")
 
 
 def cluster_from_path(path: Path) -> str:
-    """The cluster that a file is of where nothing else says it: its name without endings."""
+    """Take the cluster's name from that of a file, without its endings, where nothing else names it."""
     return path.name.split(".")[0]
 
 
 @contextmanager
 def open_file(path: Path) -> Iterator[io.BufferedReader]:
-    """The bytes of a file, unpacked if it is gzipped, with every usual trouble as a `SourceError`."""
+    """Open a file of bytes, decompressed if it is gzipped; every usual error is a `SourceError`."""
     try:
         with path.open("rb") as plain:
             head = plain.peek(2)[:2]
@@ -203,7 +215,7 @@ def open_file(path: Path) -> Iterator[io.BufferedReader]:
 
 
 def line_blocks(stream: IO[bytes], size: int = 8 << 20, *, file: str = "input") -> Iterator[bytes]:
-    """The stream in blocks of whole lines of about `size` bytes; `file` is its name in messages."""
+    """Split a stream into blocks of whole lines of about `size` bytes; `file` is its name in messages."""
     rest = b""
     while chunk := stream.read(size):
         cut = chunk.rfind(b"\n") + 1
@@ -219,7 +231,7 @@ def line_blocks(stream: IO[bytes], size: int = 8 << 20, *, file: str = "input") 
 
 
 def check_zone(name: str | None) -> None:
-    """Refuse a name that no zone has."""
+    """Raise `UsageError` for a name that is no time zone's."""
     try:
         if name is not None:
             ZoneInfo(name)
@@ -227,7 +239,7 @@ def check_zone(name: str | None) -> None:
         raise UsageError(f"no such time zone: {name!r}; a zone is named like Europe/Berlin") from None
 
 
-# Scheme to module and class: imported when asked for, so that one source's needs do not slow another.
+# Scheme to module and class: imported on demand, so that the imports of one source do not slow another.
 SOURCES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "swf": ("forewarn.sources.swf", "SwfSource"),
@@ -241,16 +253,16 @@ SOURCES: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 
-# Those whose records are as Slurm itself keeps them: see `features/slurm_field_differences.py`.
+# Sources whose records are as Slurm itself keeps them: see `features/slurm_field_differences.py`.
 SLURM_SOURCES = frozenset({"sacct", "slurmrestd", "scontrol", "jobcomp"})
 
-# Those that tell of every run of a job that ended: one that was requeued keeps its id and may keep its submit
+# Sources with a record of every run of a job that ended: a requeued job keeps its id and may keep its submit
 # time, so it may end several times in a file, and the last end is the job's.
 SOURCES_OF_RUNS = frozenset({"jobcomp"})
 
 
 def open_source(spec: str, options: SourceOptions | None = None) -> Source:
-    """The source that a text like ``swf:FILE`` names."""
+    """Build the source that a text like ``swf:FILE`` names."""
     scheme, path = parse_source(spec)
     module, name = SOURCES[scheme]
     source: type[Source] = getattr(importlib.import_module(module), name)
@@ -258,7 +270,7 @@ def open_source(spec: str, options: SourceOptions | None = None) -> Source:
 
 
 def parse_source(spec: str) -> tuple[str, Path]:
-    """The scheme and the file that a text like ``swf:FILE`` names."""
+    """Split a text like ``swf:FILE`` into its scheme and its file."""
     scheme, colon, path = spec.partition(":")
     if not colon or scheme not in SOURCES or not path:
         known = ", ".join(f"{s}:FILE" for s in SOURCES)

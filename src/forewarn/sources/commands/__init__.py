@@ -1,4 +1,4 @@
-"""Slurm's own commands, where there is no slurmrestd."""
+"""Slurm's own commands as a scheduler, where there is no slurmrestd."""
 
 from forewarn.sources.commands.scheduler import CommandScheduler
 

@@ -1,4 +1,4 @@
-"""What scontrol and sacct tell of one job beside its record: outputs, script, steps, Slurm's estimate."""
+"""Details of one job from scontrol and sacct that are not in its record: outputs, script, steps, start."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ T = TypeVar("T")
 
 
 def read_details(runner: Runner, asked: JobId) -> JobDetails:
-    """Each part where it can be had."""
+    """Read each part where it is available."""
     notes: list[str] = []
 
-    def tried(what: str, ask: Callable[[], T], otherwise: T) -> T:
+    def attempt(what: str, ask: Callable[[], T], otherwise: T) -> T:
         try:
             return ask()
         except SchedulerError as error:
             if not (isinstance(error, RefusedError) and error.code == _UNKNOWN_JOB):
-                notes.append(f"{what} could not be asked: {error}")
+                notes.append(f"could not read {what}: {error}")
             return otherwise
 
-    shown = tried("the controller", lambda: _shown(runner, asked), dict[str, str]())
+    shown = attempt("the controller's record", lambda: _shown(runner, asked), dict[str, str]())
     start = shown.get("StartTime", "") if shown.get("JobState") == "PENDING" else ""
     outputs = tuple(path for key in ("StdErr", "StdOut") if (path := shown.get(key)))
     return JobDetails(
-        outputs=outputs or tried("sacct's StdOut", lambda: _outputs(runner, asked), ()),
-        script=tried("the script", lambda: _script(runner, asked), None),
+        outputs=outputs or attempt("sacct's StdOut", lambda: _outputs(runner, asked), ()),
+        script=attempt("the script", lambda: _script(runner, asked), None),
         start_estimate=int(start) if start.isdigit() else None,
-        steps=tried("the steps", lambda: _steps(runner, asked), ()),
+        steps=attempt("the steps", lambda: _steps(runner, asked), ()),
         notes=tuple(notes),
     )
 
@@ -54,7 +54,7 @@ def _shown(runner: Runner, asked: JobId) -> dict[str, str]:
 
 
 def _outputs(runner: Runner, asked: JobId) -> tuple[str, ...]:
-    """Since 24.05 accounting has them, as they were asked for."""
+    """Read the outputs from accounting, which has them since 24.05, as they were requested."""
     if "stdout" not in runner.text("sacct", "--helpformat").lower().split():
         return ()
     text = runner.text("sacct", "-a", "-n", "-P", "-X", "-j", asked.job, "-o", "StdErr,StdOut")
@@ -62,26 +62,26 @@ def _outputs(runner: Runner, asked: JobId) -> tuple[str, ...]:
 
 
 def _script(runner: Runner, asked: JobId) -> str | None:
-    """Where the site keeps scripts (AccountingStoreFlags=job_script), and to whom it shows them."""
+    """Read the script, where the site keeps it (AccountingStoreFlags=job_script) and shows it."""
     text = _SCRIPT.sub("", runner.text("sacct", "-a", "-B", "-j", str(asked.number)), count=1)
     return text if text.startswith("#!") else None
 
 
 def _steps(runner: Runner, asked: JobId) -> tuple[StepRecord, ...]:
-    """Of its last run: an earlier one ended as a run that was requeued."""
+    """Read the steps of the last run: an earlier run ended in a requeue."""
     command = ("sacct", "-a", "-n", "-P", "-j", asked.job, "-o", "JobID,State,ExitCode,NodeList,JobName")
     found = []
     for line in runner.text(*command).splitlines():
         job_id, state, code, nodes, name = (line.split("|", 4) + [""] * 5)[:5]
         of_job, dot, step = job_id.partition(".")
-        exited = _EXIT.fullmatch(code)
+        exit_pair = _EXIT.fullmatch(code)
         if dot and of_job == asked.job:
             found.append(
                 StepRecord(
                     name=step,
                     state=state.split()[0] if state else None,
-                    exit_code=from_sacct_text(int(exited[1]), int(exited[2])) if exited else None,
-                    exit_signal=int(exited[2]) if exited else None,
+                    exit_code=from_sacct_text(int(exit_pair[1]), int(exit_pair[2])) if exit_pair else None,
+                    exit_signal=int(exit_pair[2]) if exit_pair else None,
                     nodes=nodes or None,
                     command=name if name and name != step else None,
                 )

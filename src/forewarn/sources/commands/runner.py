@@ -1,4 +1,4 @@
-"""A Slurm command run: with a time limit, one at a time, its output on disk where it is large."""
+"""Runner of Slurm's commands: with a time limit, one at a time, the output on disk where it is large."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from forewarn.sources.slurm.retry import RetryPolicy
 from forewarn.sources.slurm.scratch import fill, scratch_file
 
 _PLAIN = {
-    "SLURM_TIME_FORMAT": "%s",  # Unix seconds: no zone, no hour that comes twice
+    "SLURM_TIME_FORMAT": "%s",  # Unix seconds: no zone, no repeated hour
     "LC_ALL": "C.UTF-8",
 }
-# A person's own defaults would change what the commands print.
-_THEIRS = re.compile(r"(?:SACCT|SQUEUE|SCONTROL|SBATCH|SINFO|SCANCEL|SDIAG)_")
+# A user's own defaults would change what the commands print.
+_USER_DEFAULTS = re.compile(r"(?:SACCT|SQUEUE|SCONTROL|SBATCH|SINFO|SCANCEL|SDIAG)_")
 _NO_ACCOUNTING = re.compile(r"accounting storage is disabled")
 _DATABASE = re.compile(r"talking to the database|persistent connection|PersistInit|slurmdbd")
 _CONTROLLER = re.compile(
@@ -43,7 +43,7 @@ _CODES = (
 
 
 class Runner:
-    """Runs commands that are on PATH."""
+    """Runner of commands on PATH."""
 
     def __init__(
         self,
@@ -53,46 +53,48 @@ class Runner:
         retry: RetryPolicy | None = None,
     ) -> None:
         self.runs = 0
-        self.received = 0  # bytes that they printed
+        self.received = 0  # bytes printed
         self._timeout = timeout
-        self._environ = {name: value for name, value in environ.items() if not _THEIRS.match(name)} | _PLAIN
+        self._environ = {
+            name: value for name, value in environ.items() if not _USER_DEFAULTS.match(name)
+        } | _PLAIN
         self._retry = retry or RetryPolicy()
-        self._patience_with: dict[str, RetryPolicy] = {}
-        self._one = threading.Lock()
+        self._retry_by_command: dict[str, RetryPolicy] = {}
+        self._in_use = threading.Lock()
 
     @contextmanager
     def output(self, *command: str, once: tuple[type[SchedulerError], ...] = ()) -> Iterator[IO[bytes]]:
-        """What a command that changes nothing prints; passing trouble is tried again, but for `once`."""
-        # Each command its own: while slurmdbd is away, scontrol is asked as ever.
-        retry = self._patience_with.setdefault(command[0], replace(self._retry))
+        """Yield the output of a command that changes nothing; retry transient errors, except `once`."""
+        # One for each command: while slurmdbd is down, scontrol is run as usual.
+        retry = self._retry_by_command.setdefault(command[0], replace(self._retry))
         with retry.attempt(lambda: self._run(command), once=once) as stream:
             yield stream
 
     def text(self, *command: str) -> str:
-        """The same where it is short."""
+        """Return the output of a command as text, where it is short."""
         with self.output(*command) as stream:
             return stream.read().decode("utf-8", "replace")
 
-    def change(self, *command: str, given: str = "") -> str:
-        """What a command prints that changes something, run once, with `given` as its input."""
-        with self._run(command, given) as stream:
+    def change(self, *command: str, stdin: str = "") -> str:
+        """Run a command that changes something, once, with `stdin` as its input; return its output."""
+        with self._run(command, stdin) as stream:
             return stream.read().decode("utf-8", "replace")
 
-    def _run(self, command: tuple[str, ...], given: str = "") -> IO[bytes]:
-        printed = scratch_file()
+    def _run(self, command: tuple[str, ...], stdin: str = "") -> IO[bytes]:
+        output = scratch_file()
         try:
-            with self._one:
+            with self._in_use:
                 self.runs += 1
-                code, complaint = self._print_into(printed, command, given)
+                code, message = self._print_into(output, command, stdin)
             if code:
-                raise _failed(command, code, complaint.strip())
+                raise _failed(command, code, message.strip())
         except BaseException:
-            printed.close()
+            output.close()
             raise
-        return printed
+        return output
 
-    def _print_into(self, printed: IO[bytes], command: tuple[str, ...], given: str) -> tuple[int, str]:
-        """Run it; its exit code, and what it says on standard error."""
+    def _print_into(self, output: IO[bytes], command: tuple[str, ...], stdin: str) -> tuple[int, str]:
+        """Run it; return its exit code and its standard error."""
         pipe = subprocess.PIPE
         try:
             process = subprocess.Popen(
@@ -103,13 +105,13 @@ class Runner:
                 f"{command[0]}: no such command on PATH: install Slurm's commands here, or set slurmrestd"
             ) from None
         overdue = threading.Timer(self._timeout, _end, [process])
-        complaint: list[bytes] = []
-        aside = threading.Thread(target=_converse, args=(process, given, complaint))
+        errors: list[bytes] = []
+        feeder = threading.Thread(target=_feed, args=(process, stdin, errors))
         with process:
             overdue.start()
-            aside.start()
+            feeder.start()
             try:
-                self.received += fill(printed, _chunks(process.stdout))
+                self.received += fill(output, _chunks(process.stdout))
                 process.wait()
             except BaseException:
                 _end(process)
@@ -117,10 +119,10 @@ class Runner:
             finally:
                 in_time = overdue.is_alive()
                 overdue.cancel()
-                aside.join()
+                feeder.join()
         if not in_time:
             raise SlowAnswerError(f"{command[0]}: no answer within {self._timeout:.0f} s")
-        return process.returncode, b"".join(complaint).decode("utf-8", "replace")
+        return process.returncode, b"".join(errors).decode("utf-8", "replace")
 
 
 def _chunks(stream: IO[bytes] | None) -> Iterator[bytes]:
@@ -129,17 +131,17 @@ def _chunks(stream: IO[bytes] | None) -> Iterator[bytes]:
         yield chunk
 
 
-def _converse(process: subprocess.Popen[bytes], given: str, complaint: list[bytes]) -> None:
-    """Give it its input and take its complaints, while others read what it prints."""
+def _feed(process: subprocess.Popen[bytes], stdin: str, errors: list[bytes]) -> None:
+    """Write its input and read its errors, while another thread reads its output."""
     assert process.stdin is not None
     assert process.stderr is not None
     with suppress(OSError), process.stdin:  # it may have ended without reading
-        process.stdin.write(given.encode())
-    complaint.append(process.stderr.read())
+        process.stdin.write(stdin.encode())
+    errors.append(process.stderr.read())
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End it with whatever it has started, which would keep its output open."""
+    """Kill it with all processes that it started, which would keep its output open."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 

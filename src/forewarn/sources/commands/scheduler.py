@@ -22,11 +22,11 @@ from forewarn.sources.sacct import SacctSource
 from forewarn.sources.sacct.scripts import Scripts, read_facts
 from forewarn.sources.scontrol import ScontrolSource
 from forewarn.sources.slurm.clock import Clock
-from forewarn.sources.slurm.one_job import parse_asked_id, only_job, only_users
+from forewarn.sources.slurm.one_job import only_job, only_users, parse_asked_id
 from forewarn.sources.slurm.scheduler import Diagnosis, HistoryPart, JobDetails, JobSubmission, RequestCounts
 from forewarn.sources.slurm.windows import ENDED_STATES, TOO_MUCH, WindowAnswer, WindowLength, collect_windows
 
-# Free text last, each beside fields of fixed form: see docs/sources.md. Not every version has all of them.
+# Free text last, between fields of a fixed format: see docs/sources.md. Not every version has all of them.
 FIELDS = (
     *("JobID", "JobIDRaw", "Cluster", "User", "UID", "Group", "Account", "Partition", "QOS", "QOSREQ"),
     *(
@@ -55,8 +55,8 @@ FIELDS = (
     *("TRESUsageOutTot", "ConsumedEnergyRaw", "JobName", "WorkDir", "SubmitLine"),
 )
 _UNKNOWN_JOB = 2017
-_MOST_IDS = 200  # jobs that one command names
-# sacct prints as it reads: it takes more at a time than slurmrestd, and longer to start.
+_MOST_IDS = 200  # jobs named in one command
+# sacct prints while it reads: it can return more at a time than slurmrestd, and takes longer to start.
 _SPAN = {"seconds": 6 * 3600, "longest": 24 * 3600, "rows": 20_000}
 
 
@@ -68,13 +68,13 @@ class CommandScheduler:
         runner: Runner | None = None,
         *,
         cluster: str | None = None,
-        timezone: str | None = None,  # of a site whose commands do not print Unix seconds when told to
+        timezone: str | None = None,  # where the commands ignore the request for Unix seconds
         clock: Clock | None = None,
         span: WindowLength | None = None,
-        user: str | None = None,  # whose jobs only
-        scripts: bool = True,  # whether those of ended jobs are read, where accounting keeps them
+        user: str | None = None,  # only this user's jobs
+        scripts: bool = True,  # read those of ended jobs, where accounting keeps them
     ) -> None:
-        self._with_scripts, self._scripts = scripts, Scripts(self._read_scripts)
+        self._reads_scripts, self._scripts = scripts, Scripts(self._read_scripts)
         self._user = user
         self.runner = runner or Runner()
         self._cluster, self._timezone = cluster, timezone
@@ -83,7 +83,7 @@ class CommandScheduler:
 
     @cached_property
     def cluster(self) -> str:
-        """The name configured, else the controller's."""
+        """The configured name, else the controller's."""
         return self._cluster or self.setting("ClusterName")
 
     @property
@@ -96,12 +96,12 @@ class CommandScheduler:
         return SourceOptions(cluster=self.cluster, timezone=self._timezone)
 
     def setting(self, name: str) -> str:
-        """A value of the controller's configuration."""
+        """Return a value of the controller's configuration."""
         match = re.search(
             rf"^{name}\s*=\s*(\S+)", self.runner.text("scontrol", "show", "config"), re.MULTILINE
         )
         if match is None:
-            raise CommandError(f"scontrol show config: it says no {name}")
+            raise CommandError(f"scontrol show config: no {name} in it")
         return match[1]
 
     @cached_property
@@ -119,40 +119,40 @@ class CommandScheduler:
         def ask(begin: int, end: int) -> WindowAnswer:
             times = ("-S", f"uts{begin}", "-E", f"uts{end}", *(() if steps else ("-X",)))
             notes: list[str] = []
-            # Those that have not ended overlap every window: without them an answer holds what is new.
+            # Jobs that have not ended overlap every window: without them an answer holds only new ones.
             ended = self._accounts((*times, "-s", ",".join(ENDED_STATES)), notes)
             return WindowAnswer(ended, [], tuple(notes))
 
-        for piece in collect_windows(ask, since, until, self._span, self._clock):
-            yield replace(piece, batch=self._added(piece.batch))
+        for part in collect_windows(ask, since, until, self._span, self._clock):
+            yield replace(part, batch=self._with_facts(part.batch))
 
     def accounting_records(self, job_ids: Sequence[str]) -> Iterator[Batch]:
         """See `Scheduler`."""
         for at in range(0, len(job_ids), _MOST_IDS):
             for batch in self._accounts(("-j", ",".join(job_ids[at : at + _MOST_IDS])), []):
-                yield self._added(batch)
+                yield self._with_facts(batch)
 
-    def _added(self, batch: Batch) -> Batch:
-        return replace(batch, frame=self._scripts.added(batch.frame))
+    def _with_facts(self, batch: Batch) -> Batch:
+        return replace(batch, frame=self._scripts.add_facts(batch.frame))
 
     def _read_scripts(self, jobs: Sequence[str]) -> Mapping[str, ScriptFacts]:
-        """What accounting keeps of the scripts of some jobs, and shows us."""
+        """Return what accounting keeps of the scripts of some jobs, and shows to this user."""
         if not self._keeps_scripts:
             return {}
         try:
             return read_facts(self.runner.text("sacct", "-B", "-j", ",".join(jobs)))
-        except CommandError:  # 20.11 knows no -B; a history without scripts is one, too
+        except CommandError:  # 20.11 has no -B; a history without scripts is still useful
             return {}
 
     @cached_property
     def _keeps_scripts(self) -> bool:
         try:
-            return self._with_scripts and "job_script" in self.setting("AccountingStoreFlags").lower()
+            return self._reads_scripts and "job_script" in self.setting("AccountingStoreFlags").lower()
         except SchedulerError:
             return False
 
     def _accounts(self, which: tuple[str, ...], notes: list[str]) -> list[Batch]:
-        """-a: of all users; -D: each run of a requeued job."""
+        """Run sacct. -a: all users; -D: each run of a requeued job."""
         whose = ("-a",) if self._user is None else ("-u", self._user)
         command = ("sacct", *whose, "-P", "-D", *which, "-o", self._fields)
         with self.runner.output(*command, once=TOO_MUCH) as stream:
@@ -172,7 +172,7 @@ class CommandScheduler:
         return self._shown("node")
 
     def partitions(self) -> Iterator[Batch]:
-        """See `Scheduler`. What a partition does not say of memory is the whole cluster's."""
+        """See `Scheduler`. Where a partition has no default memory, the cluster's is filled in."""
         for batch in self._shown("partition"):
             frame = batch.frame
             if (default := self._memory_default) is not None:
@@ -187,11 +187,11 @@ class CommandScheduler:
 
     @cached_property
     def _memory_default(self) -> tuple[int, str] | None:
-        """Bytes that the configuration gives to jobs that ask for none, and what they are counted by."""
+        """The configured default memory in bytes, and what it is per."""
         for name, per in (("DefMemPerCPU", "cpu"), ("DefMemPerNode", "node")):
             try:
                 return memory(self.setting(name)), per
-            except (SchedulerError, ValueError):  # not said, or UNLIMITED
+            except (SchedulerError, ValueError):  # not set, or UNLIMITED
                 continue
         return None
 
@@ -203,7 +203,7 @@ class CommandScheduler:
         except RefusedError as error:
             if error.code != _UNKNOWN_JOB:
                 raise
-            with suppress(NoAccountingError):  # then nobody knows it
+            with suppress(NoAccountingError):  # then no one knows the job
                 yield from only_job(self._accounts(("-j", str(asked.number)), []), asked)
 
     def details(self, job_id: str) -> JobDetails:
@@ -211,7 +211,7 @@ class CommandScheduler:
         return read_details(self.runner, parse_asked_id(job_id))
 
     def _shown(self, *what: str) -> Iterator[Batch]:
-        """-a: hidden partitions too; -d -o: what a job was given, a line each."""
+        """Run scontrol. -a: hidden partitions too; -d -o: with allocated resources, one line each."""
         with self.runner.output("scontrol", "-a", "-d", "-o", "show", *what) as stream:
             seen_at = int(self._clock.now())
             first = stream.readline()
@@ -228,7 +228,7 @@ class CommandScheduler:
         except CommandError as error:
             if error.code is None:
                 raise
-            return False  # a controller that is down makes it fail
+            return False  # it fails when the controller is down
 
     def diag(self) -> Diagnosis:
         """See `Scheduler`."""
@@ -252,11 +252,11 @@ class CommandScheduler:
             "export": _exported(job.environment),
         }
         arguments = [f"--{name}={value}" for name, value in options.items() if value is not None]
-        printed = self.runner.change("sbatch", "--parsable", *arguments, given=job.script)
-        return printed.strip().splitlines()[-1].partition(";")[0]  # 12;cluster in a federation
+        output = self.runner.change("sbatch", "--parsable", *arguments, stdin=job.script)
+        return output.strip().splitlines()[-1].partition(";")[0]  # 12;cluster in a federation
 
     def cancel(self, job_id: str) -> None:
-        """See `Scheduler`. scancel says nothing of a job that nobody knows: scontrol does."""
+        """See `Scheduler`. scancel reports nothing for an unknown job; scontrol does."""
         asked = parse_asked_id(job_id)
         next(self._shown("job", asked.job), None)
         self.runner.change("scancel", asked.job)
@@ -266,8 +266,8 @@ class CommandScheduler:
 
 
 def _exported(environment: Mapping[str, str]) -> str:
-    """Only these, by name and value: sbatch takes a comma for the end of one."""
+    """Write --export with names and values; sbatch ends a value at a comma."""
     for name, value in environment.items():
         if "," in value:
-            raise UsageError(f"{name}: sbatch takes no comma in a value of the environment")
+            raise UsageError(f"{name}: a value passed to sbatch --export cannot contain a comma")
     return ",".join(f"{name}={value}" for name, value in environment.items()) or "NIL"

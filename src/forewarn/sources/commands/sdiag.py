@@ -1,4 +1,4 @@
-"""What `sdiag` prints."""
+"""Reader of the output of `sdiag`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _CALL = re.compile(r"^\s+(\w+)\s+\(\s*\d+\) count:(\d+)\s+ave_time:\d+\s+total_t
 
 
 def read_sdiag(text: str) -> Diagnosis:
-    """The counters that we use.
+    """Read the counters that are used.
 
     >>> read_sdiag("sdiag output at Tue Nov 17 (1794906108)\\nJobs running:   2\\n").jobs_running
     2
     """
     at = _AT.search(text)
     if at is None:
-        raise CommandError("sdiag: it printed no time: not the sdiag of Slurm")
+        raise CommandError("sdiag: no time in its output: it is not Slurm's sdiag")
     since = _SINCE.search(text)
     by_type = text.partition("statistics by message type")[2].partition("statistics by user")[0]
     return Diagnosis(

@@ -1,4 +1,4 @@
-"""What `sacct` prints."""
+"""The source of what `sacct` prints."""
 
 from forewarn.sources.sacct.source import SacctSource
 

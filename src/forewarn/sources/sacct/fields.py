@@ -1,7 +1,7 @@
-"""Every field that `sacct` can print: what its text looks like, its unit, and the column it becomes.
+"""The fields that `sacct` can print: the format of each, its unit, and the column that it becomes.
 
-One table, `FIELDS`. Where several fields tell the same column, the first of the table wins and the
-others stand in for it.
+One table, `FIELDS`. Where several fields become the same column, the first in the table that has a value is
+used.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Reader = Callable[[pl.Expr], pl.Expr]
 
 @dataclass(frozen=True, slots=True)
 class FieldFormat:
-    """What the text of a field looks like: it tells where a row belongs whose columns are shifted."""
+    """The format of a field's text, which shows where values belong in a row with shifted columns."""
 
     pattern: re.Pattern[str]
     free: bool = False  # written by people: may hold the separator
     lines: bool = False  # may hold line ends
 
     def fits(self, text: str) -> bool:
-        """Whether a text can be of this form."""
+        """Check whether a text has this format."""
         return self.pattern.fullmatch(text) is not None
 
 
@@ -53,7 +53,7 @@ STATE = _form(r"[A-Z_]+\+?(?: by \S+)?")
 TRES = _form(r"(?:[\w/:.-]+=[^,|\s]*(?:,[\w/:.-]+=[^,|\s]*)*)?")
 WORD = _form(r"[^\s|]*")
 NODES = _form(r"None assigned|[^\s|]*")
-PHRASE = _form(r"[^|\n]*")  # Slurm's own words: spaces, but no separator
+PHRASE = _form(r"[^|\n]*")  # written by Slurm: spaces, but no separator
 NAME = _form(r"[^\n]*", free=True)
 PATH = _form(r"(?:/[^\n]*)?", free=True)
 COMMENT = _form(r".*", free=True, lines=True)
@@ -62,32 +62,32 @@ COMMAND = _form(r"(?:[^\s|]*(?:sbatch|srun|salloc|scrontab|sattach)\b.*)?", free
 
 @dataclass(frozen=True, slots=True)
 class SacctField:
-    """One field: its form, and, where a job's record has a place for it, how it is read and what as."""
+    """One field: its format, and, if a job's record has a column for it, how it is read."""
 
     form: FieldFormat
     column: str | None = None
-    read: Reader | None = None  # of a time none: that needs the zone, too
+    read: Reader | None = None  # None for a time, which needs the zone, too
     partial: bool = False  # only part of the text is read, and it may not be there
 
     @property
     def is_time(self) -> bool:
-        """Whether it is a time on the cluster's clock."""
+        """Whether it is a local time of the cluster."""
         return self.column is not None and self.read is None
 
 
 def _text(text: pl.Expr) -> pl.Expr:
-    """What people wrote: `None` is a name like any other."""
+    """Read a text written by people: `None` is a name like any other."""
     bare = text.str.strip_chars()
     return pl.when(bare != "").then(bare)
 
 
 def _slurm_text(text: pl.Expr) -> pl.Expr:
-    """What Slurm wrote: these words of it are no values."""
+    """Read a text written by Slurm: some of its words stand for a missing value."""
     return pl.when(~text.is_in(["Unknown", "None", "N/A", "(null)", "INVALID"])).then(text)
 
 
 def _node_list(text: pl.Expr) -> pl.Expr:
-    """Null where it is no list of nodes; most name one node, which is no list to look into."""
+    """Read a list of nodes, null where it is none; most name one node, and need no check."""
 
     def is_list(item: str) -> bool:
         check_nodes(item)
@@ -98,13 +98,13 @@ def _node_list(text: pl.Expr) -> pl.Expr:
     return pl.when(~brackets | right).then(_slurm_text(text))
 
 
-_BEHIND = {code: from_sacct_text(code, 0) for code in PRINTED_BARE}
+_RESTORED_CODES = {code: from_sacct_text(code, 0) for code in PRINTED_BARE}
 
 
 def _exit_code(text: pl.Expr) -> pl.Expr:
-    """The code, with 128 put back where sacct took it off."""
+    """Read the code, with 128 added back where sacct subtracted it."""
     code, signal = units.exit_code(text), units.exit_signal(text)
-    return pl.when(signal == 0).then(code.replace(_BEHIND)).otherwise(code)
+    return pl.when(signal == 0).then(code.replace(_RESTORED_CODES)).otherwise(code)
 
 
 def _seconds(text: pl.Expr) -> pl.Expr:
@@ -112,7 +112,7 @@ def _seconds(text: pl.Expr) -> pl.Expr:
 
 
 def _limit(text: pl.Expr) -> pl.Expr:
-    """A lone number is minutes. Few limits are different, so each is read once."""
+    """Read a time limit; a lone number is minutes. Few limits are distinct, so each is read once."""
     return units.map_distinct(text, parse_duration, pl.Int64)
 
 
@@ -125,7 +125,7 @@ MEMORY = pl.Struct({"bytes": pl.Int64, "per": pl.String})
 
 def _requested_memory(text: pl.Expr) -> pl.Expr:
     def read(item: str) -> dict[str, object] | None:
-        # ``16?`` is what 21.08 and later print for a job without any memory request: INFINITE64 bytes.
+        # 21.08 and later print ``16?`` for a job without a memory request: INFINITE64 bytes.
         memory = None if item.endswith("?") else parse_memory(item)
         return None if memory is None else {"bytes": memory.bytes, "per": memory.per}
 
@@ -133,24 +133,24 @@ def _requested_memory(text: pl.Expr) -> pl.Expr:
 
 
 def _disk(text: pl.Expr) -> pl.Expr:
-    """Bytes of all tasks together, exact, unlike AveDiskRead, which rounds to 0.01M."""
+    """Read the bytes of all tasks, exact, unlike AveDiskRead, which rounds to 0.01M."""
     return _bytes(text.str.extract(r"\bfs/disk=([^,]+)"))
 
 
 def _joules(text: pl.Expr) -> pl.Expr:
-    """Energy is shown in thousands (``1.21K``), unlike memory."""
+    """Read energy, which is shown in thousands (``1.21K``), unlike memory."""
     number, unit = text.str.extract(r"^([0-9.]+)"), text.str.extract(r"([KMGTP])$")
     scale = unit.replace_strict({u: 10 ** (3 * n) for n, u in enumerate("KMGTP", 1)}, default=1)
     joules = number.cast(pl.Float64, strict=False) * scale
     return pl.when(joules <= MOST_COUNT).then(joules).round().cast(pl.Int64)
 
 
-# Columns with a leading underscore are not the record's own; `fold.py` makes the record's from them.
+# Columns with a leading underscore are not in the record; `jobs.py` computes the record's from them.
 FIELDS: Mapping[str, SacctField] = MappingProxyType(
     {
         # identity
         "JobID": SacctField(ID, "_id", _text),
-        "JobIDRaw": SacctField(ID, "_raw_id", _text),  # as JobID, with the number that Slurm itself counts by
+        "JobIDRaw": SacctField(ID, "_raw_id", _text),  # as JobID, with Slurm's internal number
         "Cluster": SacctField(WORD, "cluster", _slurm_text),
         # who
         "User": SacctField(WORD, "user", _slurm_text),
@@ -164,11 +164,11 @@ FIELDS: Mapping[str, SacctField] = MappingProxyType(
         "SubmitLine": SacctField(COMMAND, "submit_line", _text),
         "Partition": SacctField(WORD, "partition", _slurm_text),
         "QOS": SacctField(WORD, "qos", _slurm_text),
-        "QOSREQ": SacctField(WORD, "_qos_asked", _slurm_text),  # 24.11: empty where the user named none
+        "QOSREQ": SacctField(WORD, "_qos_asked", _slurm_text),  # 24.11: empty where the user requested none
         "Reservation": SacctField(WORD, "reservation", _slurm_text),
         "Constraints": SacctField(NAME, "constraint", _slurm_text),
         "NodeList": SacctField(NODES, "nodes", _node_list),
-        # asked
+        # requested
         "ReqNodes": SacctField(NUMBER, "nodes_asked", units.whole_number),
         "ReqCPUS": SacctField(NUMBER, "cpus_asked", units.whole_number),
         "ReqMem": SacctField(SIZE, "_memory_asked", _requested_memory),  # MiB where it names no unit
@@ -176,7 +176,7 @@ FIELDS: Mapping[str, SacctField] = MappingProxyType(
         "TimelimitRaw": SacctField(NUMBER, "time_limit", _limit),
         "Timelimit": SacctField(DURATION, "time_limit", _limit),
         "Priority": SacctField(NUMBER, "priority", units.whole_number),
-        # given
+        # allocated
         "AllocNodes": SacctField(NUMBER, "nodes_given", units.whole_number),
         "NNodes": SacctField(NUMBER, "nodes_given", units.whole_number),
         "AllocCPUS": SacctField(NUMBER, "cpus_given", units.whole_number),
@@ -196,21 +196,19 @@ FIELDS: Mapping[str, SacctField] = MappingProxyType(
         "Reason": SacctField(PHRASE, "reason", _slurm_text),
         "ExitCode": SacctField(EXIT, "exit_code", _exit_code),
         "DerivedExitCode": SacctField(EXIT, "derived_exit_code", _exit_code),
-        # used; of steps, but for TotalCPU and energy, which a job's own line has too
+        # used: of steps, except TotalCPU and energy, which a job's own line has too
         "TotalCPU": SacctField(DURATION, "cpu_time", units.fine_duration),
         "MaxRSS": SacctField(SIZE, "max_memory", _bytes),
         "TRESUsageInTot": SacctField(TRES, "_read_total", _disk, partial=True),
         "TRESUsageOutTot": SacctField(TRES, "_written_total", _disk, partial=True),
         "AveDiskRead": SacctField(SIZE, "_read_mean", _bytes),  # per task
         "AveDiskWrite": SacctField(SIZE, "_written_mean", _bytes),
-        "MaxDiskRead": SacctField(
-            SIZE, "_read_max", _bytes
-        ),  # of one task: the least that the step can have read
+        "MaxDiskRead": SacctField(SIZE, "_read_max", _bytes),  # of one task: the step read at least this
         "MaxDiskWrite": SacctField(SIZE, "_written_max", _bytes),
         "NTasks": SacctField(NUMBER, "_tasks", units.whole_number),
         "ConsumedEnergyRaw": SacctField(NUMBER, "energy", units.whole_number),
         "ConsumedEnergy": SacctField(SIZE, "energy", _joules),
-        # known, but no part of a job's record
+        # known, but not in a job's record
         **dict.fromkeys(("AdminComment", "Comment", "SystemComment", "Extra"), SacctField(COMMENT)),
         **dict.fromkeys(("Container", "Licenses", "McsLabel", "WCKey"), SacctField(NAME)),
         **dict.fromkeys(("StdErr", "StdIn", "StdOut"), SacctField(NAME)),
@@ -240,20 +238,20 @@ FIELDS: Mapping[str, SacctField] = MappingProxyType(
 _BY_LOWER_CASE = {name.lower(): name for name in FIELDS}
 
 
-def known_name(text: str) -> str | None:
-    """The field that a word of a header or of ``--format`` names, whatever its case and width.
+def field_name(text: str) -> str | None:
+    """Find the field that a word of a header or of ``--format`` names, whatever its case and width.
 
-    >>> known_name("state%30"), known_name("JobID"), known_name("977669")
+    >>> field_name("state%30"), field_name("JobID"), field_name("977669")
     ('State', 'JobID', None)
     """
     return _BY_LOWER_CASE.get(text.partition("%")[0].strip().lower())
 
 
-def given_names(fields: Iterable[str]) -> tuple[str, ...]:
-    """The fields that a person says a text without header has."""
+def check_names(fields: Iterable[str]) -> tuple[str, ...]:
+    """Check the names that a person gave to the columns of a text without a header."""
     names = []
     for text in fields:
-        name = known_name(text)
+        name = field_name(text)
         if name is None:
             near = difflib.get_close_matches(text.partition("%")[0].lower(), _BY_LOWER_CASE, 1)
             hint = f" (is it {_BY_LOWER_CASE[near[0]]}?)" if near else ""

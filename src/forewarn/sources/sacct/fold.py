@@ -1,4 +1,4 @@
-"""Rows of jobs and of their steps become jobs: fields read, steps folded into the job they follow."""
+"""Folding of rows into jobs: fields are read, and steps are added to the job that they follow."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from forewarn.job.step_outcomes import EXACT_STATES, StepEnd, outcome_of_steps
 from forewarn.sources.sacct.fields import FIELDS, JOB_ID, NODES
 from forewarn.sources.slurm import unit_columns as units
 
-# Texts that say more than their value: who a cancelling number is, a limit left to the partition, the
-# signals beside the exit codes, and clock times in the hour that comes twice.
+# Texts needed beside their value: the user id (for who cancelled a job), a limit left to the partition, the
+# signals beside the exit codes, and local times in the hour that a clock repeats.
 _KEPT_TEXTS = ("UID", "Timelimit", "TimelimitRaw", "ExitCode", "DerivedExitCode", "Start", "End")
-# What stands where a number should, and means that there is none: no limit, and INFINITE64 as ``16?``.
+# Texts in place of a number that mean that there is none: no limit, and INFINITE64 as ``16?``.
 _NO_NUMBER = r"(?i)^(?:UNLIMITED|INFINITE|[0-9.]+\?[cn]?)$"
-# What is looked at in a step's row.
+# The fields that are read of a step's row.
 _OF_STEPS = (
     *("TotalCPU", "MaxRSS", "NTasks", "ConsumedEnergyRaw", "ConsumedEnergy"),
     *("TRESUsageInTot", "TRESUsageOutTot", "AveDiskRead", "AveDiskWrite", "MaxDiskRead", "MaxDiskWrite"),
@@ -35,11 +35,11 @@ class UnreadableRow:
 
 
 def fold_rows(rows: pl.DataFrame, zone: str) -> tuple[pl.DataFrame, list[UnreadableRow]]:
-    """What is told of each job, out of rows of text (columns named by sacct's fields, and `line`).
+    """Fold rows of text (columns named by sacct's fields, and `line`) into one row for each job.
 
-    A job's steps follow its own row, all of them in this frame. The result has the columns that the
-    table of fields names, as far as anything is told in them, the texts of `_KEPT_TEXTS`, and what the
-    steps used and tell of how it ended.
+    A job's steps follow its own row, all of them in this frame. The result has the columns that the table
+    of fields names, as far as they hold anything, the texts of `_KEPT_TEXTS`, and the resources used and the
+    outcome shown by the steps.
     """
     rows, strays = _with_ids(rows)
     is_step = rows["_is_step"]
@@ -53,7 +53,7 @@ def fold_rows(rows: pl.DataFrame, zone: str) -> tuple[pl.DataFrame, list[Unreada
 
 
 def _with_ids(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[UnreadableRow]]:
-    """Which rows are steps (`_is_step`) and of which job (`_job`); rows that are neither apart."""
+    """Mark which rows are steps (`_is_step`) and of which job (`_job`); separate rows that are neither."""
     field = "JobID" if "JobID" in rows.columns else "JobIDRaw"
     name = pl.col(field).str.strip_chars().fill_null("")
     rows = rows.with_columns(name.alias(field), _is_step=name.str.contains(".", literal=True))
@@ -64,7 +64,7 @@ def _with_ids(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[UnreadableRow]]:
     if rows["_is_step"].any():
         job = pl.when(~pl.col("_is_step")).then(pl.col(field) + ".").forward_fill()
         stray = pl.col("_is_step") & ~pl.col(field).str.starts_with(job).fill_null(False)
-        alone = pl.when(stray).then(pl.lit("a step without the row of its job before it"))
+        alone = pl.when(stray).then(pl.lit("a step without its job's row before it"))
         wrong = pl.coalesce(wrong, alone)
     rows = rows.with_columns(_wrong=wrong)
     bad = [
@@ -77,7 +77,7 @@ def _with_ids(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[UnreadableRow]]:
 
 
 def _read(rows: pl.DataFrame, zone: str, names: Sequence[str]) -> tuple[pl.DataFrame, list[UnreadableRow]]:
-    """The rows with a typed column for what these fields tell, those with an unreadable one apart."""
+    """Convert these fields to typed columns; separate rows with an unreadable one."""
     values = {
         name: field.read(pl.col(name)) if field.read else units.moment(pl.col(name), zone)
         for name in names
@@ -114,7 +114,7 @@ def _read(rows: pl.DataFrame, zone: str, names: Sequence[str]) -> tuple[pl.DataF
 
 
 def _unreadable(name: str, nothing: pl.Series) -> pl.Expr:
-    """Where the text, of which nothing could be read, does say something."""
+    """Select rows whose text holds something that could not be read."""
     text = units.present(pl.when(nothing).then(name))
     if FIELDS[name].partial:
         return ~units.map_distinct(text, FIELDS[name].form.fits, pl.Boolean).fill_null(True)
@@ -132,7 +132,7 @@ def _why(name: str, text: str, zone: str) -> str:
 
 
 def _used_by_steps(steps: pl.DataFrame) -> pl.DataFrame:
-    """What the steps of each job used together; max_memory is the largest task's of any step."""
+    """Sum the resources used by the steps of each job; max_memory is that of the largest task of any step."""
 
     def present(*columns: str) -> list[pl.Expr]:
         return [pl.col(name) for name in columns if name in steps.columns]
@@ -158,7 +158,7 @@ def _used_by_steps(steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def _outcomes_of_steps(rows: pl.DataFrame, zone: str) -> pl.DataFrame:
-    """The outcome of each job that failed, where its steps name it: see `outcome_of_steps`. These are few."""
+    """Find the outcome of failed jobs whose steps show it: see `outcome_of_steps`. These are few."""
     found = pl.DataFrame(schema={"_job": rows.schema["_job"], "_steps_outcome": pl.String})
     if "State" not in rows.columns:
         return found
@@ -176,5 +176,9 @@ def _outcomes_of_steps(rows: pl.DataFrame, zone: str) -> pl.DataFrame:
         "_job", name=pl.col(field).str.extract(r"\.([^.]+)$"), state=state, **times
     ).iter_rows():
         steps.setdefault(job, []).append(StepEnd(*step))
-    outcomes = {job: outcome for job, some in steps.items() if (outcome := outcome_of_steps(some)) is not None}
-    return pl.DataFrame({"_job": list(outcomes), "_steps_outcome": map(str, outcomes.values())}, schema=found.schema)
+    outcomes = {
+        job: outcome for job, some in steps.items() if (outcome := outcome_of_steps(some)) is not None
+    }
+    return pl.DataFrame(
+        {"_job": list(outcomes), "_steps_outcome": map(str, outcomes.values())}, schema=found.schema
+    )

@@ -1,4 +1,4 @@
-"""What sacct tells of jobs becomes columns of the job's record."""
+"""Conversion of folded sacct rows to the columns of a job's record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forewarn.sources.slurm import unit_columns as units
 
 col = pl.col
 
-# What `fold.folded` tells beside the record's own columns.
+# The columns of `fold_rows` beside the record's own.
 _FOLDED_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = MappingProxyType(
     {
         **dict.fromkeys(("_id", "_raw_id", "_state", "_qos_asked", "_steps_outcome"), pl.String),
@@ -27,8 +27,8 @@ _FOLDED_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = MappingProxyTyp
 )
 _NOWHERE = "None assigned"  # sacct's node list of a job that never ran
 
-# Options of sbatch, srun and salloc by the field that they ask for.
-_ASKED_BY: Mapping[str, str] = MappingProxyType(
+# Options of sbatch, srun and salloc by the field that they set.
+_OPTION_PATTERNS: Mapping[str, str] = MappingProxyType(
     {
         "account": r"\s(?:-A|--account)",
         "partition": r"\s(?:-p|--partition)",
@@ -42,7 +42,7 @@ _ASKED_BY: Mapping[str, str] = MappingProxyType(
 
 
 def job_columns(jobs: pl.DataFrame, fields: Set[str], *, cluster: str, zone: str) -> pl.DataFrame:
-    """The columns of a job's record (and `line`) from what `fold.folded` told, in a file of these fields."""
+    """Build the columns of a job's record (and `line`) from folded rows of a file with these fields."""
     jobs = jobs.with_columns(
         pl.lit(None, dtype).alias(name)
         for name, dtype in {**JOB_SCHEMA, **_FOLDED_COLUMNS}.items()
@@ -71,7 +71,7 @@ def job_columns(jobs: pl.DataFrame, fields: Set[str], *, cluster: str, zone: str
 
 
 def _fix_repeated_hours(jobs: pl.DataFrame, zone: str) -> pl.DataFrame:
-    """In the hour that a clock shows twice, what would come too early is meant the second time."""
+    """Read times that would come too early, in the hour that a clock repeats, as the second of both."""
     for earlier, later, text in (("submit", "start", "Start"), ("start", "end", "End")):
         early = col(later) < col(earlier)
         if zone != "UTC" and jobs.select(early.any()).item():
@@ -81,7 +81,7 @@ def _fix_repeated_hours(jobs: pl.DataFrame, zone: str) -> pl.DataFrame:
 
 
 def _with_times(jobs: pl.DataFrame, fields: Set[str]) -> pl.DataFrame:
-    """Times that are missing but follow from others are filled in, those that lie ahead left out."""
+    """Fill in missing times that follow from others, and drop those that lie in the future."""
     busy = col("_elapsed") + col("suspended").fill_null(0)  # sacct counts Elapsed without suspension
     ended = col("outcome").is_not_null() if "State" in fields else pl.lit(True)
     if "Start" not in fields:
@@ -91,16 +91,16 @@ def _with_times(jobs: pl.DataFrame, fields: Set[str]) -> pl.DataFrame:
         jobs = jobs.with_columns(submit=pl.coalesce("eligible", "start"))
     if "State" not in fields:
         jobs = jobs.with_columns(outcome=pl.when(col("end").is_not_null()).then(pl.lit("unknown")))
-    # A job that was cancelled while it waited has its end for a start, but no node.
+    # A job that was cancelled while pending has its end as its start, but no node.
     never_ran = (
         (col("state") == "PENDING") | (col("nodes") == _NOWHERE) | (col("nodes_given") == 0)
     ).fill_null(False)
     jobs = jobs.with_columns(
         start=pl.when(~never_ran).then("start"), nodes=pl.when(col("nodes") != _NOWHERE).then("nodes")
     )
-    # What never ran was never suspended: sacct shows 0 for it.
+    # A job that never ran was never suspended: sacct shows 0 for it.
     jobs = jobs.with_columns(suspended=pl.when(col("start").is_not_null()).then("suspended"))
-    # `--begin` may lie ahead; a start proves that it has come, an end before it that it never did.
+    # `--begin` may be in the future; a start proves that it has passed, an end before it that it never did.
     proven = pl.min_horizontal(last_proven_time(), "end")
     return jobs.with_columns(eligible=pl.when(col("eligible") <= proven).then("eligible"))
 
@@ -109,7 +109,7 @@ def _with_times(jobs: pl.DataFrame, fields: Set[str]) -> pl.DataFrame:
 
 
 def _cancelled_by() -> pl.Expr:
-    """sacct tells a number. It is given a name where that is certain: the job's own user, and root."""
+    """Read who cancelled the job: sacct shows a number, named where that is certain (own user, root)."""
     number = col("_state").str.extract(r"\bby (\S+)")
     own = number == col("UID")
     return pl.when(own).then("user").when(number == "0").then(pl.lit("root")).otherwise(number)
@@ -126,7 +126,7 @@ def _ids() -> dict[str, pl.Expr]:
     name = pl.coalesce("_id", "_raw_id")
     return {
         "job_id": name,
-        # An array task's own number is told by JobIDRaw only.
+        # Only JobIDRaw has an array task's own number.
         "raw_id": _number(pl.coalesce("_raw_id", "_id"), r"^([0-9]+)$"),
         "array_job_id": _number(name, r"^([0-9]+)_"),
         "array_task_id": _number(name, r"_([0-9]+)$"),
@@ -137,7 +137,7 @@ def _ids() -> dict[str, pl.Expr]:
 
 
 def _counted(*counts: str | pl.Expr) -> pl.Expr:
-    """The first count that is there; 0 of nodes or CPUs is sacct's word for none known."""
+    """Return the first count that is present; 0 nodes or CPUs is how sacct shows an unknown number."""
     return pl.coalesce(counts).replace(0, None)
 
 
@@ -165,10 +165,10 @@ def _given() -> dict[str, pl.Expr]:
 
 
 def _memory_asked() -> dict[str, pl.Expr]:
-    """Before 21.08 ReqMem says by its ending what it is counted by (``4Gn``, ``4000Mc``).
+    """Read the requested memory; before 21.08 ReqMem ends with what it is per (``4Gn``, ``4000Mc``).
 
-    Since then it is the memory of the whole job (mem in ReqTRES), whether it was asked for by --mem or
-    --mem-per-cpu: it is given back per node, as --mem would have asked for it.
+    Since then it is the memory of the whole job (mem in ReqTRES), whether requested by --mem or
+    --mem-per-cpu: it is converted to per node, as --mem would have requested it.
     """
     per = col("_memory_asked").struct.field("per")
     whole = pl.coalesce(col("_memory_asked").struct.field("bytes"), col("_tres_asked").struct.field("mem"))
@@ -180,7 +180,7 @@ def _memory_asked() -> dict[str, pl.Expr]:
 
 
 def _ended() -> dict[str, pl.Expr]:
-    """While a job has not ended its exit code is 0:0, which says nothing."""
+    """Drop the exit code of a job that has not ended: sacct shows a meaningless 0:0."""
     ended = col("outcome").is_not_null()
     return {
         "exit_code": pl.when(ended).then("exit_code"),
@@ -190,14 +190,14 @@ def _ended() -> dict[str, pl.Expr]:
 
 
 def _used() -> dict[str, pl.Expr]:
-    """With -X, and before a step has ended, sacct shows 0 for what it has not looked up."""
+    """Read the resources used; with -X, and before a step has ended, sacct shows 0 for unknown values."""
     measured = col("outcome").is_not_null() & (col("_steps") > 0).fill_null(False)
     return {
         "cpu_time": pl.when((col("cpu_time") > 0) | measured).then(
             pl.max_horizontal("cpu_time", "_steps_cpu")
         ),
         "max_memory": pl.max_horizontal("max_memory", "_steps_memory").replace(0, None),
-        # Where no energy is gathered it is shown as 0.
+        # Where energy is not measured, sacct shows 0.
         "energy": pl.max_horizontal("energy", "_steps_energy").cast(pl.Int64).replace(0, None),
         "io_read": col("io_read").cast(pl.Int64),
         "io_written": col("io_written").cast(pl.Int64),
@@ -205,16 +205,16 @@ def _used() -> dict[str, pl.Expr]:
 
 
 def _defaulted(jobs: pl.DataFrame, fields: Set[str]) -> pl.Expr:
-    """Fields that the user left to the site, as far as it can be told.
+    """List the fields that the user left to the site, as far as accounting shows it.
 
-    Options of a batch script are not in the accounts. But srun, salloc and --wrap have no script: what
-    they do not say on their line was not asked for (the environment aside: SBATCH_TIMELIMIT, …).
+    Accounting does not keep the options of a batch script. But srun, salloc and --wrap have no script: what
+    is not on their line was not requested (the environment aside: SBATCH_TIMELIMIT, …).
     """
     line = col("submit_line")
     no_script = line.str.contains(r"^\S*(?:srun|salloc)\s|\s--wrap[=\s]")
     left: dict[str, pl.Expr] = {}
     if jobs.select(no_script.any()).item():
-        left = {name: no_script & ~line.str.contains(options) for name, options in _ASKED_BY.items()}
+        left = {name: no_script & ~line.str.contains(options) for name, options in _OPTION_PATTERNS.items()}
     limit = pl.coalesce("Timelimit", "TimelimitRaw") == "Partition_Limit"
     left["time_limit"] = limit | left.get("time_limit", pl.lit(False))
     if "QOSREQ" in fields:

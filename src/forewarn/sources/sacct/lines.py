@@ -1,8 +1,8 @@
-"""The lines of sacct's text: which columns they have, where jobs begin, and rows that are out of shape.
+"""The lines of sacct's text: their columns, where jobs begin, and rows that are broken.
 
-sacct does not quote. A ``|`` in a job's name shifts the columns after it, a line end in a submit line
-breaks the row in two. Such rows are mended where the neighbours' forms leave only one way to read
-them, and are bad rows otherwise; a row is never read with its columns shifted.
+sacct does not quote. A ``|`` in a job's name shifts the columns after it, a line end in a submit line breaks
+the row in two. Such rows are repaired where the formats of the fields leave only one way to read them, and
+are bad rows otherwise; a row is never read with its columns shifted.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from forewarn.sources.sacct.fields import FIELDS, JOB_ID, PHRASE, FieldFormat
 
-# Stand-ins for a separator and a line end within a mended value, until the columns are cut:
-# Unicode's noncharacters, which no text holds.
+# Placeholders for a separator and a line end inside a repaired value, until the columns are split: Unicode
+# noncharacters, which no text contains.
 SEPARATOR, LINE_END = "\ufdd0", "\ufdd1"
 _STAND_INS = re.compile(f"{SEPARATOR}|{LINE_END}".encode())
 _JOB = re.compile(JOB_ID.encode())
-_NOT_A_ROW = re.compile(rb"(?:sacct|slurm\w*|srun): ")  # messages, where 2>&1 put them among the rows
-_MOST_LINES = 200  # of one row: a submit line may hold a script, not a book
+_NOT_A_ROW = re.compile(rb"(?:sacct|slurm\w*|srun): ")  # messages that 2>&1 mixed into the rows
+_MOST_LINES = 200  # of one row: a submit line may hold a script, but not more
 _MOST_SEPARATORS = 200  # too many in one row, for the same reason
 
 
@@ -37,41 +37,41 @@ class ColumnLayout:
 
     @cached_property
     def separators(self) -> int:
-        """How many of them a row has."""
+        """The number of separators in a row."""
         return len(self.names) - 1 + self.ends_with_separator
 
     @cached_property
     def forms(self) -> tuple[FieldFormat, ...]:
-        """The form of each column; fields of a Slurm newer than this table may be any phrase."""
+        """The form of each column; fields of a Slurm newer than the table may be any phrase."""
         return tuple(FIELDS[name].form if name in FIELDS else PHRASE for name in self.names)
 
     @cached_property
     def id_at(self) -> int:
-        """Which column tells jobs from their steps."""
+        """The column that distinguishes jobs from their steps."""
         return self.names.index("JobID" if "JobID" in self.names else "JobIDRaw")
 
     def id_of(self, line: bytes) -> bytes:
-        """What stands where the job's id should."""
+        """Return the text in the column of the job's id."""
         parts = line.rstrip(b"\n").split(b"|", self.id_at + 1)
         return parts[self.id_at].strip() if len(parts) > self.id_at else b""
 
     def is_whole(self, line: bytes) -> bool:
-        """Whether a line has all columns of a row and no more."""
+        """Check whether a line has all columns of a row and no more."""
         if self.ends_with_separator and not line.rstrip(b"\n").endswith(b"|"):
             return False
         return line.count(b"|") == self.separators
 
     def begins_job(self, line: bytes) -> bool:
-        """A whole row of a job, not of a step."""
+        """Check for a whole row of a job, not of a step."""
         return self.is_whole(line) and _JOB.fullmatch(self.id_of(line)) is not None
 
     def begins_row(self, line: bytes) -> bool:
-        """The first or only line of a row, whole or not."""
+        """Check for the first or only line of a row, whole or not."""
         number, _, _ = self.id_of(line).partition(b".")
         return _JOB.fullmatch(number) is not None
 
     def last_job(self, text: bytes) -> int:
-        """Where the last job begins: the place up to which all rows and steps are complete."""
+        """Find where the last job begins: all rows and steps before it are complete."""
         end = len(text)
         while end:
             begin = text.rfind(b"\n", 0, end - 1) + 1
@@ -87,12 +87,12 @@ class SacctRows:
 
     text: bytes
     lines: NDArray[np.int64]  # the line of the file that each row began at
-    mended: int = 0  # rows that had a separator or a line end inside a value
+    repaired: int = 0  # rows that had a separator or a line end inside a value
     bad: list[tuple[int, str, bytes]] = field(default_factory=list)  # line, reason, text
 
 
-def rows_of(text: bytes, first_line: int, layout: ColumnLayout) -> SacctRows:
-    """The rows of a text of whole lines, the first of which is the file's `first_line`-th."""
+def read_rows(text: bytes, first_line: int, layout: ColumnLayout) -> SacctRows:
+    """Read the rows of a text of whole lines, the first of which is the file's `first_line`-th."""
     if not text.endswith(b"\n"):
         text += b"\n"
     data = np.frombuffer(text, np.uint8)
@@ -111,15 +111,15 @@ def rows_of(text: bytes, first_line: int, layout: ColumnLayout) -> SacctRows:
     found = SacctRows(b"", numbers)
     whole_from = 0
     for run in np.split(odd, np.flatnonzero(np.diff(odd) > 1) + 1):
-        # The row before a run may go on in it: it is looked at again together with the run.
+        # The row before a run may continue in it: both are read again together.
         first = max(int(run[0]) - 1, whole_from)
         after = int(run[-1]) + 1
         pieces.append(text[begins[whole_from] : begins[first]] if first > whole_from else b"")
         places.append(numbers[whole_from:first])
         lines = [(int(numbers[n]), text[begins[n] : ends[n]]) for n in range(first, after)]
-        for at, row in _mended(lines, layout, found.bad):
+        for at, row in _repaired(lines, layout, found.bad):
             pieces.append(row + b"\n")
-            found.mended += _STAND_INS.search(row) is not None
+            found.repaired += _STAND_INS.search(row) is not None
             places.append(np.array([at], np.int64))
         whole_from = after
     if whole_from < len(ends):
@@ -132,8 +132,8 @@ def rows_of(text: bytes, first_line: int, layout: ColumnLayout) -> SacctRows:
 Line = tuple[int, bytes]
 
 
-def _mended(lines: list[Line], layout: ColumnLayout, bad: list[tuple[int, str, bytes]]) -> Iterator[Line]:
-    """The rows of a stretch of lines, each as one line with the right count of separators."""
+def _repaired(lines: list[Line], layout: ColumnLayout, bad: list[tuple[int, str, bytes]]) -> Iterator[Line]:
+    """Yield the rows of a stretch of lines, each as one line with the right number of separators."""
     for group in _grouped(lines, layout):
         group = _from_first_text(group[::-1])[::-1]
         while group := _from_first_text(group):
@@ -164,15 +164,15 @@ def _marked(text: bytes) -> bytes:
 
 
 def _goes_on(rest: list[Line], layout: ColumnLayout) -> bool:
-    """Whether lines after a complete row, none of which begins one, belong to its last column."""
+    """Check whether lines after a complete row, none of which begins one, belong to its last column."""
     if layout.ends_with_separator or not layout.forms[-1].lines or len(rest) > _MOST_LINES:
         return False
-    # With a comment before the id they could as well begin the next row.
+    # With a comment before the id they could also begin the next row.
     return not any(form.lines for form in layout.forms[: layout.id_at])
 
 
 def _grouped(lines: list[Line], layout: ColumnLayout) -> Iterator[list[Line]]:
-    """Lines that may be one row together: a new one begins where a job's id stands in its column."""
+    """Group lines that may be one row: a new group begins where the id column holds a job's id."""
     group: list[Line] = []
     for at, text in lines:
         message = _NOT_A_ROW.match(text) is not None
@@ -187,7 +187,7 @@ def _grouped(lines: list[Line], layout: ColumnLayout) -> Iterator[list[Line]]:
 
 
 def _fitted(text: bytes, layout: ColumnLayout) -> bytes | None:
-    """The row with what stands inside its values marked, if there is exactly one way to read it."""
+    """Mark separators and line ends inside values, if there is exactly one way to read the row."""
     if b"\n" not in text and layout.is_whole(text):
         return text
     if layout.ends_with_separator and not text.endswith(b"|"):
@@ -201,12 +201,12 @@ def _fitted(text: bytes, layout: ColumnLayout) -> bytes | None:
 
 
 def _ways(parts: list[str], forms: tuple[FieldFormat, ...]) -> list[list[str]]:
-    """How the parts can be the columns, where those of free form may hold several; two ways are enough."""
+    """List ways to assign the parts to columns, where free text may take several; two ways are enough."""
     extra = len(parts) - len(forms)
 
     @cache
     def ways(column: int, spent: int) -> list[list[str]]:
-        """Values of the columns up to this one, to which `spent` parts belong that are too many."""
+        """List values of the columns up to this one, which take up `spent` surplus parts."""
         if column < 0:
             return [] if spent else [[]]
         found: list[list[str]] = []
@@ -227,9 +227,9 @@ def _what_is_wrong(text: bytes, layout: ColumnLayout) -> str:
         return "a message, not a row"
     if layout.ends_with_separator and not text.endswith(b"|"):
         return "does not end with | as the other rows do"
-    wanted, got = len(layout.names), text.count(b"|") + 1 - layout.ends_with_separator
-    if got < wanted:
-        return f"{got} columns instead of {wanted}"
+    expected, got = len(layout.names), text.count(b"|") + 1 - layout.ends_with_separator
+    if got < expected:
+        return f"{got} columns instead of {expected}"
     return (
-        f"{got} columns instead of {wanted}: a | or a line end inside a value, and no single way to read it"
+        f"{got} columns instead of {expected}: a | or a line end inside a value, and no single way to read it"
     )

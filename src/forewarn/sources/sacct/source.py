@@ -1,4 +1,4 @@
-"""The source: sacct's text, with header or without, or its JSON."""
+"""The source of sacct's text, with a header or without, or its JSON."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import polars as pl
 
 from forewarn.errors import SourceError
 from forewarn.sources.base import Batch, Lines, Source, SourceOptions, open_file
-from forewarn.sources.sacct.fields import FIELDS, given_names, known_name
+from forewarn.sources.sacct.fields import FIELDS, check_names, field_name
 from forewarn.sources.sacct.fold import fold_rows
 from forewarn.sources.sacct.jobs import job_columns
-from forewarn.sources.sacct.lines import LINE_END, SEPARATOR, ColumnLayout, SacctRows, rows_of
+from forewarn.sources.sacct.lines import LINE_END, SEPARATOR, ColumnLayout, SacctRows, read_rows
 
-_MOST_HELD = 64 << 20  # bytes without the row of a job in them: not one job's steps any more
-_LOOK_AHEAD = 64 << 10  # bytes that tell the shape of rows without a header
+_MOST_HELD = 64 << 20  # bytes without a row of a job: more than the steps of one job
+_LOOK_AHEAD = 64 << 10  # bytes that show the columns of a file without a header
 
 
 class SacctSource(Source):
@@ -28,25 +28,25 @@ class SacctSource(Source):
 
     def __init__(self, path: Path, options: SourceOptions | None = None) -> None:
         super().__init__(path, options)
-        self._mended = 0
+        self._repaired = 0
 
     def batches(self) -> Iterator[Batch]:
-        """Jobs in the order of their own rows; what their steps used is in them."""
+        """Yield jobs in the order of their own rows; the resources used by their steps are included."""
         with open_file(self.path) as stream:
             if _is_json(stream):
                 from forewarn.sources.slurmrestd.answers import answer_batches
 
                 yield from answer_batches(self, stream)
                 return
-            seen = 0
+            rows = 0
             for batch in self.read(stream):
-                seen += batch.frame.height + len(batch.bad)
+                rows += batch.frame.height + len(batch.bad)
                 yield batch
-            if seen == 0:
+            if rows == 0:
                 raise SourceError(f"{self.path}: no job in it, only the header")
 
     def read(self, stream: IO[bytes]) -> Iterator[Batch]:
-        """The same of sacct's text that is at hand; there may be no job in it."""
+        """Read sacct's text from a stream; it may hold no job."""
         blocks = self.text_blocks(stream)
         layout, line, text = self._layout(blocks)
         for _, block in chain([(0, b"")], blocks):
@@ -59,13 +59,15 @@ class SacctSource(Source):
             line += text.count(b"\n", 0, cut)
             text = text[cut:]
         yield self._batch(text, line, layout)
-        if self._mended:
-            self._note(f"has {self._mended:,} rows with a | or a line end inside a value; they were mended")
+        if self._repaired:
+            self._note(
+                f"has {self._repaired:,} rows with a | or a line end inside a value; they were repaired"
+            )
 
     # --- columns -------------------------------------------------------------------------------
 
     def _layout(self, blocks: Iterator[tuple[int, bytes]]) -> tuple[ColumnLayout, int, bytes]:
-        """The columns of the file, and its first lines after the header with the number of the first."""
+        """Find the columns of the file, and its first lines after the header with the number of the first."""
         text = b""
         for _, block in blocks:
             text += block
@@ -77,24 +79,24 @@ class SacctSource(Source):
         line, text = head.count(b"\n") + 1, text[head.rfind(b"\n") + 1 :]
         first, _, rest = text.partition(b"\n")
         layout = _header(first.decode())
-        given = given_names(self.options.fields) if self.options.fields else None
-        if layout is None and given is None:
+        option_names = check_names(self.options.fields) if self.options.fields else None
+        if layout is None and option_names is None:
             raise SourceError(
-                f"{self.path}: line {line} is not a header of sacct's field names. Say which columns these "
-                "are, as in --format: --fields JobID,User,Submit,Start,End,State,…"
+                f"{self.path}: line {line} is not a header of sacct's field names. Name its columns, "
+                "as in --format: --fields JobID,User,Submit,Start,End,State,…"
             )
         if layout is None:
-            assert given is not None
-            layout = self._without_header(given, text)
+            assert option_names is not None
+            layout = self._without_header(option_names, text)
         else:
-            if given is not None and given != layout.names:
+            if option_names is not None and option_names != layout.names:
                 raise SourceError(f"{self.path}: the header has other fields than the ones given")
             line, text = line + 1, rest
         self._check(layout)
         return layout, line, text
 
     def _without_header(self, names: tuple[str, ...], text: bytes) -> ColumnLayout:
-        """The layout that the first rows have; if they have no such number of columns, names are wrong."""
+        """Find the layout of the first rows; if no row has that many columns, the names are wrong."""
         lines = [line for line in text.split(b"\n")[:1000] if line.strip()]
         for layout in (ColumnLayout(names), ColumnLayout(names, ends_with_separator=True)):
             if any(layout.begins_row(line) and layout.is_whole(line) for line in lines):
@@ -108,17 +110,19 @@ class SacctSource(Source):
     def _check(self, layout: ColumnLayout) -> None:
         names = set(layout.names)
         if not names & {"JobID", "JobIDRaw"}:
-            raise SourceError(f"{self.path}: without the field JobID, jobs cannot be told apart")
+            raise SourceError(
+                f"{self.path}: without the field JobID, jobs cannot be identified; export JobID too"
+            )
         if not names & {"Submit", "Eligible", "Start"}:
-            raise SourceError(f"{self.path}: no field tells when jobs were submitted: export Submit too")
+            raise SourceError(f"{self.path}: no field has the submit time: export Submit too")
         if "Submit" not in names:
-            self._note("has no field Submit: the time of eligibility or start stands in for it")
+            self._note("has no field Submit: the eligible or start time is used instead")
         if "State" not in names:
-            self._note("has no field State: how its jobs ended is not known")
+            self._note("has no field State: the outcomes of its jobs are unknown")
         if "Cluster" not in names and self.options.cluster is None:
             self._note(f"names no cluster: its jobs are read as those of {self.cluster!r}; see --cluster")
         if unknown := sorted(names - FIELDS.keys()):
-            self._note(f"has fields that are not known here and not read: {', '.join(unknown)}")
+            self._note(f"has unknown fields, which are not read: {', '.join(unknown)}")
 
     def _note(self, what: str) -> None:
         self.notes.append(f"{self.path.name} {what}")
@@ -126,8 +130,8 @@ class SacctSource(Source):
     # --- rows ----------------------------------------------------------------------------------
 
     def _batch(self, text: bytes, line: int, layout: ColumnLayout) -> Batch:
-        rows = rows_of(text, line, layout)
-        self._mended += rows.mended
+        rows = read_rows(text, line, layout)
+        self._repaired += rows.repaired
         folded, unreadable = fold_rows(_table(rows, layout), self.timezone)
         jobs = job_columns(folded, set(layout.names), cluster=self.cluster, zone=self.timezone)
         bad = [self.bad(at, "line", why, row.decode()) for at, why, row in rows.bad]
@@ -142,9 +146,9 @@ def _is_json(stream: io.BufferedReader) -> bool:
 
 
 def _header(line: str) -> ColumnLayout | None:
-    """The layout that a line of field names describes."""
+    """Read the layout from a line of field names."""
     words = line.removesuffix("|").split("|")
-    names = tuple(known_name(word) or word.strip() for word in words)
+    names = tuple(field_name(word) or word.strip() for word in words)
     known = sum(name in FIELDS for name in names)
     if known * 2 <= len(names) or not {"JobID", "JobIDRaw", "State", "Submit"} & set(names):
         return None
@@ -152,11 +156,11 @@ def _header(line: str) -> ColumnLayout | None:
 
 
 def _table(rows: SacctRows, layout: ColumnLayout) -> pl.DataFrame:
-    """The rows as columns of text, those that become something, and the line of each."""
+    """Split the rows into columns of text, those that are used, with the line of each."""
     places = sorted(
         {layout.names.index(name) for name in layout.names if name in FIELDS and FIELDS[name].column}
     )
-    wanted = [layout.names[place] for place in places]
+    used = [layout.names[place] for place in places]
     if rows.text:
         table = pl.read_csv(
             rows.text,
@@ -166,11 +170,11 @@ def _table(rows: SacctRows, layout: ColumnLayout) -> pl.DataFrame:
             infer_schema=False,
             columns=places,
         )
-        table.columns = wanted
+        table.columns = used
     else:
-        table = pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
-    if rows.mended:
-        free = [name for name in wanted if FIELDS[name].form.free]
+        table = pl.DataFrame(schema=dict.fromkeys(used, pl.String))
+    if rows.repaired:
+        free = [name for name in used if FIELDS[name].form.free]
         table = table.with_columns(
             pl.col(free)
             .str.replace_all(SEPARATOR, "|", literal=True)

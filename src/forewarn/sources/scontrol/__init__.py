@@ -1,4 +1,4 @@
-"""What `scontrol show job`, `show node` and `show partition` print."""
+"""The source of what `scontrol show job`, `show node` and `show partition` print."""
 
 from forewarn.sources.scontrol.source import ScontrolSource
 

@@ -1,4 +1,4 @@
-"""The fields of our records, and the keys of scontrol that tell them."""
+"""The fields of records, each with the key of scontrol that holds it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from forewarn.sources.slurm.record_values import Fields
 
 
 def job_fields(zone: str) -> Fields:
-    """A job's; those with a leading underscore are not in its record."""
+    """Return the fields of a job; those with a leading underscore are not in its record."""
     return {
         "job_id": values.job_id,
         "raw_id": number("JobId"),
@@ -31,7 +31,7 @@ def job_fields(zone: str) -> Fields:
         "constraint": text("Features"),
         "nodes": text("NodeList"),
         "nodes_asked": values.nodes_asked,
-        "tasks_asked": lambda record: number("NumTasks")(record) or None,  # 0: not said
+        "tasks_asked": lambda record: number("NumTasks")(record) or None,  # 0: not requested
         "cpus_asked": values.cpus_asked,
         ("memory_asked", "memory_per"): values.memory_asked_for,
         "time_limit": duration("TimeLimit"),
@@ -54,7 +54,7 @@ def job_fields(zone: str) -> Fields:
 
 
 def node_fields(zone: str) -> Fields:
-    """A node's."""
+    """Return the fields of a node."""
     return {
         "name": text("NodeName"),
         "state": values.node_state,
@@ -64,7 +64,7 @@ def node_fields(zone: str) -> Fields:
         "last_busy": time("LastBusyTime", zone),
         "cpus": number("CPUTot"),
         "cpus_given": number("CPUAlloc"),
-        "memory": size("RealMemory"),  # these three in megabytes
+        "memory": size("RealMemory"),  # this and the next two in megabytes
         "memory_given": size("AllocMem"),
         "memory_free": size("FreeMem"),
         "cpu_load": decimal("CPULoad"),
@@ -78,7 +78,7 @@ def node_fields(zone: str) -> Fields:
 
 
 def partition_fields() -> Fields:
-    """A partition's."""
+    """Return the fields of a partition."""
     return {
         "name": text("PartitionName"),
         "state": text("State"),

@@ -1,4 +1,4 @@
-"""The source: one file of scontrol's records, of any kind."""
+"""The source of scontrol's records, of any kind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ScontrolSource(Source):
     name: ClassVar[str] = "scontrol"
 
     def batches(self) -> Iterator[Batch]:
-        """Records in the order of the text; a new batch begins where the kind changes."""
+        """Yield records in the order of the text; a new batch begins where the kind changes."""
         found = False
         with open_file(self.path) as stream:
             for batch in self.read(stream):
@@ -40,9 +40,9 @@ class ScontrolSource(Source):
             )
 
     def read(self, stream: IO[bytes], seen_at: int | None = None) -> Iterator[Batch]:
-        """The same of scontrol's text that is at hand; `seen_at` is when it was printed, if that is known."""
-        known = {"job": job_fields(self.timezone), "node": node_fields(self.timezone)}
-        known["partition"] = partition_fields()
+        """Read scontrol's text from a stream; `seen_at` is when it was printed, if that is known."""
+        fields_of = {"job": job_fields(self.timezone), "node": node_fields(self.timezone)}
+        fields_of["partition"] = partition_fields()
         table, kind, bad = RecordRows({}, {}), "", list[BadRow]()
         for line, text in records(self.text_blocks(stream)):
             record = fields(text)
@@ -54,7 +54,7 @@ class ScontrolSource(Source):
                 yield self._batch(kind, table.flush(), bad, seen_at)
                 bad = []
             if record_kind != kind:
-                kind, table = record_kind, RecordRows(known[record_kind], SCHEMAS[record_kind])
+                kind, table = record_kind, RecordRows(fields_of[record_kind], SCHEMAS[record_kind])
             if wrong := table.add(record, line):
                 bad.append(self.bad(line, *wrong, text=text))
         if kind:
@@ -65,14 +65,15 @@ class ScontrolSource(Source):
             cluster=pl.lit(self.cluster), source=pl.lit(self.name), reconstructed=pl.lit(seen_at is None)
         )
         if kind == "job":
-            # How long it was suspended scontrol does not tell, only how long it had run before.
+            # scontrol does not show how long a job was suspended, only how long it had run before.
             frame = fill_outcomes(frame.with_columns(suspended=pl.lit(None, pl.Int64)), seen_at)
             frame = fix_repeated_hour(frame, self.timezone)
-            # A running job's run time ends at the moment it was looked at.
-            looked = pl.when(pl.col("outcome").is_null()).then(pl.col("start") + pl.col("_run_time"))
-            proven = pl.max_horizontal(last_proven_time(), "_considered", looked)
+            # A running job's run time ends at the moment at which it was printed.
+            printed = pl.when(pl.col("outcome").is_null()).then(pl.col("start") + pl.col("_run_time"))
+            proven = pl.max_horizontal(last_proven_time(), "_considered", printed)
             frame = frame.with_columns(seen_at=proven if seen_at is None else pl.lit(seen_at, pl.Int64))
             return self.job_batch(frame, tuple(bad))
-        # A node or partition proves no moment: its file was written when it was seen, as far as anyone knows.
-        seen = int(self.path.stat().st_mtime) if seen_at is None else seen_at
-        return Batch(kind, complete(frame.with_columns(seen_at=pl.lit(seen, pl.Int64)), kind), tuple(bad))
+        # A node or partition proves no moment: the time of the file is the best estimate of when it was
+        # printed.
+        moment = int(self.path.stat().st_mtime) if seen_at is None else seen_at
+        return Batch(kind, complete(frame.with_columns(seen_at=pl.lit(moment, pl.Int64)), kind), tuple(bad))

@@ -1,7 +1,7 @@
-"""scontrol's text: where a record begins, and which of its `Key=value` are keys.
+"""The text of scontrol: where a record begins, and which of its `Key=value` are keys.
 
-Nothing is quoted: a job's name, its submit line, a node's reason hold spaces and ``=``. Such a value
-ends only where the key begins that Slurm prints after it; any other ends at the first space.
+Nothing is quoted: a job's name, its submit line and a node's reason may hold spaces and ``=``. Such a value
+ends only where the key begins that Slurm prints after it; any other value ends at the first space.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _FREE: Mapping[str, Mapping[str, re.Pattern[str]]] = MappingProxyType(
 
 
 def records(blocks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, str]]:
-    """The records, each with the line that it begins at; text before the first one is one, too.
+    """Yield the records, each with the line that it begins at; text before the first one counts as one, too.
 
-    Both the blocks of several lines and the single lines of ``-o`` begin so; a value with a line end in
-    it goes on where nothing begins.
+    Records of several lines and the single lines of ``-o`` begin the same way; a value that contains a line
+    end continues until the next record begins.
     """
     begin, lines = 1, list[str]()
     for before, block in blocks:
@@ -63,7 +63,7 @@ def records(blocks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, str]]:
 
 
 def fields(text: str) -> dict[str, str]:
-    """The keys of a record and their values; of a key that is repeated, the first.
+    """Split a record into keys and values; of a key that is repeated, the first counts.
 
     >>> fields("JobId=7 JobName=a b=c UserId=ann(5)\\n   WorkDir=/my dir StdErr=")
     {'JobId': '7', 'JobName': 'a b=c', 'UserId': 'ann(5)', 'WorkDir': '/my dir', 'StdErr': ''}

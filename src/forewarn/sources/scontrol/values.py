@@ -1,4 +1,4 @@
-"""Readers of one value of a scontrol record: a value of ours, or None where it is not set."""
+"""Readers of one value of a scontrol record: its value, or None where it is not set."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from forewarn.sources.slurmrestd.slurm_jobs import dependency_as_submitted
 
 
 def value_of(record: Record, key: str) -> str | None:
-    """The text of a key, None where it says that there is no value."""
+    """Return the text of a key; None where it is missing, or one of Slurm's words for a missing value."""
     value: str = record.get(key) or ""
     return None if value.upper() in ABSENT else value
 
 
 def text(key: str) -> Reader:
-    """The text as it is."""
+    """Build a reader of a text as it is."""
     return lambda record: value_of(record, key)
 
 
 def name(key: str) -> Reader:
-    """``alice(2002)`` without the number."""
+    """Build a reader of a name: ``alice(2002)`` without the number."""
 
     def read(record: Record) -> str | None:
         value = value_of(record, key)
@@ -35,7 +35,7 @@ def name(key: str) -> Reader:
 
 
 def number(key: str) -> Reader:
-    """A count; of ``1-4`` (a pending job's nodes) the least."""
+    """Build a reader of a count; of ``1-4`` (a pending job's nodes) the smallest."""
 
     def read(record: Record) -> int | None:
         value = value_of(record, key)
@@ -50,17 +50,17 @@ def number(key: str) -> Reader:
 
 
 def decimal(key: str) -> Reader:
-    """A number with decimals."""
+    """Build a reader of a number with decimals."""
     return lambda record: None if (value := value_of(record, key)) is None else float(value)
 
 
 def duration(key: str) -> Reader:
-    """Seconds."""
+    """Build a reader of a duration in seconds."""
     return lambda record: parse_duration(record.get(key, ""))
 
 
 def size(key: str) -> Reader:
-    """Bytes, of a number of megabytes."""
+    """Build a reader of an amount of memory in bytes, from megabytes."""
 
     def read(record: Record) -> int | None:
         found = parse_memory(record.get(key, ""))
@@ -70,7 +70,7 @@ def size(key: str) -> Reader:
 
 
 def memory_by(prefix: str) -> Reader:
-    """An amount, and what it is counted by, of ``MinMemoryNode`` or ``MinMemoryCPU``."""
+    """Build a reader of memory, and what it is per, from ``MinMemoryNode`` or ``MinMemoryCPU``."""
 
     def read(record: Record) -> tuple[int | None, str | None]:
         for ending, per in (("Node", "node"), ("CPU", "cpu")):
@@ -84,7 +84,7 @@ def memory_by(prefix: str) -> Reader:
 
 
 def exit_status(key: str) -> Reader:
-    """Exit code and signal."""
+    """Build a reader of exit code and signal."""
 
     def read(record: Record) -> tuple[int | None, int | None]:
         value = value_of(record, key)
@@ -99,7 +99,7 @@ def exit_status(key: str) -> Reader:
 
 
 def time(key: str, zone: str) -> Reader:
-    """Unix seconds of a time on the cluster's clock."""
+    """Build a reader of a local time of the cluster, as Unix seconds."""
 
     def read(record: Record) -> int | None:
         value = value_of(record, key)
@@ -122,11 +122,11 @@ def _moment(value: str, zone: ZoneInfo) -> int:
     return int(clock.timestamp())
 
 
-# --- of jobs -------------------------------------------------------------------------------------
+# --- jobs ----------------------------------------------------------------------------------------
 
 
 def job_id(record: Record) -> str | None:
-    """As people write it: the array's number and the task, the het job's and the offset."""
+    """Build the id as people write it: array id and task, or het job id and offset."""
     if (array := value_of(record, "ArrayJobId")) is not None:
         task = record.get("ArrayTaskId", "")
         return f"{array}_{task}" if task.isdigit() else f"{array}_[{task.strip('[]')}]"
@@ -136,7 +136,7 @@ def job_id(record: Record) -> str | None:
 
 
 def array_task(record: Record) -> tuple[int | None, str | None]:
-    """The number of a task, or the tasks of an array that has not been split."""
+    """Read the number of a task, or the tasks of an array that has not been split."""
     task = value_of(record, "ArrayTaskId")
     if task is None:
         return None, None
@@ -144,25 +144,25 @@ def array_task(record: Record) -> tuple[int | None, str | None]:
 
 
 def dependency(record: Record) -> str | None:
-    """As it was asked for."""
+    """Read the dependency as it was submitted."""
     return dependency_as_submitted(value_of(record, "Dependency"))
 
 
 def job_reason(record: Record) -> str | None:
-    """Slurm's word for it: of ``RaisedSignal:11(Segmentation_fault)`` the first, as slurmrestd tells it."""
+    """Read the reason: of ``RaisedSignal:11(Segmentation_fault)`` the first word, as slurmrestd shows it."""
     value = value_of(record, "Reason")
     return None if value is None else value.partition(":")[0]
 
 
 def asked(record: Record) -> TresCounts:
-    """What was asked for; up to 22.05 TRES tells that only of a job that has no nodes yet."""
+    """Read the requested resources; up to 22.05 TRES has them only while a job has no nodes."""
     if "ReqTRES" in record:
         return _resources("ReqTRES", record)
     return NOTHING if value_of(record, "NodeList") else _resources("TRES", record)
 
 
 def given(record: Record) -> TresCounts:
-    """What was given to a job that has nodes."""
+    """Read the resources allocated to a job that has nodes."""
     if not value_of(record, "NodeList"):
         return NOTHING
     return _resources("AllocTRES" if "AllocTRES" in record else "TRES", record)
@@ -174,13 +174,13 @@ def _resources(key: str, record: Record) -> TresCounts:
 
 
 def nodes_asked(record: Record) -> int | None:
-    """Of a running job NumNodes is what it got, which is what it asked for unless it gave a range."""
+    """Read the requested nodes; a running job's NumNodes is what it got: the request, unless a range."""
     count: int | None = asked(record).nodes or number("NumNodes")(record)
     return count
 
 
 def cpus_asked(record: Record) -> int | None:
-    """Where no TRES tells it: tasks times CPUs per task, since NumCPUs is what the job got."""
+    """Read the requested CPUs; without TRES, tasks times CPUs per task, since NumCPUs is what the job got."""
     if (count := asked(record).cpus) is not None:
         return count
     tasks, each = number("NumTasks")(record), value_of(record, "CPUs/Task")
@@ -190,27 +190,27 @@ def cpus_asked(record: Record) -> int | None:
 
 
 def memory_asked_for(record: Record) -> tuple[int | None, str | None]:
-    """An amount, and what it is counted by. Of `--mem=0` up to 22.05 what was given tells how much."""
+    """Read the requested memory and what it is per; for `--mem=0` up to 22.05, what was allocated."""
     whole = asked(record)
     return memory_asked(memory_by("MinMemory")(record), given(record) if whole is NOTHING else whole)
 
 
 def defaulted_fields(record: Record) -> str | None:
-    """Fields that the user did not ask for, as far as it is told."""
+    """List the fields that the user left to the site, as far as scontrol shows it."""
     return "time_limit" if record.get("TimeLimit") == "Partition_Limit" else None
 
 
-# --- of nodes and partitions ---------------------------------------------------------------------
+# --- nodes and partitions ------------------------------------------------------------------------
 
 
 def node_state(record: Record) -> str | None:
-    """Without the sign behind it: ``DOWN*`` does not respond."""
+    """Read the state without the sign after it: ``DOWN*`` does not respond."""
     value = value_of(record, "State")
     return None if value is None else value.upper().rstrip("*~#!%$@^-")
 
 
 def node_gpus(record: Record) -> int | None:
-    """How many GPUs the node's GRES counts."""
+    """Count the GPUs in the node's GRES."""
     gres = value_of(record, "Gres")
     return gpus_in_gres(gres) if gres else None
 
@@ -219,7 +219,7 @@ _REASON = re.compile(r"(?P<why>.*?)\s*(?:\[[^@\]]*@(?P<at>[^\]]+)\])?", re.DOTAL
 
 
 def node_reason(zone: str) -> Reader:
-    """Why a node is out of work and since when: ``bad disk [root@2024-01-01T00:00:00]``."""
+    """Build a reader of a node's reason and its time: ``bad disk [root@2024-01-01T00:00:00]``."""
 
     def read(record: Record) -> tuple[str | None, int | None]:
         match = _REASON.fullmatch(value_of(record, "Reason") or "")
@@ -231,6 +231,6 @@ def node_reason(zone: str) -> Reader:
 
 
 def is_default(record: Record) -> bool | None:
-    """Whether jobs that name no partition go there."""
+    """Check whether the partition is the default one."""
     value = value_of(record, "Default")
     return None if value is None else value == "YES"

@@ -1,1 +1,1 @@
-"""What slurmrestd, sacct, scontrol and jobcomp share."""
+"""The parts that slurmrestd, sacct, scontrol and jobcomp share."""

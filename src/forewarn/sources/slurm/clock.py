@@ -1,4 +1,4 @@
-"""Time and chance as they are passed in: a test that waits an hour takes none."""
+"""Time and randomness as arguments, so that a test of an hour's waiting takes no time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """What a client needs of the world beside the scheduler."""
+    """The clocks, the sleep and the random numbers that a client uses."""
 
     now: Callable[[], float] = time.time  # Unix seconds
     monotonic: Callable[[], float] = time.monotonic

@@ -1,4 +1,4 @@
-"""The scheduler that the configuration names."""
+"""The connection to the scheduler that the configuration names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forewarn.sources.slurm.scheduler import Scheduler
 
 
 def choose_scheduler(config: Config, environ: Mapping[str, str] = os.environ) -> str:
-    """`slurmrestd` or `commands`: as configured, else the first of them that there is."""
+    """Choose `slurmrestd` or `commands`: as configured, else the first that is available."""
     if config.scheduler != "auto":
         if config.scheduler == "slurmrestd" and config.slurmrestd is None:
             raise UsageError('scheduler is "slurmrestd", but its address is not set: slurmrestd = "http://…"')
@@ -37,7 +37,7 @@ def connect(
     retry: RetryPolicy | None = None,
     user: str | None = None,
 ) -> Scheduler:
-    """A scheduler that can be asked; nothing is asked yet. With `user`, commands tell that user's only."""
+    """Return a scheduler, without sending a request. With `user`, the commands show that user's jobs only."""
     clock = clock or Clock()
     retry = retry or RetryPolicy(clock=clock)
     scripts = config.scripts == "auto"
@@ -62,7 +62,8 @@ def connect(
     )
     address = Address.read(config.slurmrestd)
     transport = Transport(address, ca_file=config.slurm_ca_file, clock=clock)
-    # A slurmrestd with rest_auth/local knows by the socket who asks: no token is made before it wants one.
+    # A slurmrestd with rest_auth/local knows the user by the socket: no token is created before it demands
+    # one.
     by_socket = address.socket is not None and not is_configured(
         config.slurm_token, config.slurm_token_file, environ
     )

@@ -1,4 +1,4 @@
-"""Readers of what jobs of the controller and of the database have in common: ids, state, exit, memory."""
+"""Readers of values that jobs of the controller and of the database share: ids, state, exit code, memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BASE_STATES = frozenset(
 def ids(
     job_id: str, *, array_id: str, task_id: str, waiting: str, most: str, het_id: str, offset: str
 ) -> Reader:
-    """`ID_FIELDS`: the id as people write it, and what it is made of."""
+    """Build a reader of `ID_FIELDS`: the id as people write it, and its parts."""
     raw, leader_id, offset_of = number(job_id), number(het_id, none=0), number(offset)
     parent_id, task, limit_of = number(array_id, none=0), number(task_id), number(most, none=0)
     waiting_of = text(waiting)
@@ -47,7 +47,7 @@ def ids(
 
 
 def task_list(tasks: str) -> str:
-    """The tasks of an array as people write them: accounting tells those that never started by a bit each.
+    """Write the tasks of an array as people do; accounting has one bit for each task that never started.
 
     >>> task_list("0x3"), task_list("0x1d%2"), task_list("0-8:2%4")
     ('0-1', '0,2-4%2', '0-8:2%4')
@@ -62,7 +62,7 @@ def task_list(tasks: str) -> str:
 
 
 def state(path: str) -> Reader:
-    """One state: a text, or of a list the base state."""
+    """Build a reader of one state: a text, or the base state of a list."""
     place = at(path)
 
     def read(record: Record) -> str | None:
@@ -77,14 +77,14 @@ def state(path: str) -> Reader:
 
 
 def exit_pair(code: int, signal: int) -> tuple[int, int]:
-    """An exit code, which is a byte, and a signal, which is seven bits."""
+    """Check an exit code, which is a byte, and a signal, which is seven bits."""
     if not (0 <= code <= 255 and 0 <= signal <= 127):
         raise ValueError(f"not an exit code and a signal: {code}:{signal}")
     return code, signal
 
 
 def exit_status(path: str) -> Reader:
-    """The exit code and the signal, 0 where there is none, as sacct writes them: `1:0`, `0:9`.
+    """Build a reader of exit code and signal, 0 where there is none, as sacct writes them: `1:0`, `0:9`.
 
     >>> read = exit_status("exit_code")
     >>> read({"exit_code": 256}), read({"exit_code": 139})
@@ -98,23 +98,23 @@ def exit_status(path: str) -> Reader:
         value = place(record)
         if isinstance(value, dict) and "number" not in value:
             if "signal" not in value:
-                # slurmdb up to v0.0.38 says SUCCESS and 0 of every process that exited by itself, so
-                # the signal is known (none) and the code is not.
+                # slurmdb up to v0.0.38 has SUCCESS and 0 for every process that exited by itself, so the
+                # signal is known (none) and the code is not.
                 return None, 0
             signal = value["signal"] or {}
-            caught = as_number(signal.get("id", signal.get("signal_id")))
-            return exit_pair(int(as_number(value.get("return_code")) or 0), int(caught or 0))
+            signal_id = as_number(signal.get("id", signal.get("signal_id")))
+            return exit_pair(int(as_number(value.get("return_code")) or 0), int(signal_id or 0))
         status = as_number(value)
         if status is None:
             return None, None
-        # What wait(2) gives: the code in the second byte, the signal in the low seven bits.
+        # The status of wait(2): the code in the second byte, the signal in the low seven bits.
         return int(status) >> 8 & 0xFF, int(status) & 0x7F
 
     return read
 
 
 def memory(per_node: str, per_cpu: str) -> Reader:
-    """What was asked, and what it is counted by."""
+    """Build a reader of the requested memory, and what it is per."""
     node, cpu = number(per_node, scale=MB), number(per_cpu, scale=MB)
 
     def read(record: Record) -> tuple[int | None, str | None]:

@@ -1,4 +1,4 @@
-"""JSON too large for memory, read a piece at a time: a member of an object, an element of an array.
+"""Reader of JSON that is too large for memory, one piece at a time: an object's member, an array's element.
 
 Each piece is decoded by the standard library's scanner (in C) from a buffer that grows only until
 that piece is complete.
@@ -15,13 +15,13 @@ from typing import IO, Any
 from forewarn.errors import CutShortError, SourceError
 
 _SPACE = re.compile(r"[ \t\r\n]*")
-# A literal or an escape that the end of a block cut in two is found wrong this close to the end.
+# Where the end of a block cuts a literal or an escape in two, the error is this close to the end.
 _LONGEST_PIECE = 16
 _WORDS = ("true", "false", "null")
 
 
 class JsonReader:
-    """Pulls pieces of one JSON text out of a stream, in its order.
+    """Reader of the pieces of one JSON text in a stream, in order.
 
     >>> import io
     >>> reader = JsonReader(io.BytesIO(b'{"jobs": [1, 2], "meta": {"a": null}}'), "answer.json", block=4)
@@ -45,7 +45,7 @@ class JsonReader:
         self._ended = False
 
     def members(self) -> Iterator[str]:
-        """The keys of the object that comes next; take each one's value before going on."""
+        """Yield the keys of the next object; read each key's value before going on."""
         self._take("{")
         if self.peek() == "}":
             self._take("}")
@@ -60,7 +60,7 @@ class JsonReader:
                 return
 
     def elements(self) -> Iterator[Any]:
-        """The elements of the array that comes next (none of a null)."""
+        """Yield the elements of the next array (none for null)."""
         if self.peek() == "n" and self.value() is None:
             return
         self._take("[")
@@ -73,7 +73,7 @@ class JsonReader:
                 return
 
     def value(self) -> Any:
-        """The value that comes next, decoded whole."""
+        """Decode the next value as a whole."""
         self.peek()
         while True:
             try:
@@ -94,12 +94,12 @@ class JsonReader:
             return value
 
     def finish(self) -> None:
-        """Nothing may follow."""
+        """Check that nothing follows."""
         if self.peek():
             raise self._wrong("more text after the end of the JSON", self._at)
 
     def peek(self) -> str:
-        """The character that comes next, spaces aside; nothing at the end."""
+        """Return the next character after spaces, or an empty text at the end."""
         while True:
             match = _SPACE.match(self._buffer, self._at)
             assert match is not None
@@ -109,19 +109,19 @@ class JsonReader:
             if not self._more():
                 return ""
 
-    def _take(self, wanted: str) -> str:
+    def _take(self, expected: str) -> str:
         char = self.peek()
-        if not char or char not in wanted:
-            raise self._wrong(f"expecting {' or '.join(repr(c) for c in wanted)}", self._at)
+        if not char or char not in expected:
+            raise self._wrong(f"expecting {' or '.join(repr(c) for c in expected)}", self._at)
         self._at += 1
         return char
 
     def _more(self) -> bool:
-        """Make the buffer longer; False at the end of the stream."""
+        """Read more into the buffer; False at the end of the stream."""
         if self._ended:
             return False
         rest = self._buffer[self._at :]
-        # As much again as there is: a piece of any length is scanned a few times only.
+        # As much again as is left: a piece of any length is scanned only a few times.
         chunk = self._stream.read(max(self._block, len(rest)))
         self._ended = not chunk
         self._dropped += self._at

@@ -1,4 +1,4 @@
-"""One job, or one user's, out of what a scheduler answers, which may be a whole array, or everybody's."""
+"""Selection of one job, or one user's jobs, from an answer that may hold a whole array, or all users'."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from forewarn.sources.base import Batch
 
 
 def parse_asked_id(text: str) -> JobId:
-    """A job id that a person wrote."""
+    """Read a job id that a person wrote; `UsageError` where it is none."""
     try:
         return parse_job_id(text)
     except ValueError as error:
@@ -22,21 +22,21 @@ def parse_asked_id(text: str) -> JobId:
 
 
 def only_job(batches: Iterable[Batch], asked: JobId) -> list[Batch]:
-    """The rows of a job; of an array or het job all; of a task that still waits with others, theirs."""
+    """Select the rows of a job; for an array or het job all; for a task still pending with others, theirs."""
     found = list(batches)
     exact = pl.col("job_id") == asked.job
     if asked.task is None and asked.offset is None and asked.tasks is None:
         number = pl.lit(asked.number)
         exact |= pl.any_horizontal(pl.col("raw_id", "array_job_id", "het_job_id").eq_missing(number))
-    kept = [Batch(batch.kind, batch.frame.filter(exact), batch.bad) for batch in found]
-    if asked.task is None or any(batch.frame.height for batch in kept):
-        return kept
-    waiting = (pl.col("array_job_id") == asked.number) & pl.col("array_tasks").is_not_null()
-    return [Batch(batch.kind, batch.frame.filter(waiting), batch.bad) for batch in found]
+    selected = [Batch(batch.kind, batch.frame.filter(exact), batch.bad) for batch in found]
+    if asked.task is None or any(batch.frame.height for batch in selected):
+        return selected
+    pending = (pl.col("array_job_id") == asked.number) & pl.col("array_tasks").is_not_null()
+    return [Batch(batch.kind, batch.frame.filter(pending), batch.bad) for batch in found]
 
 
 def only_users(batches: Iterable[Batch], user: str | None) -> Iterator[Batch]:
-    """The rows of one user's jobs; without a user, all."""
+    """Select the rows of one user's jobs; without a user, all."""
     for batch in batches:
         yield (
             batch

@@ -1,4 +1,4 @@
-"""Records read one by one by a table of fields, kept as rows only until a batch of them is a frame."""
+"""Rows of records, read one by one with a table of fields until they are enough for a frame."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from forewarn.sources.slurm.record_values import Fields
 
 
 class RecordRows:
-    """Rows of one kind of record."""
+    """Rows of one kind of record, collected for a frame."""
 
     def __init__(self, fields: Fields, schema: dict[str, pl.DataType]) -> None:
         self._names = [name if isinstance(name, tuple) else (name,) for name in fields]
@@ -24,7 +24,7 @@ class RecordRows:
         return len(self._rows)
 
     def add(self, record: Any, line: int) -> tuple[str, str] | None:
-        """Take a record; if it is none, say which field is wrong, and why."""
+        """Add a record; return the wrong field and the reason if it is none."""
         try:
             self._rows.append([read(record) for read in self._readers])
         except (ValueError, TypeError, AttributeError, KeyError, IndexError, OverflowError):
@@ -41,11 +41,11 @@ class RecordRows:
             except ValueError as error:
                 return names[0], str(error)
             except (TypeError, AttributeError, KeyError, IndexError, OverflowError) as error:
-                return names[0], f"not of a shape that is known ({type(error).__name__}: {error})"
+                return names[0], f"unknown shape ({type(error).__name__}: {error})"
         raise AssertionError("a record that is wrong as a whole and right in every field")
 
     def flush(self) -> pl.DataFrame:
-        """The rows so far as a frame with `line`; the table is empty then."""
+        """Return the rows so far as a frame with `line`, and start over."""
         columns: dict[str, pl.Series] = {"line": pl.Series(self._lines, dtype=pl.Int64)}
         values = zip(*self._rows, strict=True) if self._rows else ((),) * len(self._names)
         for names, together, column in zip(self._names, self._together, values, strict=True):

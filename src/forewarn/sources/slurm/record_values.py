@@ -1,8 +1,8 @@
-"""Readers of one value of a record, whatever shape the API's version gives it.
+"""Readers of one value of a record, whatever shape the version of the API gives it.
 
-A reader takes a record and returns a value of ours, or None where it is not set; a value that cannot
-be what it should be is a `ValueError`. They are made from the places where the value may stand, best
-first: ``number("time.limit", "time_limit")``.
+A reader takes a record and returns a value, or None where it is not set; it raises `ValueError` where the
+value cannot be right. The functions here build readers from the paths at which the value may be, best first:
+``number("time.limit", "time_limit")``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from forewarn.job.units import MOST_BYTES, UNLIMITED
 
 Record = dict[str, Any]
 Reader = Callable[[Record], Any]
-# Our field to its reader; fields that come from one reading stand together, and it returns as many values.
+# Field to its reader; several fields may share one reader, which returns as many values.
 Fields = Mapping[str | tuple[str, ...], Reader]
 
 MB = 1 << 20
@@ -26,7 +26,7 @@ _ABSENT_TEXT = frozenset({"", "None", "None assigned", "N/A", "(null)"})
 
 
 def at(path: str) -> Reader:
-    """What stands at a dotted path, or None.
+    """Build a reader of the value at a dotted path, or None.
 
     >>> at("time.limit")({"time": {"limit": 5}}), at("time.limit")({"time": None})
     (5, None)
@@ -45,7 +45,7 @@ def at(path: str) -> Reader:
 
 
 def as_number(value: Any) -> int | float | None:
-    """A number, plain or wrapped; `UNLIMITED` where it is infinite, None where it is not set.
+    """Read a number, plain or wrapped; `UNLIMITED` where it is infinite, None where it is not set.
 
     >>> as_number(5), as_number({"set": True, "infinite": False, "number": 5}), as_number(-2)
     (5, 5, None)
@@ -68,7 +68,7 @@ def as_number(value: Any) -> int | float | None:
 
 
 def bounded(value: int | float) -> int:
-    """A whole number that a column of 64 bits holds, also when some of them are added."""
+    """Convert to a whole number that fits a column of 64 bits, also when some of them are added."""
     whole = int(value)
     if not -MOST_BYTES <= whole <= MOST_BYTES:
         raise ValueError(f"a number beyond all bounds: {value!r:.80}")
@@ -76,7 +76,7 @@ def bounded(value: int | float) -> int:
 
 
 def number(*paths: str, scale: int = 1, none: int | None = None) -> Reader:
-    """A whole number times `scale`; infinite, negative and `none` are None."""
+    """Build a reader of a whole number times `scale`; infinite, negative and `none` are None."""
     places = [at(path) for path in paths]
 
     def read(record: Record) -> int | None:
@@ -91,12 +91,12 @@ def number(*paths: str, scale: int = 1, none: int | None = None) -> Reader:
 
 
 def moment(*paths: str) -> Reader:
-    """A time in Unix seconds; Slurm's 0 is none."""
+    """Build a reader of a time in Unix seconds; Slurm's 0 is none."""
     return number(*paths, none=0)
 
 
 def minutes(*paths: str) -> Reader:
-    """A limit given in minutes, in seconds; infinite is `UNLIMITED`."""
+    """Build a reader of a limit in minutes, returned in seconds; infinite is `UNLIMITED`."""
     places = [at(path) for path in paths]
 
     def read(record: Record) -> int | None:
@@ -110,7 +110,7 @@ def minutes(*paths: str) -> Reader:
 
 
 def text(*paths: str) -> Reader:
-    """The first text that says something; a number where a text belongs is none."""
+    """Build a reader of the first text that is present; a number in place of a text is ignored."""
     places = [at(path) for path in paths]
 
     def read(record: Record) -> str | None:
@@ -124,7 +124,7 @@ def text(*paths: str) -> Reader:
 
 
 def named(path: str, number_path: str) -> Reader:
-    """A name, or where it is empty (v0.0.36 does not look users up) its number as text."""
+    """Build a reader of a name, or of its number as text where it is empty (v0.0.36 looks up no users)."""
     name, numeric = at(path), at(number_path)
 
     def read(record: Record) -> str | None:
@@ -138,7 +138,7 @@ def named(path: str, number_path: str) -> Reader:
 
 
 def words(*paths: str, joined: str = ",") -> Reader:
-    """Several words, a list or a text, as one text."""
+    """Build a reader of several words, a list or a text, joined into one text."""
     places = [at(path) for path in paths]
 
     def read(record: Record) -> str | None:

@@ -1,4 +1,4 @@
-"""How a call is tried again, and when a server that keeps failing is left alone."""
+"""Retries with pauses, and a circuit breaker for a server that keeps failing."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 @dataclass(slots=True, kw_only=True)
 class RetryPolicy:
-    """Tries with growing pauses, cut by chance so that many clients do not come back at once; and a breaker.
+    """Retries with growing, randomly shortened pauses (so that clients do not return at once); and a breaker.
 
-    After `failures` calls in a row that failed for all their tries, calls fail at once for `pause`
-    seconds, which doubles each time; the call after that is tried once, and decides.
+    After `failures` calls in a row that failed in all their tries, calls fail at once for `pause` seconds,
+    which doubles each time; the next call is tried once, and decides.
     """
 
     tries: int = 4
@@ -32,7 +32,7 @@ class RetryPolicy:
     _why: str = ""
 
     def attempt(self, call: Callable[[], T], *, once: tuple[type[SchedulerError], ...] = ()) -> T:
-        """The result of a call, tried again where the trouble may pass, unless it is one of `once`."""
+        """Call, and call again after a transient error, unless it is one of `once`; return the result."""
         left = self.tries
         if self._closed_until is not None:
             wait = self._closed_until - self.clock.monotonic()
@@ -46,7 +46,7 @@ class RetryPolicy:
             except SchedulerError as error:
                 left -= 1
                 if isinstance(error, once) or not error.transient:
-                    raise  # says nothing about whether the server is there
+                    raise  # does not show whether the server is reachable
                 if left == 0:
                     self._note(error)
                     raise

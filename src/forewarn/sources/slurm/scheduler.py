@@ -1,13 +1,24 @@
-"""The contract of a scheduler that is asked while it runs: slurmrestd's client, and Slurm's own commands.
+"""The contract of a live scheduler, with two implementations: slurmrestd's client, and Slurm's own commands.
 
-Both give the same records as files do, by the same readers. What both keep:
+Both yield the same records as files do, by the same readers.
 
-- one request is in flight at a time, each has a time limit, and its answer a largest size: neither the
-  scheduler's memory nor ours grows with the history;
-- what fails is a `SchedulerError` that says what to do; calls that change nothing are tried again where
-  the trouble may pass;
-- records of the controller (`live_jobs`, `job`, `nodes`, `partitions`) were seen when it answered;
-  `history` is reconstructed, as from a file: nobody was there when those jobs ended.
+Who may call it, and when: `forewarn.sources.slurm.connect.connect` builds one without a request; any method
+may then be called, in any order, by one thread at a time, until `close`. Iterators ask as they are consumed:
+stop iterating, and nothing more is asked.
+
+What both keep:
+
+- one request is in flight at a time, each has a time limit, and its answer a maximum size: neither the
+  scheduler's memory nor this process's grows with the length of the history;
+- requests that change nothing are retried after a transient error, with pauses; `submit` is never sent again
+  where the controller may have received it;
+- records of the controller (`live_jobs`, `job`, `nodes`, `partitions`) are observations at the time of its
+  answer; those of `history` and `accounting_records` are reconstructed, as from a file: nobody observed when
+  those jobs ended.
+
+What they raise: `SchedulerError` with what to do about it (`NoAccountingError` where this Slurm keeps no
+accounting, `RefusedError` where Slurm refuses, `PausedError` after repeated failures; `forewarn.errors` has
+all); `UsageError` for a job id that is none.
 """
 
 from __future__ import annotations
@@ -23,13 +34,14 @@ from forewarn.sources.base import Batch
 class HistoryPart:
     """Some jobs of a history.
 
-    `reached` is where to go on from: each job that ended before it, and that accounting knew of, has been
-    given. It moves with the last piece of a window only, so that whoever stops in between loses nothing.
+    `reached` is where to continue: every job that ended before it, and that accounting knew of, has been
+    yielded. It moves only with the last part of a window, so that a caller who stops in between loses
+    nothing.
     """
 
     batch: Batch
     reached: int
-    share: float  # of the time asked for, from 0 to 1
+    share: float  # of the requested time, from 0 to 1
     notes: tuple[str, ...] = ()  # what a person should know about these answers
 
 
@@ -53,20 +65,20 @@ class JobSubmission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """How the controller fares, by its own clock and counters."""
+    """The state of the controller, by its own clock and counters."""
 
     at: int  # Unix seconds on the controller's clock
     since: int | None = None  # when its counters began
     jobs_pending: int | None = None
     jobs_running: int | None = None
     threads: int | None = None
-    database_queue: int | None = None  # messages that slurmdbd has not taken yet
+    database_queue: int | None = None  # messages that slurmdbd has not accepted yet
     calls: Mapping[str, tuple[int, float]] = field(default_factory=dict)  # RPC: how many, seconds in all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:
-    """One step of a job, as accounting has it."""
+    """One step of a job, as accounting records it."""
 
     name: str  # batch, extern, 0, 1 …
     state: str | None = None
@@ -78,25 +90,25 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDetails:
-    """What is not in a job's record, for who looks at one job: each part where it is to be had."""
+    """Details of one job that are not in its record; each part where it is available."""
 
     outputs: tuple[str, ...] = ()  # standard error and output, perhaps with sbatch's patterns in them
     script: str | None = None
-    start_estimate: int | None = None  # Slurm's own, of a job that waits
+    start_estimate: int | None = None  # Slurm's own, of a pending job
     steps: tuple[StepRecord, ...] = ()
-    notes: tuple[str, ...] = ()  # what could not be asked, and why
+    notes: tuple[str, ...] = ()  # what is not available, and why
 
 
 @dataclass(frozen=True, slots=True)
 class RequestCounts:
-    """What was asked of a scheduler so far."""
+    """The requests sent to a scheduler so far."""
 
     requests: int = 0  # or commands run
     received: int = 0  # bytes
 
 
 class Scheduler(Protocol):
-    """One cluster's Slurm. Close it at the end (`contextlib.closing`)."""
+    """One cluster's Slurm; the module describes the contract. Close it at the end (`contextlib.closing`)."""
 
     @property
     def cluster(self) -> str:
@@ -104,50 +116,51 @@ class Scheduler(Protocol):
 
     @property
     def request_counts(self) -> RequestCounts:
-        """What we have asked of it so far."""
+        """The requests sent so far."""
 
     def history(self, since: int, until: int | None = None, *, steps: bool = True) -> Iterator[HistoryPart]:
-        """Jobs that ended from `since` until `until` (else now), as accounting has them, in windows of time.
+        """Yield jobs of accounting that ended from `since` until `until` (else now), in windows of time.
 
-        Each is given once, with the window in which it ended. Versions that cannot be asked for ended jobs
-        alone give those that have not ended with the last window. Without `steps` what a job used is
-        missing, at half the cost. Accounting hears of a job some seconds after its end, or hours after if
-        slurmdbd was away: whoever goes on from where a history ended begins a little earlier, and asks
-        about those that it misses (`accounting_records`). `NoAccountingError` where this Slurm keeps none.
+        Each job comes once, with the window in which it ended. Versions that cannot be asked for ended jobs
+        alone yield those that have not ended with the last window. Without `steps`, the resources used are
+        missing, at half the cost. Accounting learns of a job some seconds after its end, or hours after if
+        slurmdbd was down: a caller who continues a history begins a little before its end, and asks for the
+        jobs that are still missing (`accounting_records`). Raises `NoAccountingError` where this Slurm keeps
+        no accounting.
         """
 
     def accounting_records(self, job_ids: Sequence[str]) -> Iterator[Batch]:
-        """What accounting knows of some jobs (``7``, ``7_3``), each of their runs; perhaps of more."""
+        """Yield every run that accounting has of some jobs (``7``, ``7_3``), and perhaps of more jobs."""
 
     def live_jobs(self) -> Iterator[Batch]:
-        """The jobs that the controller has in memory: waiting, running, and ended some minutes ago."""
+        """Yield the jobs in the controller's memory: pending, running, and ended some minutes ago."""
 
     def job(self, job_id: str) -> Iterator[Batch]:
-        """One job (``7``, ``7_3``, of an array ``7`` all its tasks).
+        """Yield one job (``7``, ``7_3``; for an array ``7`` all its tasks).
 
-        From accounting where only that knows it; no row where nobody does.
+        It comes from accounting where the controller does not know it; no row where neither does.
         """
 
     def details(self, job_id: str) -> JobDetails:
-        """What more there is to know of one job; what cannot be asked is left out, with a note."""
+        """Return further details of one job; what is not available is left out, with a note."""
 
     def nodes(self) -> Iterator[Batch]:
-        """All nodes."""
+        """Yield all nodes."""
 
     def partitions(self) -> Iterator[Batch]:
-        """All partitions."""
+        """Yield all partitions."""
 
     def ping(self) -> bool:
-        """Whether the controller answers."""
+        """Check whether the controller answers."""
 
     def diag(self) -> Diagnosis:
-        """How the controller fares."""
+        """Return the state of the controller."""
 
     def submit(self, job: JobSubmission) -> str:
-        """Submit a job: its id. Never tried twice."""
+        """Submit a job and return its id; never sent twice."""
 
     def cancel(self, job_id: str) -> None:
-        """Cancel a job; `RefusedError` where it is unknown or another user's."""
+        """Cancel a job; raises `RefusedError` where it is unknown or another user's."""
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""

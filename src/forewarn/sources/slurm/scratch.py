@@ -1,4 +1,4 @@
-"""Where an answer lies until it is read: in memory, on disk where it is large."""
+"""Temporary storage of an answer until it is read: in memory, on disk where it is large."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _IN_MEMORY = 4 << 20  # bytes before it goes to disk
 
 
 def scratch_file() -> IO[bytes]:
-    """A file that is gone when it is closed."""
+    """Open a file that is deleted when it is closed."""
     return cast("IO[bytes]", tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY))
 
 
 def fill(scratch: IO[bytes], chunks: Iterable[bytes]) -> int:
-    """Write what comes, and go back to its beginning: how many bytes that were.
+    """Write all chunks and return to the beginning; return the number of bytes.
 
-    It is we who write, and not the command that prints: a command whose output has no room may end as if
-    all were well, and a history that is cut short would be taken for a whole one.
+    This process writes, not the command that prints: a command whose output finds no room may end as if all
+    were well, and a truncated history would be taken for a whole one.
     """
     size = 0
     for chunk in chunks:
@@ -28,7 +28,7 @@ def fill(scratch: IO[bytes], chunks: Iterable[bytes]) -> int:
             scratch.write(chunk)
         except OSError as error:
             raise NoRoomError(
-                f"{tempfile.gettempdir()}: an answer of Slurm finds no room there ({error.strerror}): "
+                f"{tempfile.gettempdir()}: no room for an answer of Slurm ({error.strerror}): "
                 "free space, or set TMPDIR to another folder"
             ) from None
         size += len(chunk)

@@ -1,4 +1,4 @@
-"""Trackable resources in their three shapes: Slurm's text, slurmdb's list, and GRES."""
+"""Trackable resources in three forms: Slurm's text, slurmdb's list, and GRES."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import NamedTuple
 from forewarn.job.units import format_tres, gpus_in_tres, parse_tres
 from forewarn.sources.slurm.record_values import Reader, Record, as_number, at, bounded
 
-# What was used, not what was asked or given, though slurmdb lists it with what was given.
+# Resources used, not requested or allocated, though slurmdb lists them with those allocated.
 _USED = frozenset({"energy", "vmem", "pages"})
 _GPU = re.compile(r"(?:gres[/:])?gpu(?::(?!\d+(?:\(|$))([^:=,()]+))?(?:[:=](\d+))?(?:\(.*)?")
 
 
 class TresCounts(NamedTuple):
-    """A TRES string in our form, and the counts in it."""
+    """A TRES string in Slurm's form, sorted, and its counts."""
 
     text: str | None = None
     nodes: int | None = None
@@ -28,7 +28,7 @@ NOTHING = TresCounts()
 
 
 def resources(path: str) -> Reader:
-    """The resources at a path, text (slurm) or list (slurmdb)."""
+    """Build a reader of the resources at a path, text (slurm) or list (slurmdb)."""
     place = at(path)
 
     def read(record: Record) -> TresCounts:
@@ -52,24 +52,26 @@ def _of_list(items: tuple[tuple[str, str | None, float | None], ...]) -> TresCou
     return _counted(
         {
             # slurmdb counts memory in megabytes here (and in bytes where it lists what steps used).
-            f"{kind}/{name}" if name else kind: bounded(int(count) << 20 if kind == "mem" else count)
-            for kind, name, count in items
+            f"{resource}/{name}" if name else resource: bounded(
+                int(count) << 20 if resource == "mem" else count
+            )
+            for resource, name, count in items
             if count is not None
         }
     )
 
 
 def _counted(found: dict[str, int]) -> TresCounts:
-    kept = {name: count for name, count in found.items() if name not in _USED}
-    if not kept:
+    counts = {name: count for name, count in found.items() if name not in _USED}
+    if not counts:
         return NOTHING
     return TresCounts(
-        format_tres(kept), kept.get("node"), kept.get("cpu"), kept.get("mem"), gpus_in_tres(kept)
+        format_tres(counts), counts.get("node"), counts.get("cpu"), counts.get("mem"), gpus_in_tres(counts)
     )
 
 
 def memory_asked(asked: tuple[int | None, str | None], whole: TresCounts) -> tuple[int | None, str | None]:
-    """What was asked for, of `--mem=0` (null up to v0.0.38) how much that is: sacct tells only this.
+    """Return the requested memory; for `--mem=0` (null up to v0.0.38) its amount, as sacct has only this.
 
     >>> memory_asked((0, "node"), TresCounts(nodes=2, memory=128_000))
     (64000, 'node')
@@ -82,14 +84,14 @@ def memory_asked(asked: tuple[int | None, str | None], whole: TresCounts) -> tup
 
 @lru_cache(maxsize=1 << 12)
 def gpus_in_gres(text: str) -> int | None:
-    """How many GPUs a GRES text names.
+    """Count the GPUs that a GRES text names.
 
     >>> gpus_in_gres("gpu:h100:4(IDX:0-3)"), gpus_in_gres("gres/gpu:2"), gpus_in_gres("gres/gpu=2,nvme:1")
     (4, 2, 2)
     >>> gpus_in_gres("gpu"), gpus_in_gres("gpu:a100"), gpus_in_gres("gpu:a:1,gpu:b:2"), gpus_in_gres("nvme:1")
     (1, 1, 3, None)
     """
-    # Commas also stand inside: gpu:4(IDX:0,2).
+    # Commas also appear inside: gpu:4(IDX:0,2).
     matches = [_GPU.fullmatch(part) for part in re.split(r",(?![^(]*\))", text)]
     counts = [int(match[2] or 1) for match in matches if match]
     return bounded(sum(counts)) if counts else None

@@ -1,10 +1,10 @@
-"""Slurm's units over whole columns: what `forewarn.job.units` reads one text at a time, as expressions.
+"""Slurm's units over whole columns: the readers of `forewarn.job.units`, as Polars expressions.
 
-Each function takes a column of text and gives a column of values: null where the text is absent
-(`present`) and null where it cannot be read, so that what could not be read is
-`present(text).is_not_null() & value.is_null()`. Both readers agree: a property test compares them.
+Each function takes a column of text and returns a column of values: null where the text is absent
+(`present`) and null where it cannot be read, so that texts that cannot be read are those with
+`present(text).is_not_null() & value.is_null()`. A property test compares both sets of readers.
 
-What has few different values (TRES strings, states) is read once for each of them by the scalar
+Columns with few distinct values (TRES strings, states) are read once for each value by the scalar
 function itself.
 """
 
@@ -30,13 +30,13 @@ from forewarn.job.units import (
 
 
 def present(text: pl.Expr) -> pl.Expr:
-    """The text without the spaces around it, null where it only says that there is no value."""
+    """Strip a text; null where it is one of Slurm's words for a missing value."""
     bare = text.str.strip_chars()
     return pl.when(~bare.str.to_uppercase().is_in(sorted(ABSENT))).then(bare)
 
 
 def whole_number(text: pl.Expr) -> pl.Expr:
-    """A count."""
+    """Read a count."""
     count = text.cast(pl.UInt64, strict=False)
     return pl.when(count <= MOST_COUNT).then(count).cast(pl.Int64)
 
@@ -47,7 +47,7 @@ _DURATION = r"^\s*(?:([0-9]+)-)?([0-9]+)(?::([0-9]+))?(?::([0-9]+))?(\.[0-9]+)?\
 
 
 def duration(text: pl.Expr, *, bare: int = 60) -> pl.Expr:
-    """Whole seconds of a duration; a lone number is in units of `bare` seconds.
+    """Read a duration as whole seconds; a lone number is in units of `bare` seconds.
 
     >>> frame = pl.DataFrame({"t": ["1-02:03:04", "30", "02:30.5", "Partition_Limit", "soon"]})
     >>> frame.select(duration(pl.col("t"))).to_series().to_list()
@@ -61,7 +61,7 @@ def duration(text: pl.Expr, *, bare: int = 60) -> pl.Expr:
 
 
 def fine_duration(text: pl.Expr) -> pl.Expr:
-    """Seconds with their decimals, as sacct shows CPU time: ``00:01.250``."""
+    """Read seconds with their decimals, as sacct shows CPU time: ``00:01.250``."""
 
     def seconds(texts: pl.Series) -> pl.Series:
         parts = _duration_parts(texts, bare=1)
@@ -71,8 +71,8 @@ def fine_duration(text: pl.Expr) -> pl.Expr:
 
 
 def _duration_parts(texts: pl.Series, bare: int) -> pl.DataFrame:
-    """Whole seconds, and the decimals behind them."""
-    # Floats hold every count up to the most exactly, and what is beyond it without overflow.
+    """Split durations into whole seconds and decimals."""
+    # Floats hold every count up to the maximum exactly, and larger ones without overflow.
     parts = texts.str.extract_groups(_DURATION).struct.unnest().cast(pl.Float64)
     days, a, b, c, decimals = (pl.col(name) for name in parts.columns)
     amount = (
@@ -84,13 +84,13 @@ def _duration_parts(texts: pl.Series, bare: int) -> pl.DataFrame:
         .then(a * 60 + b)
         .otherwise(a * bare)
     )
-    made = parts.select(whole=amount, decimals=decimals)
-    whole = _with_no_limit(_within(made["whole"], MOST_COUNT), texts, UNLIMITED)
-    return made.with_columns(whole=whole)
+    seconds = parts.select(whole=amount, decimals=decimals)
+    whole = _with_no_limit(_within(seconds["whole"], MOST_COUNT), texts, UNLIMITED)
+    return seconds.with_columns(whole=whole)
 
 
 def _within(amounts: pl.Series, most: int) -> pl.Series:
-    """Null what is more than `most`; looked for only where there is any."""
+    """Set values above `most` to null; searched for only where there are any."""
     greatest = amounts.max()
     if not isinstance(greatest, int | float) or greatest <= most:
         return amounts
@@ -98,7 +98,7 @@ def _within(amounts: pl.Series, most: int) -> pl.Series:
 
 
 def _by_distinct(texts: pl.Series, read: Callable[[pl.Series], pl.Series]) -> pl.Series:
-    """`read` over the different texts only, where these are few: time limits, suspensions."""
+    """Apply `read` to the distinct texts only, where they are few: time limits, suspensions."""
     distinct = texts.unique()
     if distinct.len() >= texts.len() // 8:
         return read(texts)
@@ -106,7 +106,7 @@ def _by_distinct(texts: pl.Series, read: Callable[[pl.Series], pl.Series]) -> pl
 
 
 def _with_no_limit(found: pl.Series, texts: pl.Series, unlimited: int) -> pl.Series:
-    """Words for "no limit" are few: looked for only where something is left to read."""
+    """Fill in words for "no limit"; they are rare, and searched for only where something is unread."""
     if found.null_count() == texts.null_count():
         return found
     without = texts.str.strip_chars().str.to_uppercase().is_in(sorted(NO_LIMIT)).fill_null(False)
@@ -118,7 +118,7 @@ _SCALE = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1
 
 
 def memory(text: pl.Expr, *, bare: str = "M") -> pl.Expr:
-    """Bytes of an amount of memory; a bare number is in `bare` units.
+    """Read an amount of memory as bytes; a bare number is in `bare` units.
 
     >>> frame = pl.DataFrame({"m": ["4000Mc", "0n", "2.5G", "7"]})
     >>> frame.select(memory(pl.col("m")), per=memory_per(pl.col("m"))).rows()
@@ -131,7 +131,7 @@ def memory(text: pl.Expr, *, bare: str = "M") -> pl.Expr:
         scale = unit.str.to_uppercase().replace_strict(
             {"": _SCALE[bare], **_SCALE}, default=None, return_dtype=pl.Int64
         )
-        # Apart, since a float cannot hold every count of bytes.
+        # Separately, since a float cannot hold every count of bytes.
         rest = (decimals.cast(pl.Float64).fill_null(0.0) * scale).round(mode="half_to_even")
         counted = parts.select(
             whole=whole.cast(pl.Int64, strict=False), scale=scale, rest=rest.cast(pl.Int64)
@@ -153,7 +153,7 @@ def memory(text: pl.Expr, *, bare: str = "M") -> pl.Expr:
 
 
 def memory_per(text: pl.Expr) -> pl.Expr:
-    """What an amount of memory is counted by, where the text says so: cpu or node."""
+    """Read what an amount of memory is per, where the text has it: cpu or node."""
     per = text.str.extract(_MEMORY, 4).str.to_lowercase()
     return per.replace_strict({"c": "cpu", "n": "node"}, default=None, return_dtype=pl.String)
 
@@ -164,10 +164,10 @@ def memory_per(text: pl.Expr) -> pl.Expr:
 def moment(
     text: pl.Expr, zone: str = "UTC", *, ambiguous: Literal["earliest", "latest"] = "earliest"
 ) -> pl.Expr:
-    """Unix seconds of a time written in the zone's clock; null where that clock skipped it.
+    """Read a local time of the zone as Unix seconds; null where the clock skipped it.
 
-    In the hour that a clock goes through twice, the text does not say which one is meant. What
-    `SLURM_TIME_FORMAT` can make of times is read too: Unix seconds, and an offset at the end.
+    In the hour that a clock repeats, the text does not show which one is meant. The formats of
+    `SLURM_TIME_FORMAT` are read too: Unix seconds, and an offset at the end.
 
     >>> texts = ["2024-07-01T12:00:00", "1719828000", "2024-07-01T12:00:00+0200", "Unknown"]
     >>> frame = pl.DataFrame({"t": texts})
@@ -189,7 +189,7 @@ def moment(
         return texts.cast(pl.Int64, strict=False)
 
     def seconds(texts: pl.Series) -> pl.Series:
-        # One file writes its times one way, mostly: the others are tried on what is left.
+        # A file mostly writes its times in one way: the others are tried on what is left.
         if len(_first(texts)) > len("2024-07-01T12:00:00"):
             return _in_turn(texts, with_offset, clock, whole_number_of)
         return _in_turn(texts, clock, with_offset, whole_number_of)
@@ -198,9 +198,9 @@ def moment(
 
 
 def fix_repeated_hour(frame: pl.DataFrame, zone: str) -> pl.DataFrame:
-    """Jobs whose `start` and `end` are, in the hour that a clock shows twice, not before what they follow.
+    """Correct `start` and `end` in the hour that a clock repeats: neither may precede submit or start.
 
-    What was read as the first of both hours and would come too early is meant the second time.
+    A time that was read as the first of both hours, and would come too early, is in the second.
     """
     for earlier, later in (("submit", "start"), ("start", "end")):
         early = pl.col(later) < pl.col(earlier)
@@ -214,13 +214,13 @@ def fix_repeated_hour(frame: pl.DataFrame, zone: str) -> pl.DataFrame:
 
 
 def _first(texts: pl.Series) -> str:
-    """The first text of a column, by which the usual form is guessed."""
+    """Return the first text of a column, which shows its usual form."""
     first = texts.drop_nulls().head(1)
     return str(first.item()) if first.len() else ""
 
 
 def _in_turn(texts: pl.Series, *readers: Callable[[pl.Series], pl.Series]) -> pl.Series:
-    """What the first reader reads, then what the next ones read of what is left."""
+    """Apply the first reader, then the next ones to what is left."""
     found = readers[0](texts)
     for read in readers[1:]:
         left = (found.is_null() & texts.is_not_null()).arg_true()
@@ -230,11 +230,13 @@ def _in_turn(texts: pl.Series, *readers: Callable[[pl.Series], pl.Series]) -> pl
     return found
 
 
-# --- what is read once for each different text ---------------------------------------------------
+# --- columns of few distinct texts ---------------------------------------------------
 
 
-def map_distinct(text: pl.Expr, read: Callable[[str], Any], dtype: pl.DataType | type[pl.DataType]) -> pl.Expr:
-    """`read` called once for each different text of the column; ValueError is null."""
+def map_distinct(
+    text: pl.Expr, read: Callable[[str], Any], dtype: pl.DataType | type[pl.DataType]
+) -> pl.Expr:
+    """Apply `read` once to each distinct text of the column; ValueError is null."""
 
     def value(item: str) -> Any:
         try:
@@ -254,7 +256,7 @@ TRES = pl.Struct({"text": pl.String, "cpu": pl.Int64, "mem": pl.Int64, "node": p
 
 
 def tres(text: pl.Expr) -> pl.Expr:
-    """A TRES string as a struct: its canonical text, and the counts that records have fields for.
+    """Read a TRES string as a struct: its canonical text, and the counts that records have fields for.
 
     >>> frame = pl.DataFrame({"t": ["node=1,cpu=2,mem=62.50G,gres/gpu:a=3"]})
     >>> frame.select(tres(pl.col("t")))["t"][0]
@@ -272,7 +274,7 @@ def tres(text: pl.Expr) -> pl.Expr:
 
 
 def outcome(state: pl.Expr) -> pl.Expr:
-    """The outcome of a scheduler's state, null for a job that has not ended: see `outcome_of_state`."""
+    """Map a scheduler's state to an outcome, null for a job that has not ended: see `outcome_of_state`."""
 
     def read(item: str) -> str | None:
         found = outcome_of_state(item)
@@ -282,7 +284,7 @@ def outcome(state: pl.Expr) -> pl.Expr:
 
 
 def exact_outcome(outcome: pl.Expr, of_steps: pl.Expr, *signals: pl.Expr) -> pl.Expr:
-    """The outcome of jobs, those that failed by what their steps tell, or Slurm's mark in place of a signal.
+    """Refine the outcome of failed jobs by that of their steps, or by Slurm's mark in place of a signal.
 
     `signals` are those of the job's own exit code and of the highest of its steps.
 
@@ -303,12 +305,12 @@ _EXIT = r"^\s*0*(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9]):0*(12[0-7]|1[01][0-9]|[0-9]?
 
 
 def exit_code(text: pl.Expr) -> pl.Expr:
-    """The code of ``code:signal``."""
+    """Read the code of ``code:signal``."""
     return _exit_part(text, 1)
 
 
 def exit_signal(text: pl.Expr) -> pl.Expr:
-    """The signal of ``code:signal``."""
+    """Read the signal of ``code:signal``."""
     return _exit_part(text, 2)
 
 

@@ -1,9 +1,9 @@
-"""Answers of slurmrestd saved to file, API v0.0.36 to v0.0.45 and, as far as they resemble it, later ones.
+"""The source of answers of slurmrestd saved to a file, API v0.0.36 to v0.0.45 and similar later ones.
 
 Jobs of the controller (`/slurm/vX/jobs`, `/slurm/vX/job/N`, `squeue --json`, `scontrol show job --json`) and
-of the database (`/slurmdb/vX/jobs`, `sacct --json`), nodes and partitions: told apart by what is in
-them. An answer of the controller that says when it was given (since v0.0.39) was seen then; others
-are reconstructed like every file.
+of the database (`/slurmdb/vX/jobs`, `sacct --json`), nodes and partitions are recognised by their content. An
+answer of the controller that has its time (since v0.0.39) was observed then; others are reconstructed like
+every file.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class SlurmrestdSource(Source):
     name: ClassVar[str] = "slurmrestd"
 
     def batches(self) -> Iterator[Batch]:
-        """Its jobs, nodes or partitions."""
+        """Yield its jobs, nodes or partitions."""
         with open_file(self.path) as stream:
             yield from self.read(stream)
 
     def read(self, stream: IO[bytes], seen_at: int | None = None) -> Iterator[Batch]:
-        """The same of an answer that is at hand; `seen_at` is when it was given, where it does not say so."""
+        """Read an answer from a stream; `seen_at`, when it was received, is used where it has no time."""
         return answer_batches(self, stream, seen_at)

@@ -1,4 +1,4 @@
-"""Where slurmrestd listens: a URL, or a unix socket."""
+"""The address of slurmrestd: a URL, or a unix socket."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from urllib.parse import urlsplit
 
 from forewarn.errors import UsageError
 
-_WANTED = "http://HOST:6820, https://HOST, or unix:/run/slurmrestd/slurmrestd.socket"
+_EXAMPLES = "http://HOST:6820, https://HOST, or unix:/run/slurmrestd/slurmrestd.socket"
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Of a unix socket, `socket` is its path, and `url` what HTTP needs to name."""
+    """An address; for a unix socket, `socket` is its path, and `url` the host name that HTTP requires."""
 
     url: str
     socket: str | None = None
 
     @classmethod
     def read(cls, text: str) -> Address:
-        """
+        """Read an address; `UsageError` where it is none.
+
         >>> Address.read("http://slurm:6820/"), Address.read("unix:///run/s.sock")
         (Address(url='http://slurm:6820', socket=None), Address(url='http://localhost', socket='/run/s.sock'))
         """
@@ -28,11 +29,9 @@ class Address:
             return cls("http://localhost", path)
         parts = urlsplit(text)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError(f"slurmrestd: {text!r} is no address: it is one like {_WANTED}")
+            raise UsageError(f"slurmrestd: {text!r} is not an address; write one like {_EXAMPLES}")
         if parts.username or parts.query:
-            raise UsageError(
-                f"slurmrestd: {parts.hostname}: a token or a user does not belong into the address"
-            )
+            raise UsageError(f"slurmrestd: {parts.hostname}: an address cannot hold a token or a user")
         return cls(text.rstrip("/"))
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""A saved answer of slurmrestd (or of a Slurm command's `--json`) as batches of records."""
+"""Reader of an answer of slurmrestd (or of a Slurm command's `--json`) as batches of records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from forewarn.sources.slurmrestd.slurm_jobs import SLURM_JOB, is_slurm_job
 from forewarn.sources.slurmrestd.slurmdb_jobs import SLURMDB_JOB, is_slurmdb_job
 
 _KINDS = {"jobs": "job", "nodes": "node", "partitions": "partition"}
-# Rows are Python objects until they are a frame: few enough that they do not count.
+# Rows are Python objects until they are a frame: few enough that their memory does not matter.
 _MOST_ROWS = 10_000
 _FOOT_BYTES = 1 << 16
 _NOTHING_FOUND = 9003
@@ -30,10 +30,10 @@ _FOOT = re.compile(r"\]\s*,(?=\s*\")")
 
 
 def answer_batches(source: Source, stream: IO[bytes], seen_at: int | None = None) -> Iterator[Batch]:
-    """The jobs, nodes or partitions of an answer, in its order.
+    """Yield the jobs, nodes or partitions of an answer, in its order.
 
-    `seen_at` is when a live answer came. It is used of the controller's answers that do not say it: what
-    the database tells of is past, and was seen by nobody at a known time.
+    `seen_at` is when a live answer was received. It is used for answers of the controller without a time:
+    records of the database are about the past, and nobody observed them at a known time.
     """
     reader = JsonReader(stream, str(source.path), source.options.block_bytes)
     if reader.peek() != "{":
@@ -64,12 +64,12 @@ def answer_batches(source: Source, stream: IO[bytes], seen_at: int | None = None
 
 
 def is_trouble(error: Any) -> bool:
-    """Up to v0.0.38 the database says of an empty answer that nothing was found, as if that were an error."""
+    """Check for a real error: up to v0.0.38 the database lists "nothing found" as one in an empty answer."""
     return not isinstance(error, dict) or error.get("error_number") != _NOTHING_FOUND
 
 
 def error_words(error: Any) -> str:
-    """What Slurm said went wrong.
+    """Format an error of Slurm.
 
     >>> error_words({"description": "Unknown flag", "error_number": 9207, "error": "invalid flag"})
     'Unknown flag: invalid flag (error 9207)'
@@ -82,7 +82,7 @@ def error_words(error: Any) -> str:
 
 
 class _Records:
-    """One array of an answer."""
+    """Reader of one array of an answer."""
 
     def __init__(
         self,
@@ -91,10 +91,16 @@ class _Records:
         reader: JsonReader,
         stream: IO[bytes],
         members: dict[str, Any],
-        came: int | None,
+        received_at: int | None,
     ) -> None:
-        self._source, self._kind, self._reader, self._stream, self._members = source, kind, reader, stream, members
-        self._came, self._of_accounting = came, False
+        self._source, self._kind, self._reader, self._stream, self._members = (
+            source,
+            kind,
+            reader,
+            stream,
+            members,
+        )
+        self._received_at, self._of_accounting = received_at, False
         self._seen_at: int | None = None
 
     def batches(self) -> Iterator[Batch]:
@@ -105,10 +111,10 @@ class _Records:
             return
         fields = self._fields(first[1])
         self._of_accounting = fields is SLURMDB_JOB
-        if not self._of_accounting:  # the database's answers say no time, and its jobs name their cluster
+        if not self._of_accounting:  # the database's answers have no time, and its jobs name their cluster
             if "last_update" not in self._members:
                 self._members |= _foot(self._stream)
-            self._seen_at = moment("last_update")(self._members) or self._came
+            self._seen_at = moment("last_update")(self._members) or self._received_at
         table, bad = RecordRows(fields, {**SCHEMAS[self._kind], STEPS_OUTCOME: pl.String()}), list[BadRow]()
         self._add(table, bad, *first)
         most = min(self._source.options.batch_rows, _MOST_ROWS)
@@ -144,8 +150,8 @@ class _Records:
             frame = fill_outcomes(frame, seen_at)
             if seen_at is None:
                 return self._source.job_batch(frame, tuple(bad), may_be_incomplete=self._of_accounting)
-        # Up to v0.0.38 an answer has no clock, and a node or partition proves no moment: its file was
-        # written when it was seen, as far as anyone knows.
+        # Up to v0.0.38 an answer has no time, and a node or partition proves no moment: the time of the file
+        # is the best estimate.
         frame = frame.with_columns(
             seen_at=pl.lit(int(self._source.path.stat().st_mtime) if seen_at is None else seen_at, pl.Int64),
             source=pl.lit(self._source.name),
@@ -158,25 +164,25 @@ class _Records:
         return Batch(self._kind, complete(frame, self._kind).drop_nulls("name"), tuple(bad))
 
     def _cluster(self) -> str:
-        answered = text("meta.slurm.cluster")(self._members)
-        return self._source.options.cluster or answered or self._source.cluster
+        named = text("meta.slurm.cluster")(self._members)
+        return self._source.options.cluster or named or self._source.cluster
 
 
 def _foot(stream: IO[bytes]) -> dict[str, Any]:
-    """What an answer says after its records, read ahead; nothing where the stream cannot be gone back in.
+    """Read ahead the members after the records of an answer; none where the stream cannot seek.
 
-    Since v0.0.39 the time of the answer and the cluster's name stand behind the records.
+    Since v0.0.39 the time of the answer and the cluster's name follow the records.
     """
     if not stream.seekable():
         return {}
-    here = stream.tell()
-    stream.seek(max(0, here - _FOOT_BYTES))  # a small answer has been read already
+    position = stream.tell()
+    stream.seek(max(0, position - _FOOT_BYTES))  # a small answer has already been read
     tail = b""
     while chunk := stream.read(1 << 20):
         tail = (tail + chunk)[-_FOOT_BYTES:]
-    stream.seek(here)
+    stream.seek(position)
     foot = tail.decode("utf-8", "replace")
-    # The members behind the records begin after a `]`; only from the right one do they reach the end.
+    # The members after the records begin after a `]`; only from the right one do they parse up to the end.
     for match in _FOOT.finditer(foot):
         try:
             members: dict[str, Any] = json.loads("{" + foot[match.end() :])

@@ -1,4 +1,4 @@
-"""The client: slurmrestd as a `Scheduler`."""
+"""The client of slurmrestd, as a `Scheduler`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from forewarn.errors import (
 from forewarn.job.sbatch.script_facts import ScriptFacts
 from forewarn.sources.base import Batch, SourceOptions
 from forewarn.sources.sacct.scripts import SCRIPT_FIELDS, Scripts
-from forewarn.sources.slurm.one_job import parse_asked_id, only_job
+from forewarn.sources.slurm.one_job import only_job, parse_asked_id
 from forewarn.sources.slurm.record_values import text
 from forewarn.sources.slurm.scheduler import Diagnosis, HistoryPart, JobDetails, JobSubmission, RequestCounts
 from forewarn.sources.slurm.windows import ENDED_STATES, TOO_MUCH, WindowAnswer, WindowLength, collect_windows
@@ -38,16 +38,16 @@ from forewarn.sources.slurmrestd.site_defaults import SiteDefaults
 from forewarn.sources.slurmrestd.submit_request import submit_request
 from forewarn.sources.slurmrestd.versions import number_of
 
-# Where nobody knows whether the controller got it, a job may not be submitted again.
+# Errors after which the controller may have received the job: it may not be submitted again.
 _UNCERTAIN = (LostAnswerError, SlowAnswerError, ControllerDownError, DatabaseDownError)
 _LIVE = frozenset({"PENDING", "RUNNING", "SUSPENDED"})
-_NO_SCRIPTS = 3600.0  # seconds until a site that told no script is asked for some again
-_MOST_IDS = 100  # jobs that one question names: a URL has a longest length
-_SETTLING = 1.0  # seconds in which a cancelled job shows that it is
+_NO_SCRIPTS = 3600.0  # seconds until scripts are requested again from a site that returned none
+_MOST_IDS = 100  # jobs named in one request: the length of a URL is limited
+_SETTLING = 1.0  # seconds until a cancelled job shows its new state
 
 
 class SlurmrestdScheduler:
-    """One slurmrestd. `cluster` is the name that the site gives it, where it does not say it itself."""
+    """One slurmrestd. `cluster` is the configured name; without it, the one in its answers is used."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class SlurmrestdScheduler:
     ) -> None:
         self.session = session
         self._scripts = Scripts(self._read_scripts, at_once=_MOST_IDS) if scripts else None
-        self._shows_scripts = False  # whether any has been seen
+        self._shows_scripts = False  # whether any answer had one
         self._no_scripts_until = 0.0
         self._cluster = cluster
         self._span = span or WindowLength()
@@ -67,13 +67,15 @@ class SlurmrestdScheduler:
 
     @cached_property
     def cluster(self) -> str:
-        """The name configured, else what answers say (since v0.0.39), else the only one in accounting."""
+        """The configured name, else that in answers (since v0.0.39), else the only one in accounting."""
         if self._cluster is not None:
             return self._cluster
-        named = text("meta.slurm.cluster")(self.session.get_json("slurm", "ping"))
-        if named is not None:
-            return str(named)
-        clusters = [one.get("name") for one in self.session.get_json("slurmdb", "clusters").get("clusters") or ()]
+        name = text("meta.slurm.cluster")(self.session.get_json("slurm", "ping"))
+        if name is not None:
+            return str(name)
+        clusters = [
+            one.get("name") for one in self.session.get_json("slurmdb", "clusters").get("clusters") or ()
+        ]
         if len(clusters) != 1:
             raise UsageError(f"which cluster is it? Accounting knows {clusters}: set `cluster`")
         return str(clusters[0])
@@ -88,42 +90,43 @@ class SlurmrestdScheduler:
     def history(self, since: int, until: int | None = None, *, steps: bool = True) -> Iterator[HistoryPart]:
         """See `Scheduler`."""
         clock = self.session.clock
-        # What ends while we collect is not past yet: it comes with the last window, or next time.
+        # Jobs that end during the collection come with the last window, or next time.
         until = int(clock.now()) if until is None else min(until, int(clock.now()))
 
         def ask(begin: int, end: int) -> WindowAnswer:
-            # Bare Unix seconds are refused up to v0.0.41; this form of them all versions take.
+            # Bare Unix seconds are refused up to v0.0.41; all versions accept this form.
             query: Query = {"start_time": f"uts{begin}", "end_time": f"uts{end}", **self._flags(steps)}
             notes: list[str] = []
             if self._takes_lists:
-                # Those that have not ended overlap every window: without them an answer holds what is new.
+                # Jobs that have not ended overlap every window: without them an answer holds only new ones.
                 ended = self._past("jobs", {**query, "state": ENDED_STATES}, notes)
                 return WindowAnswer(ended, [], tuple(notes))
             overlapping = self._past("jobs", query, notes)
             cancelled = self._past("jobs", {**query, "state": self._cancelled}, notes)
             return WindowAnswer(overlapping, cancelled, tuple(notes))
 
-        for piece in collect_windows(ask, since, until, self._span, clock):
-            yield replace(piece, batch=self._added(piece.batch))
+        for part in collect_windows(ask, since, until, self._span, clock):
+            yield replace(part, batch=self._with_scripts(part.batch))
 
-    def _added(self, batch: Batch) -> Batch:
-        """With the facts of scripts."""
+    def _with_scripts(self, batch: Batch) -> Batch:
+        """Add the facts of scripts."""
         if self._scripts is None or not self.session.served.has(self.session.version, SHOW_SCRIPTS):
             return batch
-        return replace(batch, frame=self._scripts.added(batch.frame))
+        return replace(batch, frame=self._scripts.add_facts(batch.frame))
 
     def _read_scripts(self, jobs: Sequence[str]) -> Mapping[str, ScriptFacts] | None:
-        """What accounting keeps of the scripts of some jobs, and shows us.
+        """Return what accounting keeps of the scripts of some jobs, and shows to this user.
 
-        They are told only of jobs that are named: with a window of time the answer is empty, and the answer
-        about one job (`job/7`) leaves its script out. Whether the site keeps scripts is not told: where none
-        has been seen yet and not one of some jobs has any, it is tried again later.
+        Scripts are returned only for jobs named in the query: with a window of time the answer is empty, and
+        the answer to one job (`job/7`) omits its script. The API does not show whether the site keeps
+        scripts: where none has been returned yet, and none of these jobs has one, they are requested again
+        later.
         """
         if self.session.clock.now() < self._no_scripts_until:
             return None
         query: Query = {"step": list(jobs), SHOW_SCRIPTS: "true", **self._flags(steps=False)}
         frames = self._frames(query) or self._frames(query)
-        if frames is None:  # a history without scripts is one, too
+        if frames is None:  # a history without scripts is still useful
             return None
         rows = [row for frame in frames for row in frame.select("job_id", *SCRIPT_FIELDS).iter_rows()]
         found = {job: ScriptFacts(*facts) for job, *facts in rows if facts[0] is not None}
@@ -133,7 +136,7 @@ class SlurmrestdScheduler:
         return found
 
     def _frames(self, query: Query) -> list[pl.DataFrame] | None:
-        """Jobs of accounting; None where it fails, which keeps nothing else from being asked."""
+        """Request jobs of accounting; None where that fails, so that other requests go on."""
         try:
             return [batch.frame for batch in self._past("jobs", query, [], once=(SchedulerError,))]
         except SchedulerError:
@@ -144,7 +147,7 @@ class SlurmrestdScheduler:
         if self._takes_lists:
             for at in range(0, len(job_ids), _MOST_IDS):
                 query: Query = {"step": job_ids[at : at + _MOST_IDS], **self._flags(True)}
-                yield from map(self._added, self._past("jobs", query, []))
+                yield from map(self._with_scripts, self._past("jobs", query, []))
             return
         # Up to v0.0.38 one at a time, an array as a whole.
         for number in dict.fromkeys(parse_asked_id(job_id).number for job_id in job_ids):
@@ -156,21 +159,21 @@ class SlurmrestdScheduler:
 
     @property
     def _takes_lists(self) -> bool:
-        """Whether accounting can be asked for several states, or jobs, at once: by naming each."""
+        """Whether accounting accepts several states, or jobs, in one request."""
         return number_of(self.session.version) >= 40
 
     def _flags(self, steps: bool) -> dict[str, str]:
-        """As far as the version knows them.
+        """Return the flags that the version has.
 
-        All of them, or none: a server that is told one flag no longer sets the others, and cuts the times
-        of jobs at the edges of the window.
+        All of them, or none: a server that gets one flag no longer sets the others, and cuts the times of
+        jobs at the edges of the window.
         """
         flags = ["disable_truncate_usage_time", "show_duplicates", *([] if steps else ["skip_steps"])]
         return {flag: "true" for flag in flags if self.session.served.has(self.session.version, flag)}
 
     @property
     def _cancelled(self) -> str:
-        """The state: up to v0.0.37 a name is not understood, and all jobs are the answer."""
+        """The state CANCELLED: up to v0.0.37 a name is not understood, and the answer has all jobs."""
         return "4" if number_of(self.session.version) < 39 else "CANCELLED"
 
     def _past(
@@ -190,32 +193,32 @@ class SlurmrestdScheduler:
 
     def live_jobs(self) -> Iterator[Batch]:
         """See `Scheduler`."""
-        # Left to itself slurmrestd asks for what each node gives to each job too: half again the cost.
-        for batch in self._present("jobs", {"flags": "ALL"} if self._takes_lists else None):
+        # By default slurmrestd also collects what each node gives to each job: half again the cost.
+        for batch in self._live("jobs", {"flags": "ALL"} if self._takes_lists else None):
             self._defaults.learn(batch.frame)
             yield batch
 
     def nodes(self) -> Iterator[Batch]:
         """See `Scheduler`."""
-        return self._present("nodes")
+        return self._live("nodes")
 
     def partitions(self) -> Iterator[Batch]:
-        """See `Scheduler`. What their answer leaves out is known once live jobs have been looked at."""
-        yield from map(self._defaults.fill, self._present("partitions"))
+        """See `Scheduler`. What their answer omits is known once live jobs have been read."""
+        yield from map(self._defaults.fill, self._live("partitions"))
 
     def job(self, job_id: str) -> Iterator[Batch]:
         """See `Scheduler`."""
         asked = parse_asked_id(job_id)
         path = f"job/{asked.number}"
         try:
-            yield from only_job(self._present(path), asked)
+            yield from only_job(self._live(path), asked)
         except RefusedError as error:
             if error.code != UNKNOWN_JOB:
                 raise
             try:
                 yield from only_job(self._past(path, None, []), asked)
             except NoAccountingError:
-                pass  # then nobody knows it
+                pass  # then no one knows the job
             except RefusedError as other:
                 if other.code != UNKNOWN_JOB:
                     raise
@@ -224,7 +227,7 @@ class SlurmrestdScheduler:
         """See `Scheduler`."""
         return read_details(self.session, parse_asked_id(job_id))
 
-    def _present(self, path: str, query: Query | None = None) -> Iterator[Batch]:
+    def _live(self, path: str, query: Query | None = None) -> Iterator[Batch]:
         source = self._source("slurm", path)
         with self.session.get("slurm", path, query) as answer, _read_whole():
             yield from source.read(answer.body, answer.at)
@@ -236,10 +239,10 @@ class SlurmrestdScheduler:
         return SlurmrestdSource(Path(area, version, path), options)
 
     def ping(self) -> bool:
-        """See `Scheduler`. slurmrestd says "down" of a controller that refuses the token, too."""
+        """See `Scheduler`. slurmrestd also reports "down" for a controller that refuses the token."""
         try:
             return any_up(self.session.get_json("slurm", "ping"))
-        except ControllerDownError:  # as 22.05 says it
+        except ControllerDownError:  # the answer of 22.05
             return False
 
     def diag(self) -> Diagnosis:
@@ -254,9 +257,9 @@ class SlurmrestdScheduler:
         answer = self.session.change("POST", "job/submit", request, once=_UNCERTAIN)
         result = answer.get("result") or {}
         if result.get("error_code"):
-            raise RefusedError(f"the job was not taken: {result.get('error')}", result["error_code"])
+            raise RefusedError(f"the job was not accepted: {result.get('error')}", result["error_code"])
         if not answer.get("job_id"):
-            raise SchedulerError("the job was not taken, and Slurm does not say why")
+            raise SchedulerError("the job was not accepted, and Slurm gives no reason")
         return str(answer["job_id"])
 
     def cancel(self, job_id: str) -> None:
@@ -268,14 +271,14 @@ class SlurmrestdScheduler:
             self._check_cancelled(job_id)
 
     def _number(self, job_id: str) -> str:
-        """Slurm's own number of an array's task: old versions take no other."""
+        """Return Slurm's own number of an array task: old versions accept no other."""
         rows = [row for batch in self.job(job_id) for row in batch.frame["raw_id"] if row is not None]
         if not rows:
             raise RefusedError(f"job {job_id}: unknown", UNKNOWN_JOB)
         return str(rows[0])
 
     def _check_cancelled(self, job_id: str) -> None:
-        """v0.0.39 to v0.0.41 say nothing when they refuse: the job itself shows it."""
+        """Check that a job was cancelled: v0.0.39 to v0.0.41 report nothing when they refuse."""
         self.session.clock.sleep(_SETTLING)
         states = {state for batch in self.job(job_id) for state in batch.frame["state"]}
         if not states:
@@ -292,7 +295,7 @@ class SlurmrestdScheduler:
 
 @contextmanager
 def _read_whole() -> Iterator[None]:
-    """An answer that turns out to be cut short, or not to be one of Slurm's, may be whole next time."""
+    """Turn an answer that is truncated, or not Slurm's, into an error after which it is requested again."""
     try:
         yield
     except SourceError as error:

@@ -1,4 +1,4 @@
-"""What slurmrestd tells of one job beside its record: outputs, script, steps, Slurm's estimate."""
+"""Details of one job from slurmrestd that are not in its record: outputs, script, steps, estimated start."""
 
 from __future__ import annotations
 
@@ -16,38 +16,40 @@ _state, _live_state, _exit = state("state"), state("job_state"), exit_status("ex
 
 
 def read_details(session: RestSession, asked: JobId) -> JobDetails:
-    """Each part where it can be had: from the controller, then from accounting."""
+    """Read each part where it is available: from the controller, then from accounting."""
     notes: list[str] = []
     live = _one(session, "slurm", asked, notes)
     past = _one(session, "slurmdb", asked, notes)
     if past and not past.get("script") and session.served.has(session.version, SHOW_SCRIPTS):
-        # `job/7` leaves the script out; among the jobs, named by its number, it has it.
+        # `job/7` omits the script; `jobs`, with the job's number, has it.
         past = _one(session, "slurmdb", asked, notes, {"step": str(asked), SHOW_SCRIPTS: "true"}) or past
     estimate = as_number(live.get("start_time")) if _live_state(live) == "PENDING" else None
     script = past.get("script")
     return JobDetails(
         outputs=_outputs(live, past),
         script=script if isinstance(script, str) and script.startswith("#!") else None,
-        start_estimate=int(estimate) if estimate else None,  # 0: there is none yet
+        start_estimate=int(estimate) if estimate else None,  # 0: none yet
         steps=tuple(_step(step) for step in past.get("steps") or ()),
         notes=tuple(notes),
     )
 
 
-def _one(session: RestSession, area: str, asked: JobId, notes: list[str], query: Query | None = None) -> Record:
-    """The job's newest record, of an array its task; nothing where nobody knows it."""
+def _one(
+    session: RestSession, area: str, asked: JobId, notes: list[str], query: Query | None = None
+) -> Record:
+    """Return the job's newest record, for an array its task; empty where it is unknown."""
     try:
         jobs = session.get_json(area, "jobs" if query else f"job/{asked.number}", query).get("jobs") or []
     except SchedulerError as error:
         if not (isinstance(error, RefusedError) and error.code == UNKNOWN_JOB):
-            whom = "the controller" if area == "slurm" else "accounting"
-            notes.append(f"{whom} could not be asked: {error}")
+            service = "the controller" if area == "slurm" else "accounting"
+            notes.append(f"could not read {service}'s record: {error}")
         return {}
-    fitting = [job for job in jobs if isinstance(job, dict) and _fits(job, area, asked)]
-    return fitting[-1] if fitting else {}
+    matching = [job for job in jobs if isinstance(job, dict) and _matches(job, area, asked)]
+    return matching[-1] if matching else {}
 
 
-def _fits(job: Record, area: str, asked: JobId) -> bool:
+def _matches(job: Record, area: str, asked: JobId) -> bool:
     if asked.task is None:
         return True
     array: Any = job.get("array") or {}
@@ -69,13 +71,13 @@ def _outputs(live: Record, past: Record) -> tuple[str, ...]:
 
 
 def _step(step: Record) -> StepRecord:
-    about = step.get("step") or {}
-    name, ident = str(about.get("name") or ""), str(about.get("id") or "")
+    identity = step.get("step") or {}
+    name, step_id = str(identity.get("name") or ""), str(identity.get("id") or "")
     try:
         code, signal = _exit(step)
     except ValueError:
         code = signal = None
-    short = ident.rpartition(".")[2] or name  # 21.batch, and before v0.0.39 batch
+    short = step_id.rpartition(".")[2] or name  # 21.batch, and before v0.0.39 batch
     nodes = (step.get("nodes") or {}).get("range")
     return StepRecord(
         name=short,

@@ -1,4 +1,4 @@
-"""What the controller says of itself: `ping` and `diag`."""
+"""The controller's answers about itself: `ping` and `diag`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from forewarn.sources.slurm.scheduler import Diagnosis
 
 
 def any_up(answer: Any) -> bool:
-    """Whether a controller answers: `ping` up to v0.0.38, then `pinged`, since v0.0.42 `responding`.
+    """Check whether a controller answers: `ping` up to v0.0.38, then `pinged`, since v0.0.42 `responding`.
 
     >>> any_up({"pings": [{"pinged": "DOWN"}, {"responding": True}]}), any_up({"pings": [{"ping": "UP"}]})
     (True, True)
@@ -22,11 +22,11 @@ def any_up(answer: Any) -> bool:
 
 
 def read_diagnosis(answer: Any) -> Diagnosis:
-    """Of an answer of `diag`; v0.0.36 counts no calls."""
+    """Read an answer of `diag`; v0.0.36 counts no calls."""
     facts: Record = answer.get("statistics") or {}
     at = moment("req_time")(facts)
     if at is None:
-        raise SchedulerError("diag: the controller says no time: not an answer of slurmctld")
+        raise SchedulerError("diag: no time in the answer: it is not slurmctld's")
     return Diagnosis(
         at=at,
         since=moment("req_time_start")(facts),

@@ -1,4 +1,4 @@
-"""Nodes as the controller answers them."""
+"""The fields of nodes in answers of the controller."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from forewarn.sources.slurm.tres import gpus_in_gres
 
 
 def _state(record: Record) -> str | None:
-    """Base state and flags joined: a list, or up to v0.0.38 a word in small letters and a list of flags."""
+    """Join base state and flags: a list, or up to v0.0.38 a word in lower case and a list of flags."""
     state = record.get("state")
     parts = state if isinstance(state, list) else [state] if state else []
     return "+".join([*parts, *(record.get("state_flags") or ())]).upper() or None
@@ -21,7 +21,7 @@ def _gpus(record: Record) -> int | None:
 
 
 def _load(record: Record) -> float | None:
-    """Slurm keeps the load in hundredths."""
+    """Read the load, which Slurm keeps in hundredths."""
     load = as_number(record.get("cpu_load"))
     return None if load is None else load / 100
 

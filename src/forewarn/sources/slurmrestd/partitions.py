@@ -1,4 +1,4 @@
-"""Partitions as the controller answers them: flat up to v0.0.38, nested since."""
+"""The fields of partitions in answers of the controller: flat up to v0.0.38, nested since."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from forewarn.sources.slurm.record_values import MB, Fields, Reader, Record, at,
 
 
 def _state(record: Record) -> str | None:
-    read = words("partition.state", "state", joined="+")(record)
-    return read.upper() if read else None
+    state = words("partition.state", "state", joined="+")(record)
+    return state.upper() if state else None
 
 
 def _is_default(record: Record) -> bool | None:
-    """Flags are named in small letters up to v0.0.38, and missing from v0.0.39 to v0.0.44."""
+    """Read the default flag: in lower case up to v0.0.38, and missing from v0.0.39 to v0.0.44."""
     flags = at("flags")(record)
     return "DEFAULT" in {flag.upper() for flag in flags} if isinstance(flags, list) else None
 
 
 def _memory(per_cpu: tuple[str, str], per_node: tuple[str, str]) -> Reader:
-    """An amount and what it is counted by; 0 is no limit and no default."""
+    """Build a reader of an amount and what it is per; 0 is no limit and no default."""
     cpu, node = number(*per_cpu, scale=MB, none=0), number(*per_node, scale=MB, none=0)
 
     def read(record: Record) -> tuple[int | None, str | None]:
@@ -32,7 +32,7 @@ def _memory(per_cpu: tuple[str, str], per_node: tuple[str, str]) -> Reader:
 
 
 def _time_default(record: Record) -> int | None:
-    """0 is what v0.0.36 and v0.0.37 say whatever it is."""
+    """Read the default time limit; v0.0.36 and v0.0.37 always have 0."""
     return minutes("defaults.time", "default_time_limit")(record) or None
 
 

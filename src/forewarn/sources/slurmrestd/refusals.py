@@ -1,7 +1,7 @@
-"""What slurmrestd says when it does not do what it is asked, as an error that says what to do.
+"""Refusals of slurmrestd as errors that say what to do.
 
-Its HTTP status alone does not tell: a token that has expired is 511 of the controller and 502 of the
-database; a job that may not be cancelled is 200 since v0.0.39 and 500 before.
+The HTTP status alone does not suffice: an expired token is 511 from the controller and 502 from the database;
+a job that may not be cancelled is 200 since v0.0.39 and 500 before.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PROTOCOL_AUTHENTICATION, _DATABASE = 1007, 7000
 _UNSPECIFIED = -1
 _NETWORK = 511  # HTTP's "network authentication required": Slurm's daemons refused the token
 _SKEW = 10  # seconds by which a token may seem to come from the future
-# v0.0.36 and v0.0.37 give no numbers.
+# v0.0.36 and v0.0.37 have no error numbers.
 _CODES = (
     (re.compile(r"(?i)unknown job|invalid job id"), UNKNOWN_JOB),
     (re.compile(r"(?i)permission denied"), DENIED),
@@ -40,10 +40,10 @@ _CODES = (
 )
 
 
-def listed(reply: Any) -> Iterator[tuple[int | None, str]]:
-    """Number and words of each error of an answer; a refusal of a signal stands beside them, in `status`.
+def listed_errors(reply: Any) -> Iterator[tuple[int | None, str]]:
+    """Yield number and text of each error of an answer; refused signals are listed apart, in `status`.
 
-    >>> list(listed({"errors": [], "status": [{"error": {"code": 2017, "string": "Invalid job id"}}]}))
+    >>> list(listed_errors({"errors": [], "status": [{"error": {"code": 2017, "string": "Invalid job id"}}]}))
     [(2017, 'Invalid job id')]
     """
     if not isinstance(reply, dict):
@@ -59,8 +59,8 @@ def listed(reply: Any) -> Iterator[tuple[int | None, str]]:
 
 
 def only_errors(reply: Any) -> bool:
-    """Whether an answer has errors and no records, which 22.05 sends as if all were well."""
-    return any(listed(reply)) and not any(reply.get(name) for name in ("jobs", "nodes", "partitions"))
+    """Check whether an answer has errors and no records, which 22.05 sends with status 200."""
+    return any(listed_errors(reply)) and not any(reply.get(name) for name in ("jobs", "nodes", "partitions"))
 
 
 def _code_of(words: str) -> int | None:
@@ -70,8 +70,8 @@ def _code_of(words: str) -> int | None:
 def refusal(
     status: int, reply: Any, place: str, *, token: Token | None, user: str | None, now: float
 ) -> SchedulerError | None:
-    """The error of an answer, None where it is none; `reply` is its JSON, `place` what was asked."""
-    errors = list(listed(reply))
+    """Return the error of an answer, or None; `reply` is its JSON, `place` the request."""
+    errors = list(listed_errors(reply))
     words = "; ".join(text for _, text in errors) or f"HTTP status {status}"
     codes = {code for code, _ in errors}
     if status == 401:
@@ -79,14 +79,14 @@ def refusal(
     if status == _NETWORK or _PROTOCOL_AUTHENTICATION in codes or "authentication error" in words:
         return _not_accepted(place, words, token, user, now)
     if _DATABASE in codes:
-        # 26.05 says the same of a token that slurmdbd refuses.
+        # 26.05 answers the same when slurmdbd refuses the token.
         return _explained(place, token, user, now) or DatabaseDownError(
             f"{place}: slurmdbd does not answer, or refuses the token ({words}): is it running, and is its "
             "database?"
         )
     if any(1800 <= (code or 0) < 1900 for code in codes):
         return ControllerDownError(f"{place}: slurmctld does not answer ({words}): is it running?")
-    # 22.05 says no more, whatever the reason.
+    # 22.05 gives no more, whatever the reason.
     if "config is unable to load" in words or (_UNSPECIFIED in codes and place.endswith("/diag")):
         return _explained(place, token, user, now) or ControllerDownError(
             f"{place}: slurmctld does not answer, or refuses the token ({words}): is it running?"
@@ -104,19 +104,19 @@ def refusal(
 def _unknown_user(place: str, token: Token | None) -> TokenError:
     if token is None:
         return TokenError(
-            f"{place}: slurmrestd wants a token (401), and none is configured: SLURM_JWT, slurm_token_file, "
-            "or let `scontrol token` make one"
+            f"{place}: slurmrestd requires a token (401), and none is configured: set SLURM_JWT or "
+            "slurm_token_file, or let `scontrol token` issue one"
         )
     return TokenError(
-        f"{place}: slurmrestd takes no token (401), or this is none: it must run with `-a rest_auth/jwt` "
-        "and, in its environment, SLURM_JWT=daemon, and slurm.conf needs AuthAltTypes=auth/jwt"
+        f"{place}: slurmrestd accepts no tokens (401), or this is not one: run it with `-a rest_auth/jwt` "
+        "and SLURM_JWT=daemon in its environment; slurm.conf needs AuthAltTypes=auth/jwt"
     )
 
 
 def _not_accepted(place: str, words: str, token: Token | None, user: str | None, now: float) -> TokenError:
-    """Slurm tells no more than that."""
+    """Explain that Slurm does not accept a token; its answer gives no reason."""
     if token is None:
-        return TokenError(f"{place}: Slurm wants a token ({words})")
+        return TokenError(f"{place}: Slurm requires a token ({words})")
     return _explained(place, token, user, now) or TokenError(
         f"{place}: Slurm does not accept the token ({words}): was it made with the key that jwt_key names in "
         "slurm.conf and slurmdbd.conf, does slurmdbd have AuthAltTypes=auth/jwt too, does its user "
@@ -125,7 +125,7 @@ def _not_accepted(place: str, words: str, token: Token | None, user: str | None,
 
 
 def _explained(place: str, token: Token | None, user: str | None, now: float) -> TokenError | None:
-    """What is in the token tells why it is refused, mostly."""
+    """Explain a refusal by the content of the token, which mostly suffices."""
     if token is None:
         return None
     if token.expires is not None and token.expires <= now:
@@ -134,8 +134,8 @@ def _explained(place: str, token: Token | None, user: str | None, now: float) ->
         )
     if token.issued is not None and token.issued > now + _SKEW:
         return ClockSkewError(
-            f"{place}: the token was made {token.issued - now:,.0f} s in the future by our clock: set the "
-            "clocks of this host and of slurmctld's by NTP"
+            f"{place}: the token was issued {token.issued - now:,.0f} s in the future by this host's clock: "
+            "synchronise the clocks of this host and of slurmctld's by NTP"
         )
     if user is not None and token.user not in (None, "root", user):
         return WrongUserError(

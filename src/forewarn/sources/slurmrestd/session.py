@@ -1,4 +1,4 @@
-"""A question to slurmrestd, with everything around it: version, token, tries, refusals."""
+"""Requests to slurmrestd, with all that surrounds them: version, token, retries, refusals."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from forewarn.sources.slurmrestd.transport import Answer, Transport
 from forewarn.sources.slurmrestd.versions import ServedVersions
 
 Query = Mapping[str, str | int | Sequence[str]]
-_AREAS = ("slurm", "slurmdb")  # what the controller answers, and what the database does
+_AREAS = ("slurm", "slurmdb")  # the controller's API, and the database's
 _DISCOVERY = "/openapi/v3"
 SHOW_SCRIPTS = "show_batch_script"  # a flag of accounting since v0.0.40
 _SMALL = 1 << 16  # bytes: an answer with errors and nothing else is not larger
 
 
 class RestSession:
-    """Asks in the best version that is served, with a token that is valid, as often as is decent."""
+    """Requests in the best version served, with a valid token, and with retries."""
 
     def __init__(
         self,
@@ -43,26 +43,26 @@ class RestSession:
         retry: RetryPolicy | None = None,
         first_without: bool = False,
     ) -> None:
-        """With `first_without` the token waits until one is wanted: see `connect`."""
+        """With `first_without`, send no token until one is required: see `connect`."""
         self.transport = transport
         self.tokens = tokens
         self.needs_token = not first_without
-        self._let_in = False  # without one
+        self._accepted_without_token = False  # without a token
         self.clock = clock or Clock()
         self._user = user
-        # Each area its own: while slurmdbd is away, the controller is asked as ever.
+        # One for each area: while slurmdbd is down, the controller is asked as usual.
         self._retry = {area: replace(retry or RetryPolicy(clock=self.clock)) for area in _AREAS}
         self._served: ServedVersions | None = None
         self._sent: Token | None = None  # the last token: a refusal is explained by it
 
     @property
     def served(self) -> ServedVersions:
-        """What the server serves; asked for once, and again when a version turns out to be gone."""
+        """The versions that the server serves; requested once, and again when a version is gone."""
         return self._served or self._retry["slurm"].attempt(self._discover)
 
     @property
     def version(self) -> str:
-        """The version that is spoken."""
+        """The version in use."""
         return self.served.best(str(self.transport.address))
 
     def _discover(self) -> ServedVersions:
@@ -75,21 +75,21 @@ class RestSession:
     def get(
         self, area: str, path: str, query: Query | None = None, *, once: tuple[type[SchedulerError], ...] = ()
     ) -> Iterator[Answer]:
-        """The answer to `/area/vX/path`; trouble of the kinds `once` is not tried again."""
+        """Request `/area/vX/path` and yield the answer; errors of the types `once` are not retried."""
         with self._retry[area].attempt(
             lambda: self._ask_best_version("GET", area, path, query, None), once=once
         ) as answer:
             yield answer
 
     def get_json(self, area: str, path: str, query: Query | None = None) -> Any:
-        """The same of a small answer, as Python's objects; an error listed in it is raised."""
+        """Return a small answer as Python objects; raise an error listed in it."""
         with self.get(area, path, query) as answer:
             return self._json_or_raise(answer, path)
 
     def change(
         self, method: str, path: str, content: Any = None, *, once: tuple[type[SchedulerError], ...] = ()
     ) -> Any:
-        """The answer of the controller to a request that changes something."""
+        """Send a request that changes something to the controller, and return its answer."""
         with self._retry["slurm"].attempt(
             lambda: self._ask_best_version(method, "slurm", path, None, content), once=once
         ) as answer:
@@ -100,16 +100,18 @@ class RestSession:
         self._raise_refusal(answer, reply, path)
         return reply
 
-    def _ask_best_version(self, method: str, area: str, path: str, query: Query | None, content: Any) -> Answer:
-        """Asked in the best version; where that is gone, in what is served now, then in the next best."""
+    def _ask_best_version(
+        self, method: str, area: str, path: str, query: Query | None, content: Any
+    ) -> Answer:
+        """Ask in the best version; where that is gone, in the best one now served, then in the next best."""
         rediscovered = False
         while True:
             served = self._discover()
             if not served.versions:
-                self._served = None  # may be otherwise next time
+                self._served = None  # may have changed next time
             version = served.best(str(self.transport.address))
             if area == "slurmdb" and not served.has_accounting:
-                self._served = None  # may be otherwise next time
+                self._served = None  # may have changed next time
                 raise NoAccountingError(
                     f"{self.transport.address}: serves no accounting: this Slurm has no slurmdbd "
                     "(AccountingStorageType), or slurmrestd runs without its plugin (`slurmrestd -s list`)"
@@ -122,8 +124,10 @@ class RestSession:
                 else:
                     self._served, rediscovered = None, True
 
-    def _ask_with_token(self, method: str, path: str, query: Query | None = None, content: Any = None) -> Answer:
-        """Asked with the token of now, and once more with a new one where Slurm refuses that."""
+    def _ask_with_token(
+        self, method: str, path: str, query: Query | None = None, content: Any = None
+    ) -> Answer:
+        """Ask with the current token, and once more with a new one where Slurm refuses it."""
         renewed = False
         while True:
             self._sent = token = self.tokens.current() if self.tokens and self.needs_token else None
@@ -134,37 +138,39 @@ class RestSession:
                 reply = answer.json() if answer.status >= 400 or answer.size <= _SMALL else None
                 if answer.status >= 400 or only_errors(reply):
                     self._raise_refusal(answer, reply, path)
-                self._check_is_slurms(answer, reply, path)
-                self._let_in |= token is None and path != _DISCOVERY
+                self._check_is_from_slurm(answer, reply, path)
+                self._accepted_without_token |= token is None and path != _DISCOVERY
                 return answer
             except SchedulerError as error:
                 answer.body.close()
-                if self._wants_token(error):
+                if self._starts_to_need_token(error):
                     continue
                 if not isinstance(error, TokenError) or renewed or not self.tokens or not self.tokens.renew():
                     raise
                 renewed = True
 
-    def _check_is_slurms(self, answer: Answer, reply: Any, path: str) -> None:
-        """Refuse what is not one of Slurm's, as far as a glance tells: a large one shows when it is read.
+    def _check_is_from_slurm(self, answer: Answer, reply: Any, path: str) -> None:
+        """Raise for an answer that is not Slurm's, as far as its beginning shows; the rest is checked later.
 
         A proxy before slurmrestd, or a slurmrestd that is restarting, answers with a page, or with nothing.
         """
         first = answer.body.read(64).lstrip()[:1]
         answer.body.seek(0)
         if first != b"{" or (answer.size <= _SMALL and not isinstance(reply, dict)):
-            is_what = "empty" if not answer.size else "cut short" if first == b"{" else "not Slurm's"
+            problem = "empty" if not answer.size else "cut short" if first == b"{" else "not Slurm's"
             raise MalformedAnswerError(
-                f"{self.transport.address} {path}: the answer is {is_what} ({answer.size:,} bytes): does "
+                f"{self.transport.address} {path}: the answer is {problem} ({answer.size:,} bytes): does "
                 "slurmrestd answer there, or a proxy before it?"
             )
 
-    def _wants_token(self, error: SchedulerError) -> bool:
-        """Whether one is to be sent from now on, and can be.
+    def _starts_to_need_token(self, error: SchedulerError) -> bool:
+        """Check whether a token is to be sent from now on, and start to send it.
 
-        Up to 22.05 and since 26.05 some answers to whoever has none are as if a daemon were down.
+        Up to 22.05 and since 26.05 some answers to requests without a token look as if a daemon were down.
         """
-        hidden = isinstance(error, ControllerDownError | DatabaseDownError) and not self._let_in
+        hidden = (
+            isinstance(error, ControllerDownError | DatabaseDownError) and not self._accepted_without_token
+        )
         if self.needs_token or self.tokens is None or not (hidden or isinstance(error, TokenError)):
             return False
         try:

@@ -1,7 +1,7 @@
-"""What a site gives to jobs that leave it open, as the controller's jobs show it.
+"""Defaults of a site for what jobs leave open, as the controller's jobs show them.
 
-From v0.0.39 to v0.0.44 slurmrestd does not say which partition is the default one, and in no version what the
-configuration of the whole cluster gives for memory. But jobs carry flags of what they left open.
+From v0.0.39 to v0.0.44 slurmrestd does not show which partition is the default, and in no version the
+cluster's default memory. But jobs have flags for what they left open.
 """
 
 from __future__ import annotations
@@ -14,32 +14,36 @@ from forewarn.sources.base import Batch
 
 
 class SiteDefaults:
-    """The defaults that were seen so far: the most frequent ones of the latest answer that showed any."""
+    """The defaults learned so far: the most frequent ones of the latest answer that showed any."""
 
     def __init__(self) -> None:
         self.partition: str | None = None
-        self.memory: Mapping[str, tuple[int, str]] = {}  # by partition: bytes, and what they are counted by
+        self.memory: Mapping[str, tuple[int, str]] = {}  # by partition: bytes, and what they are per
 
     def learn(self, jobs: pl.DataFrame) -> None:
-        """Take in the controller's jobs of one answer."""
+        """Learn from the controller's jobs of one answer."""
         left_open = pl.col("defaulted").str.split(",")
-        # Of a pending job that named several partitions nobody knows yet which one gave the memory.
+        # For a pending job that named several partitions it is not known yet which one set the memory.
         single = ~pl.col("partition").str.contains(",", literal=True)
-        went = jobs.filter(left_open.list.contains("partition") & single)["partition"].value_counts(sort=True)
-        if went.height:
-            self.partition = went["partition"][0]
-        known = left_open.list.contains("memory_asked") & single & pl.col("memory_asked").is_not_null()
-        given = (
-            jobs.filter(known)
+        chosen = jobs.filter(left_open.list.contains("partition") & single)["partition"].value_counts(
+            sort=True
+        )
+        if chosen.height:
+            self.partition = chosen["partition"][0]
+        has_default = left_open.list.contains("memory_asked") & single & pl.col("memory_asked").is_not_null()
+        counts = (
+            jobs.filter(has_default)
             .group_by("partition", "memory_asked", "memory_per")
             .len()
             .sort("len", "memory_asked")
         )
-        seen = {name: (amount, per) for name, amount, per, _ in given.iter_rows()}  # the last: most frequent
-        self.memory = {**self.memory, **seen}
+        latest = {
+            name: (amount, per) for name, amount, per, _ in counts.iter_rows()
+        }  # the last: most frequent
+        self.memory = {**self.memory, **latest}
 
     def fill(self, batch: Batch) -> Batch:
-        """Add to partitions what their own record does not say."""
+        """Add to partitions what their own records omit."""
         frame = batch.frame
         if self.partition is not None and frame["is_default"].null_count() == frame.height:
             frame = frame.with_columns(is_default=pl.col("name") == self.partition)

@@ -1,4 +1,4 @@
-"""Jobs as the controller answers them: `/slurm/vX/jobs`, `squeue --json`, `scontrol show job --json`."""
+"""The fields of the controller's jobs: `/slurm/vX/jobs`, `squeue --json`, `scontrol show job --json`."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def _asked(record: Record) -> tuple[str | int | None, ...]:
 
 
 def _gpus_asked(record: Record) -> int | None:
-    """From the GRES options: sites that do not account GPUs as TRES have them only there."""
+    """Count the GPUs in the GRES options: sites that do not account GPUs as TRES have them only there."""
     for key, times in (("tres_per_job", None), ("tres_per_node", "node_count"), ("tres_per_task", "tasks")):
-        wanted = record.get(key)
-        count = gpus_in_gres(wanted) if wanted else None
+        gres = record.get(key)
+        count = gpus_in_gres(gres) if gres else None
         if count is not None:
             return bounded(count * int((as_number(record.get(times)) or 1) if times else 1))
     return None
@@ -61,12 +61,12 @@ def _given(record: Record) -> tuple[str | int | None, ...]:
 
 
 def _gpus_given(record: Record) -> int | None:
-    """One GRES text for each node, while the job runs."""
+    """Count the GPUs in one GRES text for each node, present while the job runs."""
     return sum(gpus_in_gres(node) or 0 for node in record.get("gres_detail") or ()) or None
 
 
 def _defaulted(record: Record) -> str | None:
-    """Which of our fields the user left to the site, as far as the flags say it."""
+    """List the fields that the user left to the site, as far as the flags show them."""
     flags = record.get("flags")
     if not isinstance(flags, list):
         return None
@@ -78,7 +78,7 @@ def _defaulted(record: Record) -> str | None:
 
 
 def dependency_as_submitted(dependency: str | None) -> str | None:
-    """A dependency without the word in brackets for how far it is fulfilled, which changes later.
+    """Remove the word in brackets for how far a dependency is fulfilled, which changes later.
 
     >>> dependency_as_submitted("afterok:10(failed),afterany:11(unfulfilled)")
     'afterok:10,afterany:11'
@@ -87,13 +87,13 @@ def dependency_as_submitted(dependency: str | None) -> str | None:
 
 
 def _suspended(record: Record) -> int:
-    """Seconds: the last resume came so long after the start, of which it had run `pre_sus_time`."""
+    """Compute the seconds suspended: from start to the last resume, less `pre_sus_time`, which it ran."""
     start, resumed, ran = (as_number(record.get(k)) for k in ("start_time", "suspend_time", "pre_sus_time"))
     return max(0, bounded(resumed - (start or 0) - (ran or 0))) if resumed else 0
 
 
 def is_slurm_job(record: Record) -> bool:
-    """Whether a job is one of the controller's."""
+    """Check whether a job is one of the controller's."""
     return "submit_time" in record
 
 

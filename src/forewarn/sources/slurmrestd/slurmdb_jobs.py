@@ -1,4 +1,4 @@
-"""Jobs as the accounting database answers them: `/slurmdb/vX/jobs`, `sacct --json`."""
+"""The fields of the accounting database's jobs: `/slurmdb/vX/jobs`, `sacct --json`."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def _memory(record: Record) -> tuple[int | None, str | None]:
     amount = _memory_old(record)
     if amount is None:
         return memory_asked(_memory_new(record), _requested(record))
-    # Up to v0.0.38 what it is counted by is dropped; the whole that was asked gives it away, unless
-    # there are as many nodes as CPUs.
+    # Up to v0.0.38 what it is per is missing; the memory requested in total shows it, unless there are as
+    # many nodes as CPUs.
     whole = _requested(record)
     counts = (("node", whole.nodes), ("cpu", whole.cpus))
     per = [name for name, count in counts if count and amount * count == whole.memory]
@@ -46,7 +46,7 @@ def _memory(record: Record) -> tuple[int | None, str | None]:
 
 
 def _start(record: Record) -> int | None:
-    """v0.0.36 and v0.0.37 tell the eligible time for it; how long the job ran tells when it began."""
+    """Compute the start: v0.0.36 and v0.0.37 have the eligible time in its place; the run time shows it."""
     start: int | None = _recorded_start(record)
     end, ran = _end(record), _ran(record)
     if start is None or end is None or ran is None or start != _eligible(record):
@@ -56,12 +56,12 @@ def _start(record: Record) -> int | None:
 
 
 def _state(record: Record) -> str | None:
-    """An earlier run of a job that was put back into the queue is over, though its base state is PENDING."""
+    """Read the state: an earlier run of a requeued job has ended, though its base state is PENDING."""
     states = _states(record)
     if isinstance(states, list) and "REQUEUED" in states:
         return "REQUEUED"
-    told: str | None = _recorded_state(record)
-    return told
+    recorded: str | None = _recorded_state(record)
+    return recorded
 
 
 _SCRIPT_FIELDS = ("script_hash", "script_language", "script_modules", "script_launcher", "script_environment")
@@ -77,7 +77,7 @@ def _script(record: Record) -> tuple[str | None, ...]:
 
 
 def is_slurmdb_job(record: Record) -> bool:
-    """Whether a job is one of the database's."""
+    """Check whether a job is one of the database's."""
     return at("time.submission")(record) is not None
 
 

@@ -1,4 +1,4 @@
-"""What the steps of a slurmdb job used and tell of how it ended, folded into the job."""
+"""Resources used by the steps of a slurmdb job, and the outcome that they show, for the job's record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _id = text("step.id", "step.name")
 
 
 def used_by_steps(record: Record) -> tuple[float | None, ...]:
-    """CPU time, memory of the largest task, bytes read, bytes written, joules.
+    """Sum CPU time, memory of the largest task, bytes read, bytes written and joules.
 
     >>> mem, disk = {"type": "mem", "name": "", "count": 7}, {"type": "fs", "name": "disk", "count": 5}
     >>> step = {"tres": {"requested": {"max": [mem], "total": [disk]}}, "time": {"total": {"seconds": 2}}}
@@ -27,24 +27,24 @@ def used_by_steps(record: Record) -> tuple[float | None, ...]:
     for step in record.get("steps") or ():
         of_steps += _seconds(step)
         tres = step.get("tres") or {}
-        asked, consumed = tres.get("requested") or {}, tres.get("consumed") or {}
-        # `requested` is what came in and `consumed` what went out: sacct's TRESUsageIn and -Out. Here
-        # memory is in bytes.
-        max_memory = max(max_memory, _count(asked.get("max"), "mem", "") or 0)
-        if (amount := _count(asked.get("total"), "fs", "disk")) is not None:
+        incoming, outgoing = tres.get("requested") or {}, tres.get("consumed") or {}
+        # `requested` is input and `consumed` output: sacct's TRESUsageIn and TRESUsageOut. Memory is in bytes
+        # here.
+        max_memory = max(max_memory, _count(incoming.get("max"), "mem", "") or 0)
+        if (amount := _count(incoming.get("total"), "fs", "disk")) is not None:
             read = (read or 0) + amount
-        if (amount := _count(consumed.get("total"), "fs", "disk")) is not None:
+        if (amount := _count(outgoing.get("total"), "fs", "disk")) is not None:
             written = (written or 0) + amount
         consumption = (step.get("statistics") or {}).get("energy") or {}
         energy += int(as_number(consumption.get("consumed")) or 0)
-    # The database adds up the job's own CPU time only when it has ended (and before 24.11 not at all).
-    # No process needs no time, memory or energy: 0 is what stands there when nobody measured.
+    # The database sums the job's own CPU time only when it has ended (and before 24.11 not at all). Every
+    # process uses some time, memory and energy: 0 means that it was not measured.
     amounts = (max_memory or None, read, written, energy or None)
     return max(cpu_time, of_steps) or None, *(None if a is None else bounded(a) for a in amounts)
 
 
 def outcome_by_steps(record: Record) -> str | None:
-    """How a job ended that Slurm calls failed, where its steps tell it.
+    """Find the outcome of a job that Slurm calls failed, where its steps show it.
 
     >>> step = {"step": {"id": "7.0"}, "state": ["OUT_OF_MEMORY"], "time": {"start": 1, "end": 2}}
     >>> outcome_by_steps({"steps": [step]}), outcome_by_steps({"steps": []})
@@ -67,9 +67,9 @@ def _seconds(record: Record) -> float:
     return int(total.get("seconds") or 0) + int(total.get("microseconds") or 0) / 1e6
 
 
-def _count(items: list[dict[str, Any]] | None, kind: str, name: str) -> int | None:
+def _count(items: list[dict[str, Any]] | None, resource: str, name: str) -> int | None:
     for item in items or ():
-        if item["type"] == kind and (item["name"] or "") == name:
+        if item["type"] == resource and (item["name"] or "") == name:
             found = as_number(item["count"])
             return None if found is None else int(found)
     return None

@@ -1,4 +1,4 @@
-"""A job to submit, in the words of each version of the API."""
+"""The request to submit a job, in each version of the API."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from forewarn.sources.slurmrestd.versions import number_of
 
 
 def submit_request(job: JobSubmission, version: str) -> dict[str, Any]:
-    """The body of `POST /slurm/vX/job/submit`; since v0.0.39 numbers are objects, the environment a list.
+    """Build the body of `POST /slurm/vX/job/submit`; since v0.0.39 numbers are objects, environment a list.
 
     >>> job = JobSubmission(script="#!/bin/sh", work_dir="/tmp", time_limit=90)
     >>> submit_request(job, "v0.0.38")["job"]["time_limit"]
@@ -35,4 +35,7 @@ def submit_request(job: JobSubmission, version: str) -> dict[str, Any]:
         "current_working_directory": job.work_dir,
         "environment": environment if plain else [f"{name}={value}" for name, value in environment.items()],
     }
-    return {"script": job.script, "job": {name: value for name, value in options.items() if value is not None}}
+    return {
+        "script": job.script,
+        "job": {name: value for name, value in options.items() if value is not None},
+    }

@@ -1,7 +1,7 @@
-"""JSON web tokens for Slurm: where they come from, what they say, and a new one in time.
+"""JSON web tokens for Slurm: where they come from, their claims, and their renewal.
 
-A token's form is checked when it is read, its signature never: the key belongs to Slurm alone. It is a
-secret: no message holds it, nor any part of what was given in its place.
+The format of a token is checked when it is read, its signature never: the key belongs to Slurm alone. A token
+is a secret: no message contains it, nor any part of a text given in its place.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from forewarn.errors import ExpiredTokenError, TokenError
 from forewarn.sources.slurm.clock import Clock
 
 VARIABLE = "SLURM_JWT"
-LIFESPAN = 3600  # seconds, of those that we ask for
+LIFESPAN = 3600  # seconds, of tokens requested here
 _LONGEST = 1 << 16  # characters; real ones have some hundred, those of an identity provider some thousand
 _FOR_EVER = 1 << 53  # seconds
 _FORM = re.compile(r"[A-Za-z0-9_-]+={0,2}(?:\.[A-Za-z0-9_-]+={0,2}){2}")
-_MARGIN = 60  # seconds before its end, or a tenth of its life where that is less, at which one is renewed
+_MARGIN = 60  # seconds before its end, or a tenth of its life if less, at which it is renewed
 _HOW = "make one: `scontrol token lifespan=86400`, in SLURM_JWT, or in the file that slurm_token_file names"
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token and what it says of itself, as far as it can be read."""
+    """A token and its claims, as far as they can be read."""
 
     text: str = field(repr=False)
     user: str | None = None
@@ -59,7 +59,7 @@ class Token:
         return cls(bare, _user(claims), _moment(claims, "iat"), _moment(claims, "exp"))
 
     def is_due(self, now: float) -> bool:
-        """Whether it ends so soon that a new one is needed."""
+        """Check whether it ends so soon that a new one is needed."""
         if self.expires is None:
             return False
         life = self.expires - self.issued if self.issued is not None else LIFESPAN
@@ -80,7 +80,7 @@ def _decode_claims(text: str) -> Mapping[str, object]:
 
 
 def _user(claims: Mapping[str, object]) -> str | None:
-    """Whose it is. The name goes into a header and into messages."""
+    """Read whose token it is. The name goes into a header and into messages."""
     name = next((claims[key] for key in ("sun", "username") if isinstance(claims.get(key), str)), None)
     if name is not None and not is_user_name(str(name)):
         raise ValueError("the user that the token names is no user name")
@@ -98,7 +98,7 @@ def _moment(claims: Mapping[str, object], key: str) -> int | None:
 
 @dataclass(slots=True)
 class Tokens:
-    """The token of now. `fetch` gives one; where it can give a newer one later, it is `renewable`."""
+    """The current token. `fetch` returns one; where it can return a newer one later, it is `renewable`."""
 
     fetch: Callable[[], str]
     origin: str  # in words: for messages
@@ -107,7 +107,7 @@ class Tokens:
     _current: Token | None = None
 
     def current(self) -> Token:
-        """A token that has not expired, fetched again where the last one is about to."""
+        """Return a token that has not expired, fetched again where the last one is about to."""
         now = self.clock.now()
         if self._current is None or (self.renewable and self._current.is_due(now)):
             try:
@@ -120,18 +120,18 @@ class Tokens:
         return self._current
 
     def renew(self) -> bool:
-        """Forget the token after Slurm refused it; False where there can be no other."""
+        """Drop the token after Slurm refused it; False where there can be no other."""
         self._current = None
         return self.renewable
 
 
 def from_text(text: str, origin: str, clock: Clock | None = None) -> Tokens:
-    """A token that is given once and for all."""
+    """Use one token that does not change."""
     return Tokens(lambda: text, origin, renewable=False, clock=clock or Clock())
 
 
 def from_file(path: Path, clock: Clock | None = None) -> Tokens:
-    """A token that somebody else renews in a file."""
+    """Use a token that another process renews in a file."""
 
     def fetch() -> str:
         try:
@@ -144,7 +144,7 @@ def from_file(path: Path, clock: Clock | None = None) -> Tokens:
 
 
 def from_command(user: str | None, clock: Clock | None = None, timeout: float = 30.0) -> Tokens:
-    """Tokens that slurmctld makes for whoever runs this; only root and SlurmUser may name a `user`."""
+    """Use tokens that slurmctld issues for the current user; only root and SlurmUser may name a `user`."""
     command = ["scontrol", "token", f"lifespan={LIFESPAN}", *([f"username={user}"] if user else [])]
 
     def fetch() -> str:
@@ -159,7 +159,7 @@ def from_command(user: str | None, clock: Clock | None = None, timeout: float = 
         except subprocess.TimeoutExpired:
             raise TokenError(f"`{' '.join(command)}` did not answer within {timeout:.0f} s") from None
         if done.returncode or VARIABLE not in done.stdout:
-            # Not what it printed: that could be a token all the same.
+            # Not its standard output, which could still be a token.
             message = done.stderr.strip().partition("\n")[0][:300]
             message = message if message and VARIABLE not in message else f"exit code {done.returncode}"
             raise TokenError(f"`{' '.join(command)}` gave no token: {message}")
@@ -169,7 +169,7 @@ def from_command(user: str | None, clock: Clock | None = None, timeout: float = 
 
 
 def is_configured(token: str | None, file: Path | None, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether somebody has set a token, so that none need be made."""
+    """Check whether a token is set, so that none need be issued."""
     return bool(token or file or environ.get(VARIABLE))
 
 
@@ -181,7 +181,7 @@ def find_tokens(
     environ: Mapping[str, str] = os.environ,
     clock: Clock | None = None,
 ) -> Tokens:
-    """The first place that there is: configured token, configured file, SLURM_JWT, `scontrol token`."""
+    """Choose the first source that is set: configured token, configured file, SLURM_JWT, `scontrol token`."""
     if token:
         return from_text(token, "slurm_token", clock)
     if file:

@@ -1,7 +1,7 @@
-"""One request to slurmrestd at a time, and its whole answer, on disk where it is large.
+"""HTTP requests to slurmrestd, one at a time; a whole answer each, on disk where it is large.
 
-slurmrestd says nothing until its answer is ready, then all of it at once: the time limit is that of the
-query. An answer is parsed only when it is whole, so a request that fails halfway can be made again.
+slurmrestd sends nothing until its answer is ready, then all of it at once: the time limit is that of the
+query. An answer is parsed only when it is whole, so a request that fails halfway can be sent again.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _CONNECT = 5.0  # seconds
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back; `body` is at its beginning, and gone when it is closed."""
+    """An answer; `body` is at its beginning, and deleted when it is closed."""
 
     status: int
     body: IO[bytes]
     size: int
-    at: int  # Unix seconds by our clock
-    date: str | None = None  # the server's, where it or a proxy says it
+    at: int  # Unix seconds by this host's clock
+    date: str | None = None  # of the server, where it or a proxy sends it
 
     def json(self) -> Any:
-        """All of it, None where it is no JSON: for small answers."""
+        """Decode all of a small answer; None where it is not JSON."""
         try:
             return json.load(self.body)
         except ValueError:
@@ -76,13 +76,13 @@ class Transport:
         http: httpx.BaseTransport | None = None,
     ) -> None:
         self.address = address
-        self.requests = 0  # made so far: what we ask of Slurm is counted
+        self.requests = 0  # sent so far
         self.received = 0  # bytes
         self._most_bytes = most_bytes
         self._clock = clock or Clock()
         self._in_flight = threading.Lock()
-        # A proxy that the environment names is for the Internet, not for the scheduler: trust_env.
-        # One connection a request: none is found dead when the server was restarted in between.
+        # trust_env: a proxy named in the environment is for the Internet, not for the scheduler.
+        # One connection per request: after a restart of the server none is stale.
         limits = httpx.Limits(max_connections=1, max_keepalive_connections=0)
         self._client = httpx.Client(
             base_url=address.url,
@@ -106,11 +106,11 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         content: Any = None,
     ) -> Answer:
-        """The answer to one request, whatever its status."""
+        """Send one request and return the answer, whatever its status."""
         body = scratch_file()
         try:
-            with self._in_flight, self._named(path):
-                self._look_at_socket()
+            with self._in_flight, self._convert_errors(path):
+                self._check_socket()
                 self.requests += 1
                 sent = {"json": content} if content is not None else {}
                 with self._client.stream(
@@ -134,8 +134,8 @@ class Transport:
             yield chunk
 
     @contextmanager
-    def _named(self, path: str) -> Iterator[None]:
-        """What a network may do, as an error of ours that says what to look at."""
+    def _convert_errors(self, path: str) -> Iterator[None]:
+        """Convert network errors to errors that say what to check."""
         try:
             yield
         except httpx.ConnectTimeout:
@@ -144,7 +144,7 @@ class Transport:
                 "firewall between?"
             ) from None
         except httpx.ConnectError as error:
-            raise self._unconnected(error) from None
+            raise self._connect_error(error) from None
         except httpx.TimeoutException:
             raise SlowAnswerError(
                 f"{self.address}: no answer to {path} in time: slurmrestd, slurmctld or slurmdbd is "
@@ -156,13 +156,13 @@ class Transport:
                 "may have died or been restarted; is it running, was it out of memory?"
             ) from None
 
-    def _look_at_socket(self) -> None:
-        """Beforehand, since the system says the least of what is wrong with a socket."""
+    def _check_socket(self) -> None:
+        """Check the socket beforehand, since the system's errors about sockets say little."""
         socket = self.address.socket
         if socket is None or os.access(socket, os.R_OK | os.W_OK):
             return
         try:
-            os.stat(socket)  # noqa: PTH116 - what a path cannot tell: missing, or not to be seen
+            os.stat(socket)  # noqa: PTH116 - Path cannot distinguish a missing file from an invisible one
         except FileNotFoundError:
             raise UnreachableError(
                 f"{socket}: no such socket: is the path the one that slurmrestd was started with "
@@ -175,7 +175,7 @@ class Transport:
             "permission on its folders (chmod, or the group that slurmrestd runs as)"
         )
 
-    def _unconnected(self, error: httpx.ConnectError) -> SchedulerError:
+    def _connect_error(self, error: httpx.ConnectError) -> SchedulerError:
         cause = _system_error(error)
         if isinstance(cause, ssl.SSLError):
             why = getattr(cause, "verify_message", None) or cause.reason or str(cause)
@@ -189,7 +189,7 @@ class Transport:
         return UnreachableError(f"{self.address}: cannot be reached: {error}; is the address right?")
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._client.close()
 
 
@@ -203,8 +203,8 @@ def _trusted(ca_file: Path | None) -> ssl.SSLContext:
 
 
 def _system_error(error: BaseException) -> OSError | None:
-    """What the system said; it lies below the errors of two libraries."""
-    seen: BaseException | None = error
-    while seen is not None and not isinstance(seen, OSError):
-        seen = seen.__cause__ or seen.__context__
-    return seen
+    """Find the system's error, which lies below those of two libraries."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__ or cause.__context__
+    return cause

@@ -1,4 +1,4 @@
-"""Which versions of the API a slurmrestd serves, and which of them is spoken."""
+"""The versions of the API that a slurmrestd serves, and the one to use."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _JOBS = re.compile(r"/slurm(?:db)?/(v0\.0\.(\d+))/jobs/?")
 
 @dataclass(frozen=True, slots=True)
 class ServedVersions:
-    """What the server says that it serves, best first."""
+    """The versions that a server offers, best first."""
 
     versions: tuple[str, ...]
     parameters: Mapping[str, frozenset[str]]  # of the history's jobs, by version
 
     @classmethod
     def read(cls, openapi: Any) -> ServedVersions:
-        """Of the description that a server gives of itself.
+        """Read a server's OpenAPI description.
 
-        The newest that is tested goes before newer ones, which are taken where there is no other.
+        The newest tested version comes before newer ones, which are used where there is no other.
 
         >>> jobs = {"get": {"parameters": [{"name": "skip_steps"}]}}
         >>> paths = {f"/slurmdb/v0.0.{n}/jobs/": jobs for n in (44, 46, 45, 30)}
@@ -45,20 +45,20 @@ class ServedVersions:
         return cls(tuple(f"v0.0.{n}" for n in order), {f"v0.0.{n}": frozenset(found[n]) for n in order})
 
     def has(self, version: str, parameter: str) -> bool:
-        """Whether a version's history knows a parameter."""
+        """Check whether the history of a version has a parameter."""
         return parameter in self.parameters.get(version, frozenset())
 
     @property
     def has_accounting(self) -> bool:
-        """Whether the accounting database can be asked through it, in any version."""
+        """Whether it offers the accounting database, in any version."""
         return any(self.parameters.values())
 
     def without(self, version: str) -> ServedVersions:
-        """The same, but for a version that is listed and not there."""
+        """Return the same without a version that is listed but not served."""
         return ServedVersions(tuple(v for v in self.versions if v != version), self.parameters)
 
     def best(self, address: str) -> str:
-        """The version to speak."""
+        """Return the version to use."""
         if not self.versions:
             raise VersionGoneError(
                 f"{address}: serves no version of Slurm's API from v0.0.{OLDEST} on: slurmrestd needs its "
@@ -69,7 +69,8 @@ class ServedVersions:
 
 
 def number_of(version: str) -> int:
-    """
+    """Return the last number of a version.
+
     >>> number_of("v0.0.42")
     42
     """
