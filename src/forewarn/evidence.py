@@ -1,7 +1,7 @@
-"""Evidence: a stable code with its values. Words are made of it in one place, `assess/wording`.
+"""Evidence: a stable code with its values, turned into English in one place, `assess/wording`.
 
-Logic states what it found as a code and raw values (seconds, bytes, shares); it builds no sentence. Each
-subject lists its codes in an enumeration of its own, so that a code that has no words cannot be stated.
+Logic states its result as a code and raw values (seconds, bytes, shares) and builds no sentences. Each
+subject lists its codes in an enumeration of its own, so that no code without an English text can be used.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ Values = Mapping[str, Value]
 
 
 class Code(StrEnum):
-    """The base of all enumerations of codes. A code stands in one of them only."""
+    """The base of all enumerations of codes. Each code is a member of exactly one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One piece of evidence."""
+    """One piece of evidence: a code and its values."""
 
     code: Code
     values: Values = field(default_factory=dict, hash=False)

@@ -22,7 +22,7 @@ from forewarn.assess.codes import (
     all_codes,
 )
 from forewarn.assess.finding_codes import FindingCode
-from forewarn.assess.verdict import judged
+from forewarn.assess.verdict import with_verdict
 from forewarn.evidence import Code, Statement, Value, Values
 from forewarn.features.slurm_field_differences import ReadingCode
 from forewarn.learn.evaluation.baselines import RULES
@@ -139,7 +139,7 @@ _SIMPLE: Mapping[type, st.SearchStrategy[Any]] = {
 
 def assessments() -> st.SearchStrategy[Assessment]:
     """Any assessment, its verdict by its parts."""
-    return _part(Assessment).map(judged)
+    return _part(Assessment).map(with_verdict)
 
 
 def _part(kind: type) -> st.SearchStrategy[Any]:

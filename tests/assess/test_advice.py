@@ -21,7 +21,7 @@ from forewarn.assess.advice.script_changes import for_job, for_script
 from forewarn.assess.advice.situation import counted
 from forewarn.assess.assessment import Advice, CauseOfFailure, Change, Failure, NodeFitness
 from forewarn.assess.oddness.request import NodeRequest
-from forewarn.assess.risk_parts import of_cause, with_node_risk
+from forewarn.assess.risk_parts import cause_probability, with_node_risk
 from forewarn.assess.wording import what, why
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job, Node, Partition
@@ -189,7 +189,7 @@ def test_memory_is_raised_to_what_is_enough() -> None:
     needs = Lognormal(memory=9 * GIB)
     told = situation(needs, model=failure(memory=0.4))
     (advice,) = advise(told)
-    share = min(1.0, (needs.over_memory(8 * GIB) or 0) / of_cause(told.failure, Outcome.OUT_OF_MEMORY))
+    share = min(1.0, (needs.over_memory(8 * GIB) or 0) / cause_probability(told.failure, Outcome.OUT_OF_MEMORY))
     enough = needs.memory_for(1 - (1 - ENOUGH) * share)
     assert enough
     assert enough <= asked(advice, "mem") <= enough * 1.13
@@ -212,7 +212,7 @@ def test_advice_starts_from_the_stated_risk_and_promises_what_the_changed_job_ha
 def test_a_change_that_only_leaves_a_bad_history_behind_is_no_advice() -> None:
     """Any other request is a new one, with less of a past: no credit for that."""
     told = situation(Lognormal(memory=7 * GIB), model=failure(memory=0.1, other=0.5))
-    escaped = failure(memory=of_cause(told.failure, Outcome.OUT_OF_MEMORY) - 0.01, other=0.1)
+    escaped = failure(memory=cause_probability(told.failure, Outcome.OUT_OF_MEMORY) - 0.01, other=0.1)
     assert advise(replace(told, after=lambda plans: [escaped for _ in plans])) == ()
 
 
@@ -380,12 +380,12 @@ def test_two_opinions_on_one_limit_are_pooled_and_the_causes_add_up() -> None:
     said = stated(model, over_memory=0.9)
     assert model.probability < said.probability < 1 - 0.1 * 0.8
     assert sum(cause.probability for cause in said.causes) == pytest.approx(said.probability)
-    assert 0.1 < of_cause(said, Outcome.OUT_OF_MEMORY) < 0.9
+    assert 0.1 < cause_probability(said, Outcome.OUT_OF_MEMORY) < 0.9
     assert said.warns == (said.probability >= said.threshold)
     calmer = stated(model, over_memory=0.01)
     assert calmer.probability < model.probability
     new = stated(failure(other=0.2), over_limit=0.999)
-    assert of_cause(new, Outcome.TIMEOUT) > 0.2, "a cause that the model never saw"
+    assert cause_probability(new, Outcome.TIMEOUT) > 0.2, "a cause that the model never saw"
 
 
 @given(

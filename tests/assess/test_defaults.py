@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from forewarn.assess.defaults import with_defaults
-from forewarn.assess.user_history import UserHistory, read_past
+from forewarn.assess.user_history import UserHistory, read_history
 from forewarn.config import Config
 from forewarn.job.columns import to_frame
 from forewarn.job.record import Job, Observation, Partition
@@ -43,7 +43,7 @@ def remember(store: Store, *jobs: dict[str, Any]) -> None:
 
 
 def past(store: Store) -> UserHistory:
-    return read_past(store, "c", NOW, ClusterFacts(), ["ann"])
+    return read_history(store, "c", NOW, ClusterFacts(), ["ann"])
 
 
 def test_a_file_of_accounting_knows_what_slurm_filled_in(store: Store) -> None:

@@ -15,7 +15,7 @@ from forewarn.assess.assessment import SCHEMA_VERSION, Assessment, SimilarJob
 from forewarn.assess.codes import DifferenceCode, NoteCode
 from forewarn.assess.json_schema import schema, written
 from forewarn.assess.similar import tally
-from forewarn.assess.verdict import judged
+from forewarn.assess.verdict import with_verdict
 from forewarn.assess.wording import Reader
 from forewarn.evidence import Statement
 from forewarn.job.outcomes import POLICIES
@@ -52,7 +52,7 @@ def test_the_schema_in_the_docs_is_current() -> None:
 
 @pytest.mark.parametrize("spoil", ["verdict", "route", "schema_version", "reasons"])
 def test_the_schema_refuses_what_is_none(spoil: str) -> None:
-    value = as_written(judged(PLAIN))
+    value = as_written(with_verdict(PLAIN))
     assert Draft202012Validator(schema()).is_valid(value)
     assert not Draft202012Validator(schema()).is_valid(value | {spoil: "likely to fail"})
     del value[spoil]
@@ -60,20 +60,20 @@ def test_the_schema_refuses_what_is_none(spoil: str) -> None:
 
 
 def test_what_was_written_before_a_field_was_there_is_read() -> None:
-    value = as_written(judged(PLAIN))
+    value = as_written(with_verdict(PLAIN))
     del value["hours_at_risk_by"]
-    assert Assessment.from_json(value) == judged(PLAIN)
+    assert Assessment.from_json(value) == with_verdict(PLAIN)
 
 
 def test_its_words_are_not_read() -> None:
-    value = as_written(judged(PLAIN))
-    assert Assessment.from_json(value | {"summary": "anything", "notes": ["else"]}) == judged(PLAIN)
+    value = as_written(with_verdict(PLAIN))
+    assert Assessment.from_json(value | {"summary": "anything", "notes": ["else"]}) == with_verdict(PLAIN)
 
 
 @pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, None, "1"])
 def test_another_version_is_refused(version: object) -> None:
     with pytest.raises(ValueError, match=r"schema version .* reads version 1"):
-        Assessment.from_json(judged(PLAIN).to_json() | {"schema_version": version})
+        Assessment.from_json(with_verdict(PLAIN).to_json() | {"schema_version": version})
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_what_is_no_assessment_is_refused(spoilt: dict[str, Any]) -> None:
     with pytest.raises(
         ValueError, match=r"is not a valid|not an assessment|code of (another kind of )?evidence"
     ):
-        Assessment.from_json(judged(PLAIN).to_json() | spoilt)
+        Assessment.from_json(with_verdict(PLAIN).to_json() | spoilt)
 
 
 def test_every_name_that_was_there_has_its_words() -> None:

@@ -17,15 +17,15 @@ from forewarn.assess.node_health import (
     NodeHealth,
     exclude_line,
     fitness,
-    keep_health,
-    kept_health,
+    cache_health,
+    cached_health,
     node_health,
 )
-from forewarn.assess.node_health.classification import judge
-from forewarn.assess.node_health.expected_failures import chance, expect
+from forewarn.assess.node_health.classification import classify_nodes
+from forewarn.assess.node_health.expected_failures import probability, expect
 from forewarn.assess.node_health.job_runs import DAY, EVIDENCE_DAYS, runs_of, without_bursts
 from forewarn.assess.node_health.likelihood import benjamini_hochberg, scores, tail
-from forewarn.assess.node_health.slurm_states import NodeHistory, in_service, nodes_over_time, signs
+from forewarn.assess.node_health.slurm_states import NodeHistory, in_service, node_histories, slurm_evidence
 from forewarn.config import Config
 from forewarn.job.columns import complete
 from forewarn.job.record import Job, Node, Partition
@@ -85,7 +85,7 @@ def judged(
 ) -> dict[str, NodeHealth]:
     known = [row for row in rows if row["end"] <= now]
     runs = runs_of(complete(pl.DataFrame(known, infer_schema_length=None)))
-    return {node.node: node for node in judge("c", seen or {}, runs, now)}
+    return {node.node: node for node in classify_nodes("c", seen or {}, runs, now)}
 
 
 def named(found: dict[str, NodeHealth], health: Health = Health.SICK) -> set[str]:
@@ -211,7 +211,7 @@ def test_a_node_under_which_jobs_are_lost() -> None:
 )
 def test_what_slurm_says(state: str | None, reason: str | None, health: Health, serves: bool) -> None:
     node = Node(cluster="c", name="n1", state=state, reason=reason)
-    told = judge("c", {"n1": NodeHistory(node, 0, 0, ())}, runs_of(pl.DataFrame()), NOW)[0]
+    told = classify_nodes("c", {"n1": NodeHistory(node, 0, 0, ())}, runs_of(pl.DataFrame()), NOW)[0]
     assert (told.health, told.in_service) == (health, serves)
     assert told.until is None
     assert not reason or health is Health.HEALTHY or reason in told.evidence[0].what
@@ -231,7 +231,7 @@ def seen_over_time(*sightings: tuple[int, str, int | None]) -> NodeHistory:
         }
         for at, s, b in sightings
     ]
-    return nodes_over_time(complete(pl.DataFrame(rows, infer_schema_length=None), "node"), NOW)["n1"]
+    return node_histories(complete(pl.DataFrame(rows, infer_schema_length=None), "node"), NOW)["n1"]
 
 
 def test_a_drain_that_ended_is_a_repair_a_return_from_down_is_none() -> None:
@@ -250,7 +250,7 @@ def test_a_node_that_boots_again_and_again_is_suspect() -> None:
     boots = [NOW - 20 * DAY, *(NOW - days * DAY for days in (5, 3, 1))]
     seen = seen_over_time(*((boot + 60, "IDLE", boot) for boot in boots), (NOW - 10, "IDLE", boots[-1] + 1))
     assert seen.boots == tuple(boots[1:])
-    (evidence,) = signs(seen)
+    (evidence,) = slurm_evidence(seen)
     assert (evidence.health, evidence.until) == (Health.SUSPECT, NOW - 5 * DAY + EVIDENCE_DAYS * DAY)
 
 
@@ -332,7 +332,7 @@ def test_chances_add_up_and_the_tail_is_what_chance_gives() -> None:
 
 
 def test_a_beta_binomial_with_sure_parameters_is_a_binomial() -> None:
-    got = chance(np.array([3]), np.array([2]), np.array([2e9]), np.array([8e9]))
+    got = probability(np.array([3]), np.array([2]), np.array([2e9]), np.array([8e9]))
     assert got[0] == pytest.approx(3 * 0.2**2 * 0.8)
 
 
@@ -372,11 +372,11 @@ def test_health_that_was_kept_is_read_again_until_it_is_old(tmp_path: Path) -> N
     evidence = NodeEvidence(what="it lost jobs", health=Health.SICK, source="jobs", until=until)
     sick = NodeHealth(cluster="c", node="n1", health=Health.SICK, in_service=True, evidence=(evidence,))
     with open_store(Config(home=tmp_path)) as store:
-        assert kept_health(store, "c", 0) is None
+        assert cached_health(store, "c", 0) is None
         with store.writing() as writer:
-            keep_health(writer, "c", (sick,), 0)
-        assert kept_health(store, "c", 100) == (sick,)
-        (well,) = kept_health(store, "c", until + 1) or ()
+            cache_health(writer, "c", (sick,), 0)
+        assert cached_health(store, "c", 100) == (sick,)
+        (well,) = cached_health(store, "c", until + 1) or ()
         assert (well.health, well.evidence) == (Health.HEALTHY, ()), "its evidence has expired"
-        assert kept_health(store, "c", 86_400) is None
-        assert kept_health(store, "other", 100) is None
+        assert cached_health(store, "c", 86_400) is None
+        assert cached_health(store, "other", 100) is None

@@ -13,7 +13,7 @@ from forewarn.assess.assessment import Oddity
 from forewarn.assess.machine import Machine
 from forewarn.assess.oddness import NodeRequest, UsualRequest, oddities, oddness
 from forewarn.assess.oddness.rules import LAST_RULES, RULES
-from forewarn.assess.user_history import read_past
+from forewarn.assess.user_history import read_history
 from forewarn.assess.wording import oddity as what
 from forewarn.config import Config
 from forewarn.job.columns import to_records
@@ -167,7 +167,7 @@ def test_usual_by_the_store(tmp_path: Path) -> None:
             writer.observe("job", seen)
         now = int(seen["submit"].to_numpy().max()) + 1
         busiest = seen["user"].mode()[0]
-        past = read_past(store, "small", now, ClusterFacts())
+        past = read_history(store, "small", now, ClusterFacts())
         usual = past.usual(busiest)
         assert usual is not None
         own = seen.filter((pl.col("user") == busiest) & pl.col("outcome").is_not_null())

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 from forewarn.assess.champions import Champions
-from forewarn.assess.routing import ONLINE, ModelAnswer, speak
+from forewarn.assess.routing import ONLINE, ModelAnswer, route_jobs
 from forewarn.assess.wording import passed
 from forewarn.features.kernel.layout import FEATURES
-from forewarn.features.slurm_field_differences import reading_of, with_slurm_policies
+from forewarn.features.slurm_field_differences import reading_of, with_slurm_treatments
 from forewarn.job.record import Job
-from forewarn.learn.data.table import table_of_now
+from forewarn.learn.data.table import live_table
 from forewarn.learn.registry.manifest import MANIFEST, Manifest
 from forewarn.learn.registry.registry import Registry
 from forewarn.store.base import ClusterFacts
 from tests.learn.bundles import tiny_bundle
 
-SLURM = with_slurm_policies(ClusterFacts())
+SLURM = with_slurm_treatments(ClusterFacts())
 JOB = Job(cluster="alps", job_id="1", submit=0, user="ann")
 
 
@@ -38,8 +38,8 @@ def saved(folder: Path, learnt: ClusterFacts | None, created: int = 1_700_000_00
 
 def answer(champions: Champions, now: ClusterFacts) -> ModelAnswer:
     rows = np.full((1, len(FEATURES)), 5.0)
-    table = table_of_now("alps", "submit", [JOB], rows, 0, now)
-    return speak(table, champions, ended=1000, recent_rate=0.2)[0]
+    table = live_table("alps", "submit", [JOB], rows, 0, now)
+    return route_jobs(table, champions, ended=1000, recent_rate=0.2)[0]
 
 
 @pytest.mark.parametrize(

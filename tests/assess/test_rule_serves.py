@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from forewarn.assess.champions import Champions
-from forewarn.assess.risk_parts import of_cause, with_other_excess
-from forewarn.assess.routing import speak
-from forewarn.assess.verdict import judged
+from forewarn.assess.risk_parts import cause_probability, with_other_excess
+from forewarn.assess.routing import route_jobs
+from forewarn.assess.verdict import with_verdict
 from forewarn.assess.wording import summary
 from forewarn.job.outcomes import Outcome
 from forewarn.learn.data.table import JobTable
@@ -30,7 +30,7 @@ def test_a_rule_speaks_as_any_model_and_is_named(table: JobTable, bundle: Bundle
     ensemble = fit_ensemble(rule_recipes("last_user_request"), sample, seed=0, threads=1)
     replace(bundle, ensemble=ensemble).save(tmp_path / "rule")
     champions = Champions(bundle.facts.cluster, None, (tmp_path / "rule",))
-    said = speak(table.rows(rows[-50:]), champions, ended=5000)
+    said = route_jobs(table.rows(rows[-50:]), champions, ended=5000)
     assert {one.route.rule for one in said} == {RULE}
     last = table.column("user_request_last")[rows[-50:]]
     risks = np.array([one.failure.probability for one in said if one.failure])
@@ -39,7 +39,7 @@ def test_a_rule_speaks_as_any_model_and_is_named(table: JobTable, bundle: Bundle
 
 
 def test_the_summary_names_the_rule() -> None:
-    by_rule = judged(replace(PLAIN, failure=failing(0.3), route=replace(PLAIN.route, rule=RULE)))
+    by_rule = with_verdict(replace(PLAIN, failure=failing(0.3), route=replace(PLAIN.route, rule=RULE)))
     assert f"by a simple {LABEL}" in summary(by_rule)
 
 
@@ -49,7 +49,7 @@ def test_under_a_rule_a_change_is_worth_what_the_needs_say() -> None:
     over = {Outcome.OUT_OF_MEMORY: 0.8, Outcome.TIMEOUT: 0.1}
     more_memory = with_other_excess(whole, over, over | {Outcome.OUT_OF_MEMORY: 0.08})
     assert more_memory.probability == pytest.approx(0.2 + 0.1 + 0.03)
-    assert of_cause(more_memory, Outcome.OUT_OF_MEMORY) == pytest.approx(0.03)
+    assert cause_probability(more_memory, Outcome.OUT_OF_MEMORY) == pytest.approx(0.03)
     assert with_other_excess(whole, over, {}).causes == whole.causes
     less_time = with_other_excess(whole, over, over | {Outcome.TIMEOUT: 0.9})
     assert less_time.probability == 1.0

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.assess.similar import Similar, similar_jobs, similarity
-from forewarn.assess.user_history import read_past
+from forewarn.assess.user_history import read_history
 from forewarn.assess.wording import each, words
 from forewarn.config import Config
 from forewarn.features.kernel import layout as L  # noqa: N812
@@ -51,10 +51,10 @@ def keep(store: Store, *jobs: Job) -> None:
         writer.observe("job", to_frame(seen))
 
 
-def similar(store: Store, asked: Job, policy: FailurePolicy, *, as_of: int | None = None) -> Similar:
-    at = asked.submit if as_of is None else as_of
-    past = read_past(store, "c", at, ClusterFacts(), [asked.user] if asked.user else [])
-    return similar_jobs(past, asked, policy, as_of=as_of)
+def similar(store: Store, asked: Job, policy: FailurePolicy, *, at: int | None = None) -> Similar:
+    at = asked.submit if at is None else at
+    past = read_history(store, "c", at, ClusterFacts(), [asked.user] if asked.user else [])
+    return similar_jobs(past, asked, policy, at=at)
 
 
 def test_the_user_s_own_jobs_and_no_others(store: Store) -> None:
@@ -79,7 +79,7 @@ def test_what_was_not_known_then_does_not_count(store: Store) -> None:
     keep(store, job(1, end=NOW + 50_000), job(2, end=NOW + 2_000))
     asked = job(9, submit=NOW + 10_000)
     assert [one.job_id for one in similar(store, asked, WASTED).jobs] == ["2"]
-    assert [one.jobs for one in similar(store, asked, WASTED, as_of=NOW + 99_999).jobs] == [2], (
+    assert [one.jobs for one in similar(store, asked, WASTED, at=NOW + 99_999).jobs] == [2], (
         "sent together"
     )
 

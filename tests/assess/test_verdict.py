@@ -18,8 +18,8 @@ from forewarn.assess.assessment import (
 )
 from forewarn.assess.codes import OddityCode, SummaryCode
 from forewarn.assess.finding_codes import FindingCode
-from forewarn.assess.risk_parts import OwnFailures, with_own_endings
-from forewarn.assess.verdict import judged
+from forewarn.assess.risk_parts import OwnFailures, with_own_failures
+from forewarn.assess.verdict import with_verdict
 from forewarn.assess.wording import summary
 from forewarn.evidence import Statement
 from forewarn.learn.fitting.abstention import AbstentionCode
@@ -44,7 +44,7 @@ ODD = Oddity(rule="r", code=OddityCode.NO_NODE_FITS, values={"partition": ""})
 
 
 def said(made: Assessment) -> str:
-    return summary(judged(made))
+    return summary(with_verdict(made))
 
 
 def failing(p: float, threshold: float = 0.2) -> Failure:
@@ -79,14 +79,14 @@ def failing(p: float, threshold: float = 0.2) -> Failure:
     ],
 )
 def test_the_verdict(made: Assessment, verdict: Verdict) -> None:
-    assert judged(made).verdict is verdict
+    assert with_verdict(made).verdict is verdict
     assert said(made)
 
 
 def test_what_is_first_is_said_and_the_rest_is_counted() -> None:
     some = replace(PLAIN, findings=(ERROR, DOUBT, replace(ERROR, line=2), replace(ERROR, line=3)))
     assert said(some) == "this job cannot run: the script is empty: sbatch refuses it (and 2 more)"
-    assert judged(some).summary == Statement(SummaryCode.CANNOT_RUN, {"problems": 3})
+    assert with_verdict(some).summary == Statement(SummaryCode.CANNOT_RUN, {"problems": 3})
 
 
 def test_a_warning_says_why_where_the_numbers_would_not() -> None:
@@ -114,7 +114,7 @@ def test_the_summary_has_the_cause_and_the_hours_at_stake() -> None:
 
 
 def test_what_cannot_run_has_its_risk_once_that_is_fixed() -> None:
-    made = judged(replace(PLAIN, failure=failing(0.14), findings=(ERROR,)))
+    made = with_verdict(replace(PLAIN, failure=failing(0.14), findings=(ERROR,)))
     assert made.verdict is Verdict.LIKELY_TO_FAIL
     assert "sbatch refuses it; once that is fixed: 14% risk of failure" in summary(made)
 
@@ -151,16 +151,16 @@ def test_causes_lean_on_what_own_runs_died_of() -> None:
         CauseOfFailure(outcome="timeout", kind="limit", probability=0.1),
     )
     failure = replace(failing(0.6), causes=usual, causes_learnt=False)
-    killed = with_own_endings(failure, OwnFailures(3.0, 1.0, 0.0))
+    killed = with_own_failures(failure, OwnFailures(3.0, 1.0, 0.0))
     assert killed.causes[0].outcome == "out_of_memory"
     assert killed.causes_learnt
     assert sum(cause.probability for cause in killed.causes) == pytest.approx(0.6)
-    by_itself = with_own_endings(failure, OwnFailures(3.0, 0.0, 0.0)).causes
+    by_itself = with_own_failures(failure, OwnFailures(3.0, 0.0, 0.0)).causes
     assert {cause.outcome: round(cause.probability, 2) for cause in by_itself} == {
         "failed": 0.56,
         "timeout": 0.04,
     }
-    assert with_own_endings(failure, OwnFailures(0.0, 1.0, 0.0)) is failure
+    assert with_own_failures(failure, OwnFailures(0.0, 1.0, 0.0)) is failure
 
 
 def test_exit_codes_are_those_of_a_check() -> None:

@@ -1,12 +1,12 @@
-"""What is said of a job: one `Assessment`, in the order in which a scheduler asks.
+"""The `Assessment` of a job and the dataclasses that it consists of.
 
-How long, how much, is it odd, will it fail and of what, where can it run; then why, what kind of job it
-is, what became of jobs like it, and what to change. Every face (CLI, later REST, Kafka, dashboard, MCP)
-shows this and decides nothing of its own.
+The parts follow the order of a scheduler's questions: run time, resources, odd configuration, failure and its
+causes, fit nodes; then the reasons, the job profile, similar jobs, and advice. Every interface (CLI, REST,
+Kafka, dashboard, MCP) only shows an assessment and adds no decision of its own.
 
-Evidence is a code and values; `assess/wording` makes the words of it. Missing is None: a part that could not
-be said is not there, and `notes` has the reason. Durations are seconds, memory and I/O bytes, rates a second,
-probabilities between 0 and 1.
+Evidence is a code and values; `assess/wording` turns it into English. Missing is None: a part that could not
+be computed is absent, and `notes` gives the reason. Durations are in seconds, memory and I/O in bytes, rates
+per second, probabilities between 0 and 1.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from forewarn.job.sbatch.problems import ProblemCode, ProblemFix
 if TYPE_CHECKING:
     from forewarn.assess.wording.reader import Reader
 
-SCHEMA_VERSION = 1  # of the JSON form: counted up when a field changes its meaning or goes
+SCHEMA_VERSION = 1  # of the JSON form; increased when a field changes its meaning or is removed
 
 
 def _in_json(name: str) -> dict[str, str]:
-    """Name a field otherwise in JSON, where its own name has the words."""
+    """Return field metadata that renames a field in JSON, where its own name holds the text."""
     return {"json": name}
 
 
 class Verdict(StrEnum):
-    """The whole in one word, and the exit code of a check."""
+    """The overall result of an assessment, and the exit code of `forewarn check`."""
 
     FINE = "fine"
     WARNING = "warning"
@@ -42,160 +42,162 @@ class Verdict(StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """As monitoring counts them: 0 fine, 1 warning, 2 critical, 3 unknown."""
+        """Exit code as monitoring plugins define it: 0 fine, 1 warning, 2 critical, 3 unknown."""
         return list(Verdict).index(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantiles:
-    """A number that is not known yet: with these chances it stays at or below."""
+    """Quantiles of a forecast."""
 
-    low: float  # 10 %
-    median: float  # 50 %
-    high: float  # 90 %
+    low: float  # 10th percentile
+    median: float
+    high: float  # 90th percentile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTime:
-    """How long it will run, if nothing stops it."""
+    """The forecast run time of a job that nothing stops."""
 
     seconds: Quantiles
-    limit: int | None  # asked, or the partition's default
-    over_limit: float | None  # probability that it needs longer than that
-    rests_on: int  # jobs learnt from
+    limit: int | None  # requested, or the partition's default
+    over_limit: float | None  # probability of exceeding the limit
+    rests_on: int  # number of training jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What it will use. A part that the history does not tell is None."""
+    """The forecast use of resources. None: the history holds no measurement of it."""
 
-    memory: Quantiles | None = None  # bytes, most on any node
-    memory_request: float | None = None  # bytes a node that are enough with the chance configured
-    memory_asked: int | None = None  # bytes a node, as asked or by default
-    over_memory: float | None = None  # probability that it needs more than that
-    cpu_efficiency: Quantiles | None = None  # CPU time against the CPUs' time
-    io_rate: Quantiles | None = None  # bytes a second, read and written
+    memory: Quantiles | None = None  # bytes, maximum over the job's nodes
+    memory_request: float | None = None  # bytes per node that suffice with the configured probability
+    memory_asked: int | None = None  # bytes per node, requested or by default
+    over_memory: float | None = None  # probability of exceeding the requested memory
+    cpu_efficiency: Quantiles | None = None  # CPU time divided by (allocated CPUs × run time)
+    io_rate: Quantiles | None = None  # bytes per second, read and written
     rests_on: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Oddity:
-    """Something about the configuration that does not fit this cluster, or this user."""
+    """A part of the request that does not fit this cluster, or is far from what this user requests."""
 
     rule: str  # short name: memory-beyond-nodes
     code: OddityCode
-    values: Values = field(default_factory=dict, hash=False)  # what is asked, and what it is held against
-    elsewhere: tuple[Statement, ...] = ()  # the same in the other partitions that the job names
-    impossible: bool = False  # no node or partition can ever take it
-    field: str | None = None  # of the job record
+    values: Values = field(
+        default_factory=dict, hash=False
+    )  # the requested value, and what it is compared with
+    elsewhere: tuple[Statement, ...] = ()  # the same for the other partitions that the job names
+    impossible: bool = False  # no node or partition can ever run it
+    field: str | None = None  # field of the job record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Oddness:
-    """How unusual the request is among the cluster's, and what is wrong with it."""
+    """How unusual a request is for this cluster, and the oddities found in it."""
 
     oddities: tuple[Oddity, ...] = ()
-    rarer_than: float | None = None  # share of earlier jobs that were less unusual, by isolation forest
-    # Which values make it so, the most telling first.
+    rarer_than: float | None = None  # share of earlier jobs with a lower anomaly score (isolation forest)
+    # The values that contribute most to the anomaly score, largest contribution first.
     because: tuple[Statement, ...] = field(default=(), metadata=_in_json("because_codes"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseOfFailure:
-    """One way to fail."""
+    """One cause of failure, with its probability."""
 
     outcome: str  # out_of_memory, timeout, failed …
     kind: str | None  # user, system, limit
-    probability: float  # of failing of it
+    probability: float  # of failing from this cause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """The risk of failure: the one number that headline, reasons, causes and advice share."""
+    """The risk of failure: the one number that summary, reasons, causes and advice share."""
 
     probability: float
     threshold: float
     warns: bool
-    base_rate: float  # of failure, among the jobs learnt from
-    rests_on: int  # jobs learnt from
-    causes: tuple[CauseOfFailure, ...] = ()  # the likeliest first; they add up to the probability
-    causes_learnt: bool = True  # False: too few failures to tell causes apart; these are all failures' shares
-    model_probability: float | None = None  # by the model alone, before the job's needs and nodes count
+    base_rate: float  # failure rate of the training jobs
+    rests_on: int  # number of training jobs
+    causes: tuple[CauseOfFailure, ...] = ()  # most likely first; they add up to the probability
+    causes_learnt: bool = True  # False: too few failures for a cause model; these are the overall shares
+    model_probability: float | None = None  # of the model alone, before usage forecasts and node health
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Which model spoke, and which before it did not, and why."""
+    """Which model answered, and which models before it abstained, with their reasons."""
 
-    model: str | None  # its name; None: nobody knows enough
+    model: str | None  # its name; None: every model abstained
     version: int | None
     phase: str
     feature_set: str | None
     passed: tuple[Statement, ...] = field(default=(), metadata=_in_json("passed_codes"))
-    # The simple rule that speaks, where no model beats it: a name of `learn/evaluation/baselines.py`.
+    # The simple rule that answers where no model beats it: a name of `learn/evaluation/baselines.py`.
     rule: str | None = field(default=None, metadata=_in_json("rule_code"))
-    # Why to trust it less: it serves against its own report.
+    # Why to trust it less: it serves although its report advises against it.
     caveat: Statement | None = field(default=None, metadata=_in_json("caveat_code"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFitness:
-    """Where it can run."""
+    """The nodes that a job can run on."""
 
-    fit: int  # nodes that can take it and are healthy or only suspect
+    fit: int  # nodes that satisfy the request and are healthy or only suspect
     needed: int
-    sick: tuple[str, ...] = ()  # of those that could take it
+    sick: tuple[str, ...] = ()  # sick nodes that satisfy the request
     suspect: tuple[str, ...] = ()
-    exclude: str | None = None  # the line to add: --exclude=n[3,7]
+    exclude: str | None = None  # option that avoids the sick nodes: --exclude=n[3,7]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """Something that makes failure more or less likely."""
+    """A reason that raises or lowers the risk of failure."""
 
     code: ReasonCode
     values: Values = field(default_factory=dict, hash=False)
-    group: str  # which kind of evidence: history, request, cluster …
-    weight: float  # what it brought to the log odds; positive is towards failure
-    features: tuple[str, ...] = ()  # the columns behind it
-    risk_before: float | None = None  # probability of failure with the reasons before this one
-    risk_after: float | None = None  # and with it
+    group: str  # evidence group: history, request, cluster …
+    weight: float  # contribution to the log odds; positive raises the risk
+    features: tuple[str, ...] = ()  # the feature columns of the group
+    risk_before: float | None = None  # probability of failure by the reasons before this one
+    risk_after: float | None = None  # the same with this one included
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarJob:
-    """An earlier job of the same user that was much like this one; of an array or a bulk one for all."""
+    """An earlier, similar job of the same user; one job represents all jobs of an array or a bulk."""
 
     job_id: str
     submit: int
-    similarity: float  # 1 is equal in all that was compared
-    outcome: str  # of most of them
-    run_time: int | None  # the longest
+    similarity: float  # 1: equal in every compared field
+    outcome: str  # most frequent outcome of the array or bulk
+    run_time: int | None  # maximum
     differs: tuple[Statement, ...] = field(default=(), metadata=_in_json("differs_codes"))
-    outcomes: Mapping[str, int] = field(default_factory=dict)  # of those that were sent together
+    outcomes: Mapping[str, int] = field(default_factory=dict)  # counts over the array or bulk
 
     @property
     def jobs(self) -> int:
-        """How many were sent together."""
+        """The number of jobs in the array or bulk."""
         return sum(self.outcomes.values()) or 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something in the script that will go wrong, or may."""
+    """A problem in the script, certain or possible."""
 
     rule: str  # short name: missing-input
     code: FindingCode | ProblemCode
     values: Values = field(default_factory=dict, hash=False)
     line: int | None = None  # of the script, from 1
-    severity: str = "warning"  # error: it cannot run; warning; note
+    severity: str = "warning"  # error: the job cannot run; warning; note
     fix: FixCode | ProblemFix | None = field(default=None, metadata=_in_json("fix_code"))  # what to do
-    about: str = "run"  # submission: sbatch decides; start: Slurm does, at the start; run: what it does then
+    about: str = "run"  # when it matters: submission (sbatch), start (Slurm) or run (the script itself)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One option set otherwise."""
+    """One option with a new value."""
 
     option: str  # as sbatch names it, without dashes: mem, time, exclude
     before: str | None  # as written; None: it was not set
@@ -204,16 +206,16 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What to change, with what that does."""
+    """Changes that lower the risk, and their expected effect."""
 
     steps: tuple[Statement, ...]  # what to do
     because: tuple[Statement, ...]  # the evidence for it
     changes: tuple[Change, ...]
-    risk_before: float | None  # as stated of the job; None: no model, or the job cannot run before
-    risk_after: float | None  # as stated of the changed job, by the same path
-    node_hours_before: float | None = None  # of a run under this request, as expected
+    risk_before: float | None  # of the job as it is; None: no model, or the job cannot run
+    risk_after: float | None  # of the changed job, computed in the same way
+    node_hours_before: float | None = None  # expected node hours of a run with this request
     node_hours_after: float | None = None
-    wait_before: float | None = None  # seconds, as expected
+    wait_before: float | None = None  # expected seconds in the queue
     wait_after: float | None = None
     command: str | None = None  # ready to type: scontrol update …, sbatch …
     diff: str | None = None  # of the script
@@ -221,19 +223,19 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
-    """A request far above what the job needs: what to ask for instead, and what that frees."""
+    """A request far above what the job needs: the smaller request, and what it frees."""
 
     steps: tuple[Statement, ...]  # what to do
     because: tuple[Statement, ...]  # the evidence for it
     changes: tuple[Change, ...]
     resource: str  # time, memory
-    asked: float  # seconds, or bytes a node
-    enough: float  # what to ask for instead
+    asked: float  # requested seconds, or bytes per node
+    enough: float  # the smaller request
     chance: float  # probability that it suffices, by the forecast
-    risk_before: float  # as stated of the job
-    risk_after: float  # as stated of the job that asks for less
-    node_hours: float | None = None  # reserved less, where time is saved
-    wait_before: float | None = None  # seconds: median wait of requests like this one, lately
+    risk_before: float  # of the job as it is
+    risk_after: float  # of the job with the smaller request
+    node_hours: float | None = None  # reservation saved, where the time limit shrinks
+    wait_before: float | None = None  # seconds: recent median wait of requests like this one
     wait_after: float | None = None  # and of requests like the smaller one
     command: str | None = None  # ready to type
     diff: str | None = None  # of the script
@@ -241,7 +243,7 @@ class Saving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """All that is said of one job at one moment."""
+    """Everything that Forewarn knows about one job at one moment."""
 
     schema_version: ClassVar[int] = SCHEMA_VERSION
 
@@ -253,7 +255,7 @@ class Assessment:
     partition: str | None
     made_at: int
     phase: str
-    state: str | None = None  # the scheduler's word
+    state: str | None = None  # as the scheduler reports it
     verdict: Verdict = Verdict.CANNOT_SAY
     summary: Statement = field(  # why the verdict is what it is
         default=Statement(SummaryCode.UNKNOWN), metadata=_in_json("summary_code")
@@ -262,29 +264,29 @@ class Assessment:
     resources: Resources | None = None
     oddness: Oddness | None = None
     failure: Failure | None = None
-    hours_at_risk: float | None = None  # node hours that failing is expected to cost
+    hours_at_risk: float | None = None  # expected node hours lost to a failure
     hours_at_risk_by: Statement | None = None  # how they were estimated
     route: Route
     nodes: NodeFitness | None = None
     reasons: tuple[Reason, ...] = ()
     similar: tuple[SimilarJob, ...] = ()
-    # How they ended: of 14 jobs 9 failed, 6 of them out of memory.
+    # Their outcomes in short: of 14 jobs 9 failed, 6 of them out of memory.
     similar_in_short: Statement | None = field(default=None, metadata=_in_json("similar_in_short_code"))
-    profile: str | None = None  # which of the cluster's kinds of jobs it is most like
+    profile: str | None = None  # the nearest of the cluster's job profiles
     findings: tuple[Finding, ...] = ()
     advice: tuple[Advice, ...] = ()
     savings: tuple[Saving, ...] = ()
     notes: tuple[Statement, ...] = field(default=(), metadata=_in_json("note_codes"))
 
     def to_json(self, reader: Reader | None = None) -> dict[str, Any]:
-        """For programs: codes and values, and beside them the words for a reader. See `json_form.py`."""
+        """Convert to JSON: codes and values, with English for a reader beside them. See `json_form.py`."""
         from forewarn.assess.json_form import to_json
 
         return to_json(self, reader)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """The assessment that was written so, without its words. Raises `ValueError` for what is none."""
+        """Read an assessment from JSON; its English is ignored. Raise `ValueError` for anything else."""
         from forewarn.assess.json_form import from_json
 
         return from_json(cls, value)

@@ -1,7 +1,7 @@
-"""The one call: a job in, an `Assessment` out.
+"""`Assessor`, which computes the `Assessment` of a job.
 
-The order is the scheduler's: run time and resources, odd configuration, failure by cause, healthy nodes; then
-the explanation, the profile, and advice. Each part is a module's own; here they are only put together.
+It follows the order of a scheduler's questions: run time and resources, odd configuration, failure by cause,
+healthy nodes; then reasons, profile and advice. Other modules compute each part; this one combines them.
 """
 
 from __future__ import annotations
@@ -35,57 +35,62 @@ from forewarn.assess.needs import ForecastNeeds
 from forewarn.assess.node_health import Health, fitness, sick_risk
 from forewarn.assess.oddness import NodeRequest, oddness
 from forewarn.assess.risk_parts import OwnFailures, with_node_risk, with_other_excess
-from forewarn.assess.routing import ModelAnswer, speak
+from forewarn.assess.routing import ModelAnswer, route_jobs
 from forewarn.assess.similar import similar_jobs
-from forewarn.assess.user_history import UserHistories, earlier_used
-from forewarn.assess.verdict import judged
+from forewarn.assess.user_history import UserHistories, earlier_usage
+from forewarn.assess.verdict import with_verdict
 from forewarn.evidence import Statement
-from forewarn.features.inputs import policed_job
+from forewarn.features.inputs import treated_job
 from forewarn.features.snapshot import Snapshot
 from forewarn.job.outcomes import Outcome
 from forewarn.job.phase import Phase
 from forewarn.job.record import Job
-from forewarn.learn.data.table import JobTable, table_of_now
-from forewarn.learn.fitting.own_record import by_own_record
+from forewarn.learn.data.table import JobTable, live_table
+from forewarn.learn.fitting.own_record import calibration_from_record
 from forewarn.learn.fitting.pooling import FORECASTS, PROBABLE, Excess
 from forewarn.learn.heads.usage.distributions import UsageForecast
 from forewarn.learn.heads.usage.quantities import QUANTITIES
 from forewarn.learn.registry.bundle import Bundle
 
-_ALL = 0.99  # of earlier runs, in a memory that fades
+_ALL = 0.99  # share that counts as all earlier runs: the counts decay, so 1 is never reached
 
-# The job that some changes make of the one assessed.
+# Returns the assessed job with some changes applied.
 Vary = Callable[[Sequence[Change]], ChangedJob]
-# Median waits, in seconds, of recent requests like a job's with each of two time limits; None: too few.
+# Returns the median waits in seconds of recent, similar requests, for each of two time limits; None: too few.
 Waits = Callable[[Job, float, float], tuple[float, float] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Stated:
-    """What is stated of some jobs, one row each."""
+    """Model answers, forecasts and stated risks of some jobs, one row per job."""
 
     table: JobTable
-    spoken: Sequence[ModelAnswer]
+    answers: Sequence[ModelAnswer]
     forecast: Forecast
     failures: Sequence[Failure | None]
 
     def needs(self, row: int) -> ForecastNeeds:
-        """None where the model passed the job on: its forecasts rest on no more such jobs than its risk."""
-        return ForecastNeeds(self.forecast.row(row) if self.spoken[row].champion else None)
+        """Return the forecast needs of a job; none where the model abstained: its forecasts are no better."""
+        return ForecastNeeds(self.forecast.row(row) if self.answers[row].champion else None)
 
     def excess(self, row: int) -> dict[Outcome, float]:
-        """How likely a job needs more than it requests, where a forecast tells."""
-        return self.forecast.excess(row) if self.spoken[row].champion else {}
+        """Return the probabilities of exceeding the requested time and memory, where there is a forecast."""
+        return self.forecast.excess(row) if self.answers[row].champion else {}
 
 
 class Assessor:
-    """Assesses jobs of one cluster as of one moment. Any number of threads may ask; it keeps nothing."""
+    """The assessor of one cluster's jobs at one moment. It is safe to use from many threads."""
 
     def __init__(
-        self, snapshot: Snapshot, champions: Champions, machine: Machine, pasts: UserHistories, waits: Waits
+        self,
+        snapshot: Snapshot,
+        champions: Champions,
+        machine: Machine,
+        histories: UserHistories,
+        waits: Waits,
     ) -> None:
         self._snapshot, self._champions, self._waits = snapshot, champions, waits
-        self.machine, self.pasts = machine, pasts
+        self.machine, self.histories = machine, histories
         self.cluster, self.at = snapshot.cluster, snapshot.at
         self.known_until = snapshot.known_until
 
@@ -103,20 +108,20 @@ class Assessor:
         Parameters
         ----------
         findings
-            What was found in its script.
+            Problems found in its script.
         memory_floor
-            Bytes that its script sizes itself to: no advice goes below.
+            Bytes per node that its script configures for itself, such as `-Xmx`: no advice goes below.
         exclude
-            Nodes that it keeps off.
+            Nodes that it excludes.
         vary
-            The job with changes made; without it, its record with those fields set.
+            Returns the job with changes applied; by default its record with those fields replaced.
         """
         (phase,) = self._phases([job])
         nodes = self._nodes(job, exclude)
         node_risk = self._node_risk(job, nodes)
         stated = self._state(phase, [ChangedJob(job, exclude)], [node_risk])
         (brief,) = self._brief(stated, [job])
-        alike = similar_jobs(self.pasts.past_of(job.user), job, self._champions.policy, as_of=self.at)
+        similar = similar_jobs(self.histories.history_of(job.user), job, self._champions.policy, at=self.at)
         odd = self._oddness(job, stated.table)
         advice: tuple[Advice, ...] = ()
         saved: tuple[Saving, ...] = ()
@@ -134,62 +139,66 @@ class Assessor:
                 memory_floor=memory_floor,
                 waits=_waits(stated.table, job),
                 node_risk=node_risk,
-                may_use=lambda: self.pasts.past_of(job.user).partitions(job.user),
+                may_use=lambda: self.histories.history_of(job.user).partitions(job.user),
             )
             advice = advise(situation)
             if is_by_rule:
                 advice = tuple(replace(one, risk_after=None) for one in advice)
-            longest = max((float(other.run_time) for other in alike.jobs if other.run_time), default=None)
+            longest = max((float(other.run_time) for other in similar.jobs if other.run_time), default=None)
             saved = savings(
                 situation,
                 longest=longest,
                 waits=lambda limit, smaller: self._waits(job, limit, smaller),
             )
-        return judged(
+        return with_verdict(
             brief,
             findings=tuple(findings),
             nodes=nodes,
             oddness=odd,
-            similar=alike.jobs,
-            similar_in_short=alike.tally,
+            similar=similar.jobs,
+            similar_in_short=similar.tally,
             reasons=_reasons(stated, brief),
             advice=advice,
             savings=saved,
         )
 
     def assess_all(self, jobs: Sequence[Job]) -> list[Assessment]:
-        """Assess each of many jobs in brief: how long, how much, will it fail and of what."""
-        self.pasts.prepare({job.user for job in jobs})
-        made: dict[int, Assessment] = {}
+        """Assess many jobs in brief: run time, resources, and failure by cause."""
+        self.histories.prepare({job.user for job in jobs})
+        assessments: dict[int, Assessment] = {}
         phases = self._phases(jobs)
         for phase in dict.fromkeys(phases):
-            places = [place for place, at in enumerate(phases) if at == phase]
-            some = [jobs[place] for place in places]
-            stated = self._state(phase, [ChangedJob(job) for job in some], self._kept_node_risks(some))
-            made |= zip(places, map(judged, self._brief(stated, some)), strict=True)
-        return [made[place] for place in range(len(jobs))]
+            rows = [row for row, other in enumerate(phases) if other == phase]
+            selected = [jobs[row] for row in rows]
+            node_risks = self._cached_node_risks(selected)
+            stated = self._state(phase, [ChangedJob(job) for job in selected], node_risks)
+            assessments |= zip(rows, map(with_verdict, self._brief(stated, selected)), strict=True)
+        return [assessments[row] for row in range(len(jobs))]
 
     def champion(self, phase: str, feature_set: str) -> Champion | None:
-        """The model that serves here at a phase with a feature set."""
+        """Return the champion of a phase and feature set."""
         return self._champions.get(phase, feature_set)
 
     def table(self, phase: str, jobs: Sequence[Job]) -> JobTable:
-        """What is knowable of jobs now, as a model sees it."""
+        """Compute the features of jobs at the current moment, as a model reads them."""
         facts = self._snapshot.facts
-        read = [policed_job(job, facts) for job in jobs]
+        read = [treated_job(job, facts) for job in jobs]
         rows = self._snapshot.features_as_read(read, phase)
-        return table_of_now(self.cluster, phase, read, rows, self.at, facts)
+        return live_table(self.cluster, phase, read, rows, self.at, facts)
 
     def _after(
         self, phase: Phase, stated: _Stated, failure: Failure, vary: Vary, is_by_rule: bool
     ) -> Callable[[Sequence[Sequence[Change]]], Sequence[Failure | None]]:
-        """What is stated of a job with each of some lists of changes."""
+        """Return a function that states the risk of the job under each of some lists of changes."""
 
         def after(plans: Sequence[Sequence[Change]]) -> Sequence[Failure | None]:
             variants = [vary(changes) for changes in plans]
             if not variants:
                 return ()
-            risks = [self._node_risk(one.job, self._nodes(one.job, one.exclude)) for one in variants]
+            risks = [
+                self._node_risk(variant.job, self._nodes(variant.job, variant.exclude))
+                for variant in variants
+            ]
             other = self._state(phase, variants, risks, forecast=FORECASTS)
             if not is_by_rule:
                 return other.failures
@@ -208,27 +217,27 @@ class Assessor:
         *,
         forecast: Collection[str] = tuple(QUANTITIES),
     ) -> _Stated:
-        """The one path on which a risk is stated, of jobs as they are and as they could be.
+        """State the risk of jobs, as they are or with changes: the only code path that does so.
 
-        `forecast` are the quantities that are wanted; the risk rests on run time and memory alone.
+        `forecast` names the quantities to forecast; the risk depends on run time and memory only.
         """
         table = self.table(phase, [variant.job for variant in variants])
         bundle = self._bundle(table)
-        foreseen = self._foreseen(bundle, table, forecast)
-        spoken = self._speak(bundle, table, foreseen)
+        usage = self._forecast(bundle, table, forecast)
+        answers = self._route(bundle, table, usage)
         failures = [
-            one.failure and with_node_risk(one.failure, risk)
-            for one, risk in zip(spoken, node_risks, strict=True)
+            answer.failure and with_node_risk(answer.failure, risk)
+            for answer, risk in zip(answers, node_risks, strict=True)
         ]
-        return _Stated(table, spoken, Forecast(table, foreseen), failures)
+        return _Stated(table, answers, Forecast(table, usage), failures)
 
     def _node_risk(self, job: Job, fit: NodeFitness | None) -> float:
-        """Of a sick node that it may be given; one that runs has its nodes, and the model has seen them."""
+        """Return the risk that a pending job gets a sick node; a running job already has its nodes."""
         return sick_risk(fit, self.machine.health) if fit and job.start is None else 0.0
 
-    def _kept_node_risks(self, jobs: Sequence[Job]) -> list[float]:
-        """The same of many jobs, by nodes that were judged before: jobs that ask alike are looked at once."""
-        if not any(node.health is Health.SICK for node in self.machine.kept_health or ()):
+    def _cached_node_risks(self, jobs: Sequence[Job]) -> list[float]:
+        """Return the node risks of many jobs by the stored node health, computing equal requests once."""
+        if not any(node.health is Health.SICK for node in self.machine.cached_health or ()):
             return [0.0] * len(jobs)
         found: dict[object, float] = {}
         for job in jobs:
@@ -238,43 +247,45 @@ class Assessor:
         return [found[NodeRequest.of(job), job.partition, job.start is None] for job in jobs]
 
     def _phases(self, jobs: Sequence[Job]) -> list[Phase]:
-        """As at its start, where a job is in flight and a model knows starts; else as at its submit."""
+        """Return the phase of each job: start if it is in flight and a model serves starts, else submit."""
         if not self._champions.serve_at(Phase.START):
             return [Phase.SUBMIT] * len(jobs)
-        return [Phase.START if flies else Phase.SUBMIT for flies in self._snapshot.in_flight(jobs)]
+        return [Phase.START if in_flight else Phase.SUBMIT for in_flight in self._snapshot.in_flight(jobs)]
 
-    def _speak(
-        self, bundle: Bundle | None, table: JobTable, foreseen: UsageForecast | None
+    def _route(
+        self, bundle: Bundle | None, table: JobTable, forecast: UsageForecast | None
     ) -> list[ModelAnswer]:
         def excess(of: Bundle) -> Excess:
-            if of is bundle and foreseen is not None:
-                return of.excess_of(foreseen, table)
+            if of is bundle and forecast is not None:
+                return of.excess_of(forecast, table)
             return of.excess(table, np.arange(len(table.values)))
 
-        return speak(
+        return route_jobs(
             table,
             self._champions,
             excess=excess,
             ended=self._snapshot.ended,
             recent_rate=self._snapshot.recent_failure_rate,
-            untrained=lambda: by_own_record(self._snapshot.record),
+            untrained=lambda: calibration_from_record(self._snapshot.record),
         )
 
     def _bundle(self, table: JobTable) -> Bundle | None:
         found = (self._champions.get(table.phase, feature_set) for feature_set in FEATURE_SETS)
         return next((one.bundle for one in found if one and one.unfit(table) is None), None)
 
-    def _foreseen(
+    def _forecast(
         self, bundle: Bundle | None, table: JobTable, only: Collection[str]
     ) -> UsageForecast | None:
         usage = bundle.usage if bundle else None
         if usage is None:
             return None
-        # As it was judged: CPU efficiency and I/O lean on what the user's earlier jobs used.
-        kept = usage.is_enforced(Outcome.TIMEOUT)
-        remembered = [name for name in usage.remembered if name in only]
-        earlier = earlier_used(self.pasts, table.about, remembered, self.at, kept) if remembered else {}
-        return usage.foresee(table, only=only, earlier=earlier)
+        # As in its evaluation: CPU efficiency and I/O depend on what the user's earlier jobs used.
+        limits_kept = usage.is_enforced(Outcome.TIMEOUT)
+        remembered = [name for name in usage.history_quantities if name in only]
+        earlier = (
+            earlier_usage(self.histories, table.about, remembered, self.at, limits_kept) if remembered else {}
+        )
+        return usage.forecast(table, only=only, earlier=earlier)
 
     def _nodes(self, job: Job, exclude: Collection[str] = ()) -> NodeFitness | None:
         machine = self.machine
@@ -284,17 +295,17 @@ class Assessor:
 
     def _oddness(self, job: Job, table: JobTable) -> Oddness:
         bundle, machine = self._bundle(table), self.machine
-        usual = self.pasts.past_of(job.user).usual(job.user)
+        usual = self.histories.history_of(job.user).usual(job.user)
         forest = bundle.oddness if bundle else None
         return oddness(job, machine.nodes, machine.partitions, usual, forest=forest, table=table)
 
     def _brief(self, stated: _Stated, jobs: Sequence[Job]) -> list[Assessment]:
-        """What is said in brief of each job of a table, without a verdict."""
+        """Assess each job of a table in brief, without a verdict."""
         table, forecast = stated.table, stated.forecast
         profiles = _profiles(stated)
-        made = []
-        for row, (job, spoken, failure) in enumerate(zip(jobs, stated.spoken, stated.failures, strict=True)):
-            champion = spoken.champion
+        assessments = []
+        for row, (job, answer, failure) in enumerate(zip(jobs, stated.answers, stated.failures, strict=True)):
+            champion = answer.champion
             at_risk = hours_at_risk(
                 failure,
                 forecast.expected_run_time(row) if champion else None,
@@ -302,7 +313,7 @@ class Assessor:
                 job.nodes_given or job.nodes_asked,
                 spent_by_cause(champion.bundle.causes if champion else None),
             )
-            made.append(
+            assessments.append(
                 Assessment(
                     cluster=self.cluster,
                     job_id=job.job_id or None,
@@ -313,48 +324,48 @@ class Assessor:
                     made_at=self._snapshot.asked_at,
                     phase=table.phase,
                     state=job.state,
-                    route=spoken.route,
+                    route=answer.route,
                     run_time=forecast.run_time(row) if champion else None,
-                    resources=_resources(forecast, row, spoken.endings) if champion else None,
+                    resources=_resources(forecast, row, answer.own_failures) if champion else None,
                     failure=failure,
                     hours_at_risk=at_risk.hours if at_risk else None,
                     hours_at_risk_by=at_risk.by if at_risk else None,
                     profile=profiles[row],
-                    notes=_notes(spoken, table, job),
+                    notes=_notes(answer, table, job),
                 )
             )
-        return made
+        return assessments
 
 
 def _is_by_rule(stated: _Stated) -> bool:
-    """Whether a simple rule in a model's place states the risk of a job.
+    """Check whether a simple rule, in place of a model, states the risk of a job.
 
-    It knows nothing of requests: unless it is probable that the request is too small, the forecast needs
-    alone say what a change is good for, and no risk is promised.
+    A rule does not depend on the request: unless the request is probably too small, only the forecast needs
+    show the effect of a change, and no risk after the change is stated.
     """
-    champion = stated.spoken[0].champion
+    champion = stated.answers[0].champion
     is_rule = champion is not None and champion.bundle.rule is not None
     return is_rule and all(over < PROBABLE for over in stated.excess(0).values())
 
 
 def _reasons(stated: _Stated, brief: Assessment) -> tuple[Reason, ...]:
-    spoken, table = stated.spoken[0], stated.table
-    if not (spoken.champion and spoken.matrix and spoken.own):
+    answer, table = stated.answers[0], stated.table
+    if not (answer.champion and answer.matrix and answer.without_forecast):
         return ()
     values = dict(zip(table.names, table.values[0].tolist(), strict=True))
-    why = reasons(spoken.champion.bundle, spoken.matrix, values, row=spoken.row)
-    why = with_record(why, spoken.own, values)
-    return with_needs(why, spoken.own, brief)
+    explained = reasons(answer.champion.bundle, answer.matrix, values, row=answer.row)
+    explained = with_record(explained, answer.without_forecast, values)
+    return with_needs(explained, answer.without_forecast, brief)
 
 
-def _resources(forecast: Forecast, row: int, killed: OwnFailures | None) -> Resources | None:
-    """What it will use; no memory where the user's runs of this very job say that it needs more.
+def _resources(forecast: Forecast, row: int, own: OwnFailures | None) -> Resources | None:
+    """Return the forecast use, without memory where the user's runs of the same job contradict the forecast.
 
-    A job that is killed before its use is sampled was seen to use next to nothing.
+    A job that is killed before its memory is sampled has a recorded use of almost nothing.
     """
     use = forecast.resources(row)
-    is_denied = killed and killed.runs and killed.killed_for_memory > _ALL
-    if not is_denied or use is None or use.memory is None or use.memory_asked is None:
+    is_contradicted = own and own.runs and own.killed_for_memory > _ALL
+    if not is_contradicted or use is None or use.memory is None or use.memory_asked is None:
         return use
     if use.memory.high >= use.memory_asked:
         return use
@@ -362,33 +373,33 @@ def _resources(forecast: Forecast, row: int, killed: OwnFailures | None) -> Reso
 
 
 def _profiles(stated: _Stated) -> list[str | None]:
-    """Which of the cluster's kinds of jobs each job is most like; None where nobody tells."""
-    made: list[str | None] = [None] * len(stated.spoken)
+    """Return the nearest profile of each job; None where its model has no profiles."""
+    nearest: list[str | None] = [None] * len(stated.answers)
     by_champion: dict[int, list[int]] = {}
-    for row, spoken in enumerate(stated.spoken):
-        if spoken.champion and spoken.champion.bundle.profiles:
-            by_champion.setdefault(id(spoken.champion), []).append(row)
+    for row, answer in enumerate(stated.answers):
+        if answer.champion and answer.champion.bundle.profiles:
+            by_champion.setdefault(id(answer.champion), []).append(row)
     for rows in by_champion.values():
-        champion = stated.spoken[rows[0]].champion
+        champion = stated.answers[rows[0]].champion
         profiles = champion.bundle.profiles if champion else None
         if profiles is not None and len(profiles.words) > 1:
             about = stated.table.about
-            belongs = profiles.posterior(
+            posterior = profiles.posterior(
                 about if len(rows) == about.height else about[rows], stated.table.phase
             )
-            for row, kind in zip(rows, belongs.argmax(axis=1), strict=True):
-                made[row] = profiles.words[kind]
-    return made
+            for row, profile in zip(rows, posterior.argmax(axis=1), strict=True):
+                nearest[row] = profiles.words[profile]
+    return nearest
 
 
-def _notes(said: ModelAnswer, table: JobTable, job: Job) -> tuple[Statement, ...]:
-    if said.failure and job.start is not None and table.phase == Phase.SUBMIT:
+def _notes(answer: ModelAnswer, table: JobTable, job: Job) -> tuple[Statement, ...]:
+    if answer.failure and job.start is not None and table.phase == Phase.SUBMIT:
         return (Statement(NoteCode.NO_MODEL_FOR_START),)
     return ()
 
 
 def _waits(table: JobTable, job: Job) -> Mapping[str, float]:
-    """How long jobs of its partition, else of the cluster, have waited of late."""
+    """Return the recent median wait of the job's partition, else of the cluster."""
     for name in ("partition_wait", "queue_wait"):
         waited = float(table.column(name)[0])
         if not np.isnan(waited):

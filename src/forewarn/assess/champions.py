@@ -1,4 +1,4 @@
-"""The models that serve a cluster, each loaded when the first job needs it."""
+"""The champions of a cluster: the models that serve, each loaded when the first job needs it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from forewarn.learn.registry.bundle import Bundle
 from forewarn.learn.registry.serving import ModelName, ServedModel, Serving
 
 log = logging.getLogger(__name__)
-# In which order models are asked: of a job whose user the first knows too little, the last may know the kind.
+# The order in which models are tried: where the first has too little history of the user, the last may still
+# know such jobs.
 FEATURE_SETS = ("generic", "swf", "restricted")
 Slot = tuple[str, str]  # phase, feature set
 
@@ -30,26 +31,29 @@ class Champion:
     """A model that serves."""
 
     name: ModelName
-    version: int | None  # None: carried here as a folder, not by the registry
+    version: int | None  # None: loaded from a folder, not from the registry
     bundle: Bundle
 
     @property
     def caveat(self) -> Statement | None:
-        """Why to trust it less; None: its report found nothing against it."""
+        """Why to trust the model less; None: its report has no objection."""
         if self.bundle.facts.may_serve:
             return None
         return Statement(NoteCode.AGAINST_REPORT, {"model": str(self.name), "version": self.version})
 
     def unfit(self, table: JobTable) -> Statement | None:
-        """Why it cannot judge a table: fields are read otherwise than when it learnt. None: it can."""
+        """Return why the model cannot serve a table whose fields are treated otherwise than in its training.
+
+        None where the treatments agree.
+        """
         return reading_changed(self.bundle.facts.reading, table.reading)
 
 
 class Champions:
-    """What serves one cluster: by the pointers of a home, or the bundles that somebody was given.
+    """The champions of one cluster: those that the pointers of a home name, or bundles loaded from folders.
 
-    The pointers are read once, so that all that one of these says is of the same models; `refreshed` looks
-    again. Any number of threads may ask.
+    The pointers are read once, so that one instance always answers from the same models; `refreshed` reads
+    them again. It is safe to use from many threads.
     """
 
     def __init__(
@@ -60,14 +64,17 @@ class Champions:
         *,
         bundles_of: str | None = None,
     ) -> None:
-        """`bundles_of` names the cluster that bundles were made on, where that is another one on purpose."""
+        """Load the bundles and read the pointers.
+
+        `bundles_of` names the cluster that the bundles were trained on, where that is deliberately another.
+        """
         self.cluster, self._serving = cluster, serving
         self._lock = RLock()
-        self._loaded: dict[Slot, Champion] = dict(_given(cluster, bundles, bundles_of))
+        self._loaded: dict[Slot, Champion] = dict(_from_folders(cluster, bundles, bundles_of))
         self._served = self._pointers = _served(serving, cluster)
 
     def get(self, phase: str, feature_set: str) -> Champion | None:
-        """The model of a phase and feature set, its files held against their hashes; None: there is none."""
+        """Return the champion of a phase and feature set, its files checked against their hashes, or None."""
         slot = phase, feature_set
         served = self._served.get(slot)
         if slot in self._loaded or served is None or self._serving is None:
@@ -78,14 +85,14 @@ class Champions:
             return self._loaded[slot]
 
     def serve_at(self, phase: str) -> bool:
-        """Whether a model serves at a phase that knows users' histories."""
+        """Check whether a model with features of user history serves a phase."""
         return any(
             (phase, feature_set) in {*self._served, *self._loaded} for feature_set in FEATURE_SETS[:-1]
         )
 
     @property
     def policy(self) -> FailurePolicy:
-        """What counts as failure to the models that serve; without any, what operators mean by it."""
+        """The failure policy of the champions; without any, `wasted`, which is what operators count."""
         for phase in PHASES:
             for feature_set in FEATURE_SETS:
                 if champion := self.get(phase, feature_set):
@@ -93,10 +100,9 @@ class Champions:
         return POLICIES["wasted"]
 
     def refreshed(self) -> Champions:
-        """What serves now: itself where nothing was promoted since.
+        """Return the current champions: this instance where nothing was promoted since.
 
-        A model that was promoted is loaded at once. Where its files are not what they should be, the one
-        before it serves on.
+        A newly promoted model is loaded at once. Where its files are damaged, the one before it serves on.
         """
         if self._serving is None:
             return self
@@ -104,36 +110,35 @@ class Champions:
             served = _served(self._serving, self.cluster)
         except (BundleError, OSError) as error:
             log.warning(
-                "which models serve %s cannot be read, those before serve on: %s", self.cluster, error
+                "cannot read which models serve %s, the loaded ones serve on: %s", self.cluster, error
             )
             return self
         if served == self._pointers:
             return self
-        made = Champions(self.cluster, None)
-        made._serving, made._pointers = self._serving, served  # what is refused is not looked at again
-        for slot, found in served.items():
-            champion = (
-                self._before(slot) if found == self._pointers.get(slot) else self._taken_up(slot, found)
-            )
+        current = Champions(self.cluster, None)
+        current._serving, current._pointers = self._serving, served  # a refused model is not tried again
+        for slot, model in served.items():
+            is_same = model == self._pointers.get(slot)
+            champion = self._previous(slot) if is_same else self._promoted(slot, model)
             if champion is not None:
-                made._loaded[slot] = champion
-        return made
+                current._loaded[slot] = champion
+        return current
 
-    def _taken_up(self, slot: Slot, found: ServedModel) -> Champion | None:
-        """A model that was promoted, if it can answer; else the one before it."""
+    def _promoted(self, slot: Slot, model: ServedModel) -> Champion | None:
+        """Load a promoted model; return the one before it where that fails."""
         assert self._serving is not None
         try:
-            return _load(self._serving, found)
+            return _load(self._serving, model)
         except (BundleError, OSError) as error:
-            before = self._before(slot)
+            previous = self._previous(slot)
             log.warning(
                 "%s version %s is refused, version %s serves on: %s",
-                *(found.name, found.version, before.version if before else None, error),
+                *(model.name, model.version, previous.version if previous else None, error),
             )
-            return before
+            return previous
 
-    def _before(self, slot: Slot) -> Champion | None:
-        """What served until now; nothing where that cannot be loaded."""
+    def _previous(self, slot: Slot) -> Champion | None:
+        """Return the champion that served until now; None where it cannot be loaded."""
         try:
             return self.get(*slot)
         except (BundleError, OSError) as error:
@@ -142,20 +147,20 @@ class Champions:
 
 
 def _served(serving: Serving | None, cluster: str) -> dict[Slot, ServedModel]:
-    """What the pointers of a home say."""
+    """Read the pointers of a home."""
     slots = [(phase, feature_set) for phase in PHASES for feature_set in FEATURE_SETS] if serving else []
     found = {slot: serving.served(ModelName(cluster, *slot)) for slot in slots} if serving else {}
     return {slot: served for slot, served in found.items() if served is not None}
 
 
 def _load(serving: Serving, served: ServedModel) -> Champion:
-    # By its id: another may be promoted between two looks at the pointer.
+    # By its id: another model may be promoted between two reads of the pointer.
     bundle = Bundle.load(serving.copy_of(served.id))
     bundle.check_answers()
     return Champion(served.name, served.version, bundle)
 
 
-def _given(
+def _from_folders(
     cluster: str, bundles: tuple[Path, ...], bundles_of: str | None
 ) -> Iterator[tuple[Slot, Champion]]:
     for folder in bundles:
@@ -163,8 +168,8 @@ def _given(
         name = ModelName.of(bundle.facts)
         if name.cluster != (bundles_of or cluster):
             raise BundleError(
-                f"the model that was given was made on the cluster {name.cluster!r}, and the jobs are of "
-                f"{bundles_of or cluster!r}: its users and limits are others. Export one of this "
-                f"cluster; to use it all the same, set model_cluster = {name.cluster!r}"
+                f"the model in {folder.name} was trained on cluster {name.cluster!r}, but the jobs are from "
+                f"{bundles_of or cluster!r}, which has other users and limits. Export a model of this "
+                f"cluster; to use this one anyway, set model_cluster = {name.cluster!r}"
             )
         yield (name.phase, name.feature_set), Champion(name, None, bundle)

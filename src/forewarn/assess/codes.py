@@ -1,4 +1,4 @@
-"""The codes of evidence that assessing states, by subject; `code_of` finds any by its text."""
+"""The codes of evidence in an assessment, by subject; `code_of` finds any code by its text."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from forewarn.evidence import Code
 
 
 class SummaryCode(Code):
-    """Why the verdict is what it is."""
+    """The reasons for a verdict."""
 
-    CANNOT_RUN = "cannot_run"  # Slurm or the machine refuses it
+    CANNOT_RUN = "cannot_run"  # Slurm or the machine rejects it
     LIKELY_TO_FAIL = "risk_is_high"
     ABOVE_THRESHOLD = "risk_above_threshold"
     ABOVE_THRESHOLD_BELOW_AVERAGE = "risk_above_threshold_below_average"
     CLEARLY_ABOVE_AVERAGE = "risk_clearly_above_average"  # though below the threshold
-    AS_AVERAGE = "risk_as_average"  # which is too high to be called fine
+    AS_AVERAGE = "risk_as_average"  # too high to be called fine
     PROBLEMS = "risk_is_low_with_problems"
     LOW = "risk_is_low"
     UNKNOWN_WITH_PROBLEMS = "risk_unknown_with_problems"
@@ -24,7 +24,7 @@ class SummaryCode(Code):
 
 
 class ReasonCode(Code):
-    """What moves the risk of a job."""
+    """The kinds of evidence that raise or lower a risk."""
 
     REQUEST = "history_of_request"
     FIRST_REQUEST = "first_with_request"
@@ -54,7 +54,7 @@ class ReasonCode(Code):
 
 
 class OddityCode(Code):
-    """What does not fit the cluster, or the user."""
+    """The ways in which a request does not fit the cluster, or the user's habits."""
 
     MEMORY_EXCEEDS_NODES = "memory_exceeds_nodes"
     MEMORY_EXCEEDS_LIMIT = "memory_exceeds_limit"
@@ -77,7 +77,7 @@ class OddityCode(Code):
 
 
 class StepCode(Code):
-    """What to change."""
+    """The steps that advice or a saving proposes."""
 
     MORE_MEMORY = "request_more_memory"
     MORE_TIME = "request_more_time"
@@ -91,7 +91,7 @@ class StepCode(Code):
 
 
 class CauseCode(Code):
-    """Why to change it."""
+    """The evidence for a proposed step."""
 
     MEMORY_OF_SUCH_JOBS = "memory_of_such_jobs"
     RUN_TIME_OF_SUCH_JOBS = "run_time_of_such_jobs"
@@ -103,7 +103,7 @@ class CauseCode(Code):
 
 
 class PassCode(Code):
-    """Why a model, or all of them, say nothing of a job; beside those of `learn/fitting/abstention.py`."""
+    """Why a model abstains, beside the reasons in `learn/fitting/abstention.py`."""
 
     NO_MODEL = "no_model"
     NOTHING_LIKE_IT = "nothing_like_it"
@@ -112,7 +112,7 @@ class PassCode(Code):
 
 
 class NoteCode(Code):
-    """What limits the answer."""
+    """Limits of an assessment."""
 
     AGAINST_REPORT = "serves_against_report"
     NO_MODEL_FOR_START = "no_model_for_start"
@@ -123,7 +123,7 @@ class NoteCode(Code):
 
 
 class DifferenceCode(Code):
-    """In what a similar job differed."""
+    """The ways in which a similar job differed."""
 
     NODES = "other_nodes"
     CPUS = "other_cpus"
@@ -138,23 +138,23 @@ class DifferenceCode(Code):
 
 
 class TallyCode(Code):
-    """How similar jobs ended."""
+    """The outcomes of similar jobs."""
 
     SIMILAR_JOBS = "similar_jobs"
 
 
 class HoursCode(Code):
-    """How the node hours at risk were estimated."""
+    """The ways of estimating node hours at risk."""
 
-    BY_CAUSE = "by_cause"  # the share of their limits that failures of each cause used
-    BY_RUN_TIME = "by_run_time"  # a failure comes when the run would have ended
-    BY_TIME_LIMIT = "by_time_limit"  # no run time is foreseen
+    BY_CAUSE = "by_cause"  # from the share of the time limit that failures of each cause used
+    BY_RUN_TIME = "by_run_time"  # a failure is assumed to come at the forecast end of the run
+    BY_TIME_LIMIT = "by_time_limit"  # there is no forecast run time
 
 
 @cache
 def all_codes() -> dict[str, Code]:
-    """Every code that evidence may carry, by its text."""
-    # Those of other rooms are known once they are imported.
+    """Return every code of evidence, by its text."""
+    # Subclasses of `Code` in other packages exist only once they are imported.
     import forewarn.assess.finding_codes
     import forewarn.features.slurm_field_differences
     import forewarn.learn.fitting.abstention
@@ -167,7 +167,7 @@ def all_codes() -> dict[str, Code]:
 
 
 def code_of(text: str) -> Code:
-    """A code by its text. Raises `ValueError` for one that this version does not know."""
+    """Return a code by its text. Raise `ValueError` for one that this version does not know."""
     if text not in all_codes():
-        raise ValueError(f"{text!r} is no code of evidence that this version knows")
+        raise ValueError(f"unknown code of evidence {text!r}: it may come from a newer version of Forewarn")
     return all_codes()[text]

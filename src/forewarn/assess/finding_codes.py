@@ -1,4 +1,4 @@
-"""The codes of findings in a script, and of what to do; beside those of `job/sbatch/problems.py`."""
+"""The codes of findings in a script and of their fixes, beside those in `job/sbatch/problems.py`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from forewarn.evidence import Code
 
 
 class FindingCode(Code):
-    """What is wrong."""
+    """The problems that the script rules find."""
 
     # the text
     WINDOWS_LINE_ENDS = "windows_line_ends"
@@ -75,7 +75,7 @@ class FindingCode(Code):
 
 
 class FixCode(Code):
-    """What to do about a finding; its values are the finding's."""
+    """The fixes of findings; the values are those of the finding."""
 
     CONVERT_LINE_ENDS = "convert_line_ends"
     BEGIN_WITH_SHEBANG = "begin_with_shebang"

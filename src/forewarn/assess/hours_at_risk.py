@@ -1,4 +1,4 @@
-"""The node hours that failing is expected to cost: what lists of jobs sort by."""
+"""The hours at risk of a job: the node hours that a failure is expected to cost. Lists are sorted by them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOTHING: Mapping[Cause, float] = MappingProxyType({})
 
 
 class HoursAtRisk(NamedTuple):
-    """Node hours, and how they were estimated."""
+    """Node hours at risk, and how they were estimated."""
 
     hours: float
     by: Statement
@@ -25,20 +25,20 @@ class HoursAtRisk(NamedTuple):
 
 def hours_at_risk(
     failure: Failure | None,
-    foreseen: float | None,
+    expected_run_time: float | None,
     limit: int | None,
     nodes: int | None,
     spent: Mapping[Cause, float] = _NOTHING,
 ) -> HoursAtRisk | None:
-    """By each cause its probability times what has run by then: at a time-out all of the limit.
+    """Sum over the causes the probability times the run time until failure; a time-out uses the whole limit.
 
-    `foreseen` is its mean run time within its limit, `spent` the share of their limits that failures of each
-    cause used before. Where that or the limit is not known, a failure is taken to come when the run would
-    have ended: seldom later, often sooner. Where no run time is foreseen, what was asked for stands in; None
-    where neither is known.
+    `expected_run_time` is the mean run time within the limit, `spent` the share of the limit that failures of
+    each cause used in the past. Where that share or the limit is not known, a failure is assumed to come at
+    the expected end of the run: seldom later, often sooner. Without a forecast run time the limit replaces
+    it; without both the result is None.
     """
-    ran = foreseen if foreseen is not None or limit is None else float(limit)
-    if failure is None or ran is None:
+    run_time = expected_run_time if expected_run_time is not None or limit is None else float(limit)
+    if failure is None or run_time is None:
         return None
     seconds, rest = 0.0, failure.probability
     shares: dict[str, float] = {}
@@ -48,25 +48,27 @@ def hours_at_risk(
             shares.setdefault(cause.outcome, share)
             seconds += cause.probability * share * limit
         else:
-            seconds += cause.probability * ran
+            seconds += cause.probability * run_time
         rest -= cause.probability
-    hours = (seconds + max(rest, 0.0) * ran) * (nodes or 1) / 3600
-    return HoursAtRisk(hours, _by(foreseen, limit, nodes or 1, shares))
+    hours = (seconds + max(rest, 0.0) * run_time) * (nodes or 1) / 3600
+    return HoursAtRisk(hours, _estimated_by(expected_run_time, limit, nodes or 1, shares))
 
 
-def _by(foreseen: float | None, limit: int | None, nodes: int, shares: Mapping[str, float]) -> Statement:
-    values: dict[str, Value] = {"nodes": nodes, "run_time": foreseen, "limit": limit}
+def _estimated_by(
+    run_time: float | None, limit: int | None, nodes: int, shares: Mapping[str, float]
+) -> Statement:
+    values: dict[str, Value] = {"nodes": nodes, "run_time": run_time, "limit": limit}
     if shares.keys() - {Outcome.TIMEOUT}:
         code = HoursCode.BY_CAUSE
     else:
-        code = HoursCode.BY_TIME_LIMIT if foreseen is None else HoursCode.BY_RUN_TIME
+        code = HoursCode.BY_TIME_LIMIT if run_time is None else HoursCode.BY_RUN_TIME
     if shares:
         values |= {"causes": tuple(shares), "shares": tuple(shares.values())}
     return Statement(code, values)
 
 
 def spent_by_cause(causes: Causes | None) -> Mapping[Cause, float]:
-    """The shares that a model of causes has learnt."""
+    """Return the share of the time limit that failures of each cause used, by the cause model."""
     if causes is None or not causes.spent:
         return _NOTHING
     pairs = zip(causes.causes, causes.spent, strict=True)

@@ -1,7 +1,7 @@
-"""An assessment as JSON and back: the dataclasses field by field, and beside codes the words of a reader.
+"""Conversion of an assessment to JSON and back: dataclasses field by field, with English beside the codes.
 
-Where a field's own name has the words, the codes go under another (`metadata["json"]`). Words are never read
-back. `docs/assessment.schema.json` describes the form (`json_schema.py`).
+Where a field's own name holds the English, the codes have another name (`metadata["json"]`). The English is
+never read back. `docs/assessment.schema.json` describes the form (`json_schema.py`).
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from forewarn.assess.wording.fields import english
 from forewarn.assess.wording.reader import YOU, Reader
 from forewarn.evidence import Code
 
-Kind = TypeVar("Kind")
+Part = TypeVar("Part")
 
 
-def to_json(made: Assessment, reader: Reader | None = None) -> dict[str, Any]:
-    """The assessment for programs, with the words for a reader."""
-    return {"schema_version": SCHEMA_VERSION, **part_to_json(made, reader or YOU)}
+def to_json(assessment: Assessment, reader: Reader | None = None) -> dict[str, Any]:
+    """Convert an assessment to JSON, with the English for a reader."""
+    return {"schema_version": SCHEMA_VERSION, **part_to_json(assessment, reader or YOU)}
 
 
 def part_to_json(part: Any, reader: Reader = YOU) -> dict[str, Any]:
-    """One part, and all of its parts."""
-    told = {json_name(field): _value(getattr(part, field.name), reader) for field in fields(part)}
-    return told | english(part, reader)
+    """Convert one part and everything in it."""
+    values = {json_name(field): _value(getattr(part, field.name), reader) for field in fields(part)}
+    return values | english(part, reader)
 
 
 def json_name(field: Field[Any]) -> str:
-    """The name of a field in JSON."""
+    """Return the name of a field in JSON."""
     return str(field.metadata.get("json", field.name))
 
 
@@ -50,50 +50,51 @@ def _value(value: Any, reader: Reader) -> Any:
     return value
 
 
-def from_json(kind: type[Kind], value: Mapping[str, Any]) -> Kind:
-    """The assessment that was written so. Raises `ValueError` for another version, or what is none."""
+def from_json(part_type: type[Part], value: Mapping[str, Any]) -> Part:
+    """Read an assessment. Raise `ValueError` for another schema version, and for anything else."""
     version = value.get("schema_version") if isinstance(value, Mapping) else None
     if version != SCHEMA_VERSION:
         raise ValueError(
-            f"an assessment of schema version {version!r}; this Forewarn reads version {SCHEMA_VERSION}: "
-            "read it with the Forewarn that wrote it, or assess the job again"
+            f"the assessment has schema version {version!r}, and this version of Forewarn reads "
+            f"{SCHEMA_VERSION}: "
+            "read it with the version that wrote it, or assess the job again"
         )
     try:
-        return part_from_json(kind, value)
+        return part_from_json(part_type, value)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not an assessment: {error!r}") from error
 
 
-def part_from_json(kind: type[Kind], value: Mapping[str, Any]) -> Kind:
-    """One part, and all of its parts. A field that was not there yet when it was written has its default."""
-    part: Any = kind  # a dataclass, which mypy has no name for
-    hints, found = _hints(part), dict[str, Any]()
-    for field in fields(part):
+def part_from_json(part_type: type[Part], value: Mapping[str, Any]) -> Part:
+    """Read one part and everything in it. A field that an older version did not write has its default."""
+    dataclass_type: Any = part_type  # mypy has no name for "any dataclass"
+    hints, found = _hints(dataclass_type), dict[str, Any]()
+    for field in fields(dataclass_type):
         if (name := json_name(field)) in value:
             found[field.name] = _read(hints[field.name], value[name])
-    return kind(**found)
+    return part_type(**found)
 
 
 @cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+def _hints(part_type: Any) -> dict[str, Any]:
+    return get_type_hints(part_type)
 
 
 def _read(hint: Any, value: Any) -> Any:
-    """A value of JSON as a field of this type has it."""
+    """Convert a JSON value to the type of its field."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         if value is None:
             return None
-        kinds = [one for one in inner if one is not NoneType]
-        return _read(kinds[0], value) if len(kinds) == 1 else _of_some(kinds, value)
+        types = [one for one in inner if one is not NoneType]
+        return _read(types[0], value) if len(types) == 1 else _code(tuple(types), value)
     if origin is tuple:
         return tuple(_read(inner[0], one) for one in value)
     if origin is not None and issubclass(origin, Mapping):
         return {name: tuple(one) if isinstance(one, list) else one for name, one in value.items()}
     if isinstance(hint, type):
         if issubclass(hint, Code):
-            return _code(hint, value)
+            return _code((hint,), value)
         if issubclass(hint, Enum):
             return hint(value)
         if is_dataclass(hint):
@@ -101,15 +102,9 @@ def _read(hint: Any, value: Any) -> Any:
     return value
 
 
-def _of_some(kinds: list[type], value: Any) -> Any:
+def _code(code_types: tuple[type, ...], value: str) -> Code:
     code = code_of(value)
-    if not isinstance(code, tuple(kinds)):
-        raise ValueError(f"{value!r} is a code of another kind of evidence")
-    return code
-
-
-def _code(kind: type[Code], value: str) -> Code:
-    code = code_of(value)
-    if not isinstance(code, kind):
-        raise ValueError(f"{value!r} is a code of another kind of evidence")
+    if not isinstance(code, code_types):
+        expected = " or ".join(one.__name__ for one in code_types)
+        raise ValueError(f"{value!r} is a {type(code).__name__}; this field holds a {expected}")
     return code

@@ -1,4 +1,4 @@
-"""The JSON Schema of an assessment, made from its dataclasses; `tools/assessment_schema.py` writes it."""
+"""The JSON Schema of an assessment, derived from its dataclasses; `tools/assessment_schema.py` writes it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TEXT: Schema = {"type": "string"}
 
 
 def schema() -> Schema:
-    """Describe what `Assessment.to_json` makes. Commands may add fields of their own to it."""
+    """Build the schema of what `Assessment.to_json` returns. Commands may add fields of their own."""
     parts: dict[str, Schema] = {}
     whole = _part(Assessment, parts)
     whole["properties"] = {"schema_version": {"const": SCHEMA_VERSION}, **whole["properties"]}
@@ -37,32 +37,32 @@ def schema() -> Schema:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Forewarn assessment",
         "description": (
-            "What Forewarn says of one job. Evidence is a code with values; text beside it is for people and "
-            "may change. Durations are seconds, memory bytes, probabilities and shares between 0 and 1."
+            "Forewarn's assessment of one job. Evidence is a code with values; text beside it is for people "
+            "and may change. Durations are seconds, memory bytes, probabilities and shares between 0 and 1."
         ),
         **whole,
         "$defs": dict(sorted(parts.items())),
     }
 
 
-def _part(kind: type, parts: dict[str, Schema]) -> Schema:
-    """A dataclass as an object; those that it is made of go into `parts`."""
-    hints = get_type_hints(kind)
-    properties = {json_name(field): _of(hints[field.name], parts) for field in fields(kind)}
+def _part(part_type: type, parts: dict[str, Schema]) -> Schema:
+    """Describe a dataclass as an object; the dataclasses that it contains are added to `parts`."""
+    hints = get_type_hints(part_type)
+    properties = {json_name(field): _of(hints[field.name], parts) for field in fields(part_type)}
     for table, text in (
         (TEXT, _TEXT),
         (OPTIONAL_TEXT, {"anyOf": [_TEXT, {"type": "null"}]}),
         (TEXTS, {"type": "array", "items": _TEXT}),
     ):
-        properties |= dict.fromkeys(table.get(kind, {}), text)
+        properties |= dict.fromkeys(table.get(part_type, {}), text)
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 def _of(hint: Any, parts: dict[str, Schema]) -> Schema:
-    """The schema of a field's type."""
+    """Describe the type of a field."""
     if hint == Values:
-        some = {"type": "array", "items": _SCALAR}
-        return {"type": "object", "additionalProperties": {"anyOf": [_SCALAR, some]}}
+        array = {"type": "array", "items": _SCALAR}
+        return {"type": "object", "additionalProperties": {"anyOf": [_SCALAR, array]}}
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         if all(isinstance(one, type) and issubclass(one, Code) for one in inner):
@@ -85,5 +85,5 @@ def _of(hint: Any, parts: dict[str, Schema]) -> Schema:
 
 
 def written() -> str:
-    """The file's text."""
+    """Return the text of the schema file."""
     return json.dumps(schema(), indent=2) + "\n"

@@ -1,55 +1,55 @@
-"""The machine that jobs run on, as it was last seen: nodes, partitions, and how healthy the nodes are."""
+"""Nodes, partitions and node health of a cluster, as last observed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
 
-from forewarn.assess.node_health import NodeHealth, kept_health, node_health
+from forewarn.assess.node_health import NodeHealth, cached_health, node_health
 from forewarn.job.columns import to_records
 from forewarn.job.record import Node, Partition
 from forewarn.store.base import Store
 
-JUDGED_AT_ONCE = 50_000  # jobs: of a larger history the collector judges, and `forewarn health`
+CLASSIFIED_AT_ONCE = 50_000  # jobs; a larger history is left to the collector and `forewarn health`
 
 
 @dataclass(frozen=True)
 class Machine:
-    """One cluster's machine as of a moment. Each part is read when it is first asked for."""
+    """One cluster's nodes, partitions and node health at a moment, each read at its first use."""
 
     store: Store
     cluster: str
     at: int
 
     def load(self) -> None:
-        """Read all of it now: for a process in which many threads will ask."""
-        for part in ("nodes", "partitions", "kept_health", "health"):
+        """Read everything now: for a process in which many threads will use it."""
+        for part in ("nodes", "partitions", "cached_health", "health"):
             getattr(self, part)
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """All nodes that were ever seen, as they were last."""
+        """Every node ever observed, in its latest state."""
         frames = self.store.scan("node", cluster=self.cluster)
         return tuple(node for frame in frames for node in to_records(frame, Node))
 
     @cached_property
     def partitions(self) -> tuple[Partition, ...]:
-        """All partitions."""
+        """Every partition, in its latest state."""
         frames = self.store.scan("partition", cluster=self.cluster)
         return tuple(partition for frame in frames for partition in to_records(frame, Partition))
 
     @cached_property
-    def kept_health(self) -> tuple[NodeHealth, ...] | None:
-        """The same as it was judged last; None where that is too long ago."""
-        return kept_health(self.store, self.cluster, self.at)
+    def cached_health(self) -> tuple[NodeHealth, ...] | None:
+        """Node health as it was last stored; None where that is too old."""
+        return cached_health(self.store, self.cluster, self.at)
 
     @cached_property
     def health(self) -> tuple[NodeHealth, ...]:
-        """How healthy the nodes are, by Slurm's words and by the jobs that they ran.
+        """Node health, by Slurm's node states and by the jobs that ran there.
 
-        As it was judged last, where that is not long ago; judged now where there are few jobs to look at.
+        The stored health where it is recent; else it is computed, if there are few enough jobs.
         """
-        if self.kept_health is not None:
-            return self.kept_health
-        few = self.store.count(cluster=self.cluster) <= JUDGED_AT_ONCE
+        if self.cached_health is not None:
+            return self.cached_health
+        few = self.store.count(cluster=self.cluster) <= CLASSIFIED_AT_ONCE
         return node_health(self.store, self.cluster, self.at) if few else ()

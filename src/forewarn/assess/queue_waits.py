@@ -1,4 +1,4 @@
-"""How long requests like this one have waited in their partition, by the time limit that they asked for."""
+"""Median queue waits of recent, similar requests in a partition, by their time limit."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from forewarn.store.base import Store
 from forewarn.store.filters import Equal, Missing
 
 DAYS = 30
-FEWEST = 30  # jobs on each side, below which a median says little
-NEAR = 1.5  # times the limit, and twice this the CPUs, within which a request is like another
+FEWEST = 30  # jobs for each time limit, below which a median is not reliable
+NEAR = 1.5  # ratio of the time limits within which requests are similar; for CPUs twice as much
 COLUMNS = ("submit", "start", "partition", "cpus_asked", "time_limit")
 
 
 def stored_waits(store: Store, job: Job, at: int, limit: float, smaller: float) -> tuple[float, float] | None:
-    """`median_waits` among the jobs that a store has."""
+    """Compute `median_waits` over the jobs in a store."""
     frames = store.scan(
         cluster=job.cluster,
         since=at - DAYS * 86400,
@@ -23,16 +23,16 @@ def stored_waits(store: Store, job: Job, at: int, limit: float, smaller: float) 
         columns=COLUMNS,
         where=Equal("partition", job.partition) & ~Missing("start"),
     )
-    found = list(frames)
-    return median_waits(pl.concat(found), job, at, limit, smaller) if found else None
+    batches = list(frames)
+    return median_waits(pl.concat(batches), job, at, limit, smaller) if batches else None
 
 
 def median_waits(
     started: pl.DataFrame, job: Job, at: int, limit: float, smaller: float
 ) -> tuple[float, float] | None:
-    """Median waits, in seconds, of recent requests of this size with each limit; None: too few to tell.
+    """Compute the median waits in seconds of recent requests of this size with each limit; None: too few.
 
-    `started` are jobs of its partition that have started (`COLUMNS`).
+    `started` holds the started jobs of the partition (`COLUMNS`).
     """
     cpus = job.cpus_asked or 1
     jobs = started.filter(
@@ -40,11 +40,11 @@ def median_waits(
         & (pl.col("cpus_asked") >= cpus / (2 * NEAR))
         & (pl.col("cpus_asked") <= cpus * 2 * NEAR)
     )
-    found = []
-    for about in (limit, smaller):
-        like = jobs.filter((pl.col("time_limit") >= about / NEAR) & (pl.col("time_limit") <= about * NEAR))
-        wait = (like["start"] - like["submit"]).median()
-        if like.height < FEWEST or not isinstance(wait, (int, float)):
+    waits = []
+    for near in (limit, smaller):
+        similar = jobs.filter((pl.col("time_limit") >= near / NEAR) & (pl.col("time_limit") <= near * NEAR))
+        wait = (similar["start"] - similar["submit"]).median()
+        if similar.height < FEWEST or not isinstance(wait, (int, float)):
             return None
-        found.append(float(wait))
-    return found[0], found[1]
+        waits.append(float(wait))
+    return waits[0], waits[1]

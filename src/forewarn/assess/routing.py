@@ -1,7 +1,8 @@
-"""Which model speaks for a job: generic, else restricted, else the online regression, else nobody.
+"""The choice of the model that answers for a job: generic, else restricted, else online, else none.
 
-A model passes a job on where it has too little evidence of its own (`learn/fitting/abstention.py`). The online
-regression needs no training: it speaks where no model does, once it has seen enough of cluster and user.
+A model abstains where its training data has too little evidence on such jobs (`learn/fitting/abstention.py`).
+The online regression needs no training: it answers where every model abstains, once it has seen enough jobs
+of the cluster and the user.
 """
 
 from __future__ import annotations
@@ -15,39 +16,40 @@ from numpy.typing import NDArray
 from forewarn.assess.assessment import CauseOfFailure, Failure, Route
 from forewarn.assess.champions import FEATURE_SETS, Champion, Champions
 from forewarn.assess.codes import PassCode
-from forewarn.assess.risk_parts import OwnFailures, own_endings, with_own_endings
+from forewarn.assess.risk_parts import OwnFailures, own_failures, with_own_failures
 from forewarn.evidence import Statement, Values
 from forewarn.learn.data.matrix import Matrix
-from forewarn.learn.data.table import Columns, JobTable
+from forewarn.learn.data.table import FeatureColumns, JobTable
 from forewarn.learn.fitting.abstention import AbstentionCode
 from forewarn.learn.fitting.calibration import Calibration
-from forewarn.learn.fitting.own_record import alike, pool_with_record
+from forewarn.learn.fitting.own_record import pool_with_record, uniform_record
 from forewarn.learn.fitting.pooling import Excess
 from forewarn.learn.heads.causes import Causes
 from forewarn.learn.registry.bundle import Bundle
 
 ONLINE = "online"
-FEWEST_ENDED, FEWEST_OWN = 200, 3  # jobs of the cluster, and of the user, before the regression speaks
-# Jobs of the cluster before it speaks of one that is like none of its user's: a young history holds a handful
-# of such. On a lab each new script was 23 % after 412 jobs, and 60 % after 1,365. Where a model of the same
-# history found that it knows too few of them, so does the regression, however many jobs there are.
+FEWEST_ENDED, FEWEST_OWN = 200, 3  # ended jobs of the cluster, and of the user, before it answers
+# Ended jobs of the cluster before it answers for a job unlike all earlier ones of its user: a short history
+# contains only a few such cases. In a lab cluster every new script had a risk of 23% after 412 jobs, and of
+# 60% after 1,365. Where a model of the same history abstains for lack of such cases, the regression does so
+# too, however many jobs there are.
 FEWEST_FOR_NEW = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """What a model says of one job, and what it saw: nothing where nobody speaks."""
+    """The answer of a model for one job, and its input; without a risk where every model abstains."""
 
     route: Route
-    failure: Failure | None = None  # as it is stated
-    own: Failure | None = None  # by the model and the user's own record, without forecast needs
+    failure: Failure | None = None  # the stated risk
+    without_forecast: Failure | None = None  # by the model and the user's own record, without forecasts
     champion: Champion | None = None
-    matrix: Matrix | None = None  # what the model saw, of this and other jobs
-    row: int = 0  # of the job in it
-    endings: OwnFailures | None = None  # how the user's runs of this very job ended
+    matrix: Matrix | None = None  # the model's input, for this and other jobs
+    row: int = 0  # of the job in the matrix
+    own_failures: OwnFailures | None = None  # how the user's runs of the same job failed
 
 
-def speak(
+def route_jobs(
     table: JobTable,
     champions: Champions,
     *,
@@ -56,94 +58,100 @@ def speak(
     recent_rate: float | None = None,
     untrained: Callable[[], Calibration] = Calibration,
 ) -> list[ModelAnswer]:
-    """State the risk of each job of a table; the cluster has so many `ended` jobs and a recent failure rate.
+    """Route each job of a table to a model and return the answers.
 
-    `excess` tells how likely the jobs need more than they request, by a model's own forecasts.
-    `untrained` makes probabilities of the online regression's log odds.
+    Parameters
+    ----------
+    excess
+        Returns the probabilities of exceeding the requested time and memory, by a model's own forecasts.
+    ended, recent_rate
+        The number of ended jobs of the cluster, and its recent failure rate.
+    untrained
+        Returns the calibration that turns the online regression's log odds into probabilities.
     """
     count = len(table.values)
-    said: list[ModelAnswer | None] = [None] * count
+    answers: list[ModelAnswer | None] = [None] * count
     passed: list[list[Statement]] = [[] for _ in range(count)]
     for feature_set in FEATURE_SETS:
-        open_ones = [row for row in range(count) if said[row] is None]
-        champion = champions.get(table.phase, feature_set) if open_ones else None
+        unanswered = [row for row in range(count) if answers[row] is None]
+        champion = champions.get(table.phase, feature_set) if unanswered else None
         if champion is None:
             continue
         if (reason := champion.unfit(table)) is not None:
-            for row in open_ones:
-                passed[row].append(_by(feature_set, reason))
+            for row in unanswered:
+                passed[row].append(_with_model(feature_set, reason))
             continue
-        found_for = _of(champion, table, open_ones, passed, excess(champion.bundle))
-        for row, found in zip(open_ones, found_for, strict=True):
-            said[row] = found
-    modelled = any(champions.get(table.phase, feature_set) for feature_set in FEATURE_SETS)
+        new_answers = _ask(champion, table, unanswered, passed, excess(champion.bundle))
+        for row, answer in zip(unanswered, new_answers, strict=True):
+            answers[row] = answer
+    has_model = any(champions.get(table.phase, feature_set) for feature_set in FEATURE_SETS)
     for row in range(count):
-        if said[row] is None:
-            before = passed[row] if modelled else [Statement(PassCode.NO_MODEL)]
-            said[row] = _online(table, row, before, ended, recent_rate, untrained)
-    return [found for found in said if found is not None]
+        if answers[row] is None:
+            before = passed[row] if has_model else [Statement(PassCode.NO_MODEL)]
+            answers[row] = _online(table, row, before, ended, recent_rate, untrained)
+    return [answer for answer in answers if answer is not None]
 
 
-def _of(
+def _ask(
     champion: Champion, table: JobTable, rows: Sequence[int], passed: list[list[Statement]], excess: Excess
 ) -> list[ModelAnswer | None]:
-    """What one model says of some jobs; None, and why, of those that it passes on."""
-    bundle, which = champion.bundle, np.array(rows)
-    part = table if len(rows) == len(table.values) else table.rows(which)
+    """Return one model's answers for some jobs; None where it abstains, with the reason added to `passed`."""
+    bundle, selected = champion.bundle, np.array(rows)
+    part = table if len(rows) == len(table.values) else table.rows(selected)
     matrix = bundle.assembly.matrix(part)
-    risk = bundle.risk(matrix, {outcome: over[which] for outcome, over in excess.items()})
-    pooled = bundle.pooling.with_record(risk.own, matrix) if bundle.pooling else risk.own
-    endings = own_endings(part)
-    why = bundle.abstention.why(Columns(part))
-    made: list[ModelAnswer | None] = []
-    for place, row in enumerate(rows):
-        if (reason := why[place]) is not None:
-            passed[row].append(_by(champion.name.feature_set, reason))
-            made.append(None)
+    risk = bundle.risk(matrix, {outcome: over[selected] for outcome, over in excess.items()})
+    by_model = risk.model_probability
+    pooled = bundle.pooling.with_record(by_model, matrix) if bundle.pooling else by_model
+    failures = own_failures(part)
+    abstentions = bundle.abstention.why(FeatureColumns(part))
+    answers: list[ModelAnswer | None] = []
+    for i, row in enumerate(rows):
+        if (reason := abstentions[i]) is not None:
+            passed[row].append(_with_model(champion.name.feature_set, reason))
+            answers.append(None)
             continue
-        p, own = float(risk.probability[place]), float(pooled[place])
+        p, own = float(risk.probability[i]), float(pooled[i])
         failure = Failure(
             probability=p,
             threshold=bundle.chosen.value,
             warns=p >= bundle.chosen.value,
             base_rate=bundle.base_rate,
             rests_on=bundle.jobs,
-            causes=by_cause(bundle.causes, risk.by_cause[place]) if bundle.causes else (),
-            causes_learnt=bundle.causes is None or bundle.causes.tells_apart,
-            model_probability=float(risk.own[place]),
+            causes=by_cause(bundle.causes, risk.by_cause[i]) if bundle.causes else (),
+            causes_learnt=bundle.causes is None or bundle.causes.distinguishes_jobs,
+            model_probability=float(by_model[i]),
         )
-        alone = by_cause(bundle.causes, own * risk.given[place]) if bundle.causes else ()
-        route = _route(table, passed[row], champion)
-        made.append(
+        own_causes = by_cause(bundle.causes, own * risk.given_failure[i]) if bundle.causes else ()
+        without_forecast = replace(
+            failure, probability=own, warns=own >= failure.threshold, causes=own_causes
+        )
+        answers.append(
             ModelAnswer(
-                route,
-                with_own_endings(failure, endings[place]),
-                with_own_endings(
-                    replace(failure, probability=own, warns=own >= failure.threshold, causes=alone),
-                    endings[place],
-                ),
+                _route(table, passed[row], champion),
+                with_own_failures(failure, failures[i]),
+                with_own_failures(without_forecast, failures[i]),
                 champion,
                 matrix,
-                place,
-                endings[place],
+                i,
+                failures[i],
             )
         )
-    return made
+    return answers
 
 
 def by_cause(causes: Causes, probabilities: NDArray[np.float64]) -> tuple[CauseOfFailure, ...]:
-    """The probability of failing of each cause, the likeliest first."""
-    found = [
+    """Return the probability of each cause, most likely first."""
+    parts = [
         CauseOfFailure(outcome=cause.outcome, kind=cause.kind, probability=float(p))
         for cause, p in zip(causes.causes, probabilities, strict=True)
     ]
-    return tuple(sorted(found, key=lambda cause: -cause.probability))
+    return tuple(sorted(parts, key=lambda cause: -cause.probability))
 
 
 def untrained_threshold(recent_rate: float) -> float:
-    """From which risk on the untrained estimate warns: no jobs were set aside to choose a threshold by.
+    """Return the threshold of the online regression, for which no jobs were set aside to choose one.
 
-    Twice the usual rate is worth a warning, within bounds.
+    It warns from twice the recent failure rate, within bounds.
 
     >>> untrained_threshold(0.0), untrained_threshold(0.08), untrained_threshold(0.4)
     (0.1, 0.16, 0.5)
@@ -162,17 +170,18 @@ def _online(
     own = float(np.nan_to_num(table.column("user_ended")[row]))
     is_new = _is_new(table, row)
     if is_new and any(isinstance(reason.code, AbstentionCode) for reason in passed):
-        missing = _by(ONLINE, Statement(PassCode.NOTHING_LIKE_IT))
+        missing = _with_model(ONLINE, Statement(PassCode.NOTHING_LIKE_IT))
         return ModelAnswer(_route(table, [*passed, missing], None))
     needed = FEWEST_FOR_NEW if is_new else FEWEST_ENDED
     if ended < needed or own < FEWEST_OWN or recent_rate is None:
-        known: Values = {"jobs": ended, "jobs_of_user": int(own), "is_new": is_new}
+        counts: Values = {"jobs": ended, "jobs_of_user": int(own), "is_new": is_new}
         needs: Values = {"jobs_needed": needed, "jobs_of_user_needed": FEWEST_OWN}
-        missing = _by(ONLINE, Statement(PassCode.TOO_FEW_JOBS, {**known, **needs}))
+        missing = _with_model(ONLINE, Statement(PassCode.TOO_FEW_JOBS, {**counts, **needs}))
         return ModelAnswer(_route(table, [*passed, missing], None))
-    here = slice(row, row + 1)
-    estimate = calibration()(table.column(ONLINE)[here])
-    p = float(pool_with_record(estimate, alike(lambda name: table.column(name)[here]), recent_rate)[0])
+    job = slice(row, row + 1)
+    estimate = calibration()(table.column(ONLINE)[job])
+    record = uniform_record(lambda name: table.column(name)[job])
+    p = float(pool_with_record(estimate, record, recent_rate)[0])
     threshold = untrained_threshold(recent_rate)
     failure = Failure(
         probability=p,
@@ -187,14 +196,14 @@ def _online(
 
 
 def _is_new(table: JobTable, row: int) -> bool:
-    """Whether no job of its user with this request or name has ended."""
-    alike_ended = (table.column(f"user_{what}_ended")[row] for what in ("request", "name"))
-    return not any(np.nan_to_num(ended) > 0 for ended in alike_ended)
+    """Check whether no job of its user with this request or name has ended."""
+    similar_ended = (table.column(f"user_{what}_ended")[row] for what in ("request", "name"))
+    return not any(np.nan_to_num(ended) > 0 for ended in similar_ended)
 
 
-def _by(who: str, reason: Statement) -> Statement:
-    """Why a model passes a job on, with which one it is."""
-    return Statement(reason.code, {"model": who, **reason.values})
+def _with_model(model: str, reason: Statement) -> Statement:
+    """Add the name of the model to its reason for abstaining."""
+    return Statement(reason.code, {"model": model, **reason.values})
 
 
 def _route(table: JobTable, passed: Sequence[Statement], champion: Champion | None) -> Route:

@@ -1,8 +1,8 @@
-"""Earlier jobs of the same user that were much like this one, and what became of them.
+"""Similar earlier jobs of the same user, and their outcomes.
 
-Only the user's own: others' jobs are private. The same measure as the features have
-(`features/kernel/similarity.py`), and GPUs and scripts besides. The tasks of an array, and
-equal jobs that were sent within minutes, are one decision: one of them is told of, with how many there were.
+Only the user's own jobs: those of others are private. The similarity is that of the features
+(`features/kernel/similarity.py`), extended by GPUs and scripts. The tasks of an array, and equal jobs
+submitted within minutes (a bulk), are one decision: one job represents them, with their number.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from forewarn.job.memory import total_memory
 from forewarn.job.outcomes import FailurePolicy, Outcome
 from forewarn.job.record import Job
 
-LOOKED_AT = 400  # of the user's newest decisions
-LOOKED_AT_JOBS = 2000  # of the newest jobs: one array can have more
-GAP = 600  # seconds without an equal job after which the next one is another decision
-ENOUGH = 0.35  # similarity below which a job is another one: three times the CPUs, or another name
+LOOKED_AT = 400  # newest decisions of the user that are compared
+LOOKED_AT_JOBS = 2000  # newest jobs of the user that are compared: one array can have more
+GAP = 600  # seconds without an equal job after which the next one is a new decision
+ENOUGH = 0.35  # least similarity: with three times the CPUs, or another name, a job is not similar
 MOST = 14
-# What is compared, and how much it weighs: the sizes and labels of a job, as below.
+# Weights of the compared sizes and labels, in the order of `_sizes` and `_labels`.
 SIZE_WEIGHTS = np.array([weighs.CPUS, weighs.TIME_LIMIT, weighs.MEMORY, weighs.GPUS])
 LABEL_WEIGHTS = np.array([weighs.NAME, weighs.FOLDER, weighs.QUEUE, weighs.SCRIPT])
 _SIZES = ("cpus_asked", "nodes_asked", "gpus_asked", "memory_asked", "memory_per", "time_limit")
@@ -46,7 +46,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Similar:
-    """The most similar jobs, the most similar first, and how they ended."""
+    """The most similar jobs in order of similarity, and a tally of their outcomes."""
 
     jobs: tuple[SimilarJob, ...] = ()
     tally: Statement | None = None
@@ -54,98 +54,97 @@ class Similar:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """A user's newest decisions, in order of their first job: an array, a bulk, or a single job."""
+    """A user's newest decisions (an array, a bulk, or a single job), in order of their first job."""
 
     jobs: pl.DataFrame  # in order of submit
-    members: tuple[tuple[int, ...], ...]  # the rows of each
-    sizes: Floats  # of the last job of each: logarithms of CPUs, time limit, memory, GPUs
-    labels: NDArray[np.uint64]  # hashes of its name, folder, queue and script; 0: it has none
-    arrays: Floats  # the array that it is of; NaN: none
-    last_submits: NDArray[np.int64]  # of the last job of each
+    members: tuple[tuple[int, ...], ...]  # rows of `jobs` of each decision
+    sizes: Floats  # of the last job of each decision: logarithms of CPUs, time limit, memory, GPUs
+    labels: NDArray[np.uint64]  # hashes of its name, folder, queue and script; 0: missing
+    arrays: Floats  # its array job id; NaN: none
+    last_submits: NDArray[np.int64]  # its submit time
 
-    def jobs_of(self, places: Sequence[int]) -> list[list[Job]]:
-        """The jobs of some decisions. Of their records only what is compared is there."""
-        rows = [row for place in places for row in self.members[place]]
+    def jobs_of(self, selected: Sequence[int]) -> list[list[Job]]:
+        """Return the jobs of some decisions, with only the compared fields of their records."""
+        rows = [row for decision in selected for row in self.members[decision]]
         jobs = (Job(**row) for row in self.jobs[rows].iter_rows(named=True)) if rows else iter(())
-        return [list(islice(jobs, len(self.members[place]))) for place in places]
+        return [list(islice(jobs, len(self.members[decision]))) for decision in selected]
 
     def similarity(self, job: Job) -> Floats:
-        """How much each is like a job: 1 is equal in all that is compared."""
+        """Compute the similarity of each decision to a job; 1 means equal in every compared field."""
         sizes, labels = _sizes(job), _labels(job)
         missing = np.isnan(self.sizes), np.isnan(sizes)
         apart = np.where(
             missing[0] | missing[1], weighs.FAR * (missing[0] != missing[1]), np.abs(self.sizes - sizes)
         )
         differ = self.labels != labels
-        # Of a script nothing is said unless both are known.
+        # Scripts count as different only where both are known.
         differ[:, -1] &= (self.labels[:, -1] != 0) & (labels[-1] != 0)
         return np.asarray(np.exp(-(apart @ SIZE_WEIGHTS) - differ @ LABEL_WEIGHTS))
 
 
 def similar_jobs(
-    past: UserHistory,
+    history: UserHistory,
     job: Job,
     policy: FailurePolicy,
     *,
-    as_of: int | None = None,
+    at: int | None = None,
     most: int = MOST,
 ) -> Similar:
-    """What became of the user's jobs most like this one, as far as that was known at a moment.
+    """Find the user's jobs most similar to this one among those whose outcome was known at a moment.
 
     Parameters
     ----------
     policy
-        What counts as a failure.
-    as_of
-        The moment; without it, the job's submit.
+        The failure policy.
+    at
+        The moment; by default the submit time of the job.
     """
-    known = past.known(job.user, (job.submit if as_of is None else as_of) + 1)
-    if job.user is None or known.start == known.stop:
+    rows = history.known(job.user, (job.submit if at is None else at) + 1)
+    if job.user is None or rows.start == rows.stop:
         return Similar()
-    key = job.user, known.stop
-    made = past.decisions.get(key)
-    if made is None:
-        made = past.decisions[key] = decisions(past.jobs[known])
-    alike = made.similarity(job)
+    key = job.user, rows.stop
+    earlier = history.decisions.get(key)
+    if earlier is None:
+        earlier = history.decisions[key] = decisions(history.jobs[rows])
+    scores = earlier.similarity(job)
     if job.array_job_id is not None:
-        alike = np.where(made.arrays == job.array_job_id, 0.0, alike)
-    # Of equally similar ones the newest first.
-    ranked = [
-        place for place in np.lexsort((-made.last_submits, -alike))[: most + 1] if alike[place] >= ENOUGH
-    ]
-    told = []
-    for place, together in zip(ranked, made.jobs_of(ranked), strict=True):
-        if others := [one for one in together if one.key != job.key]:
-            told.append(_told(job, others, round(float(alike[place]), 3), policy))
-    found = tuple(told[:most])
-    return Similar(found, tally(found, policy))
+        scores = np.where(earlier.arrays == job.array_job_id, 0.0, scores)
+    # Equally similar ones: newest first.
+    order = np.lexsort((-earlier.last_submits, -scores))[: most + 1]
+    ranked = [decision for decision in order if scores[decision] >= ENOUGH]
+    similar = []
+    for decision, members in zip(ranked, earlier.jobs_of(ranked), strict=True):
+        if others := [one for one in members if one.key != job.key]:
+            similar.append(_similar_job(job, others, round(float(scores[decision]), 3), policy))
+    shown = tuple(similar[:most])
+    return Similar(shown, tally(shown, policy))
 
 
-def _told(job: Job, together: Sequence[Job], alike: float, policy: FailurePolicy) -> SimilarJob:
-    """One decision, told by the newest of its jobs that ended as most of them did."""
-    outcomes = Counter(_outcome(other, policy) for other in together)
+def _similar_job(job: Job, members: Sequence[Job], score: float, policy: FailurePolicy) -> SimilarJob:
+    """Represent a decision by the newest of its jobs that has the most frequent outcome."""
+    outcomes = Counter(_outcome(other, policy) for other in members)
     usual, _ = max(outcomes.items(), key=lambda pair: (pair[1], bool(policy.fails(pair[0]))))
-    speaker = next(other for other in reversed(together) if _outcome(other, policy) == usual)
+    representative = next(other for other in reversed(members) if _outcome(other, policy) == usual)
     return SimilarJob(
-        job_id=speaker.job_id,
-        submit=speaker.submit,
-        similarity=alike,
+        job_id=representative.job_id,
+        submit=representative.submit,
+        similarity=score,
         outcome=str(usual),
-        run_time=max((other.run_time for other in together if other.run_time is not None), default=None),
-        differs=differences(job, speaker),
+        run_time=max((other.run_time for other in members if other.run_time is not None), default=None),
+        differs=differences(job, representative),
         outcomes={str(outcome): number for outcome, number in outcomes.most_common()},
     )
 
 
 def _outcome(job: Job, policy: FailurePolicy) -> Outcome:
-    """How it ended; cancelled at its limit, where the policy counts that, it ended at its limit (SWF)."""
+    """Return the outcome; cancelled at its limit is a time-out where the policy counts that (SWF)."""
     outcome = Outcome(job.outcome or Outcome.UNKNOWN)
     is_timeout = outcome is Outcome.CANCELLED and job.ran_to_limit and policy.failed(job)
     return Outcome.TIMEOUT if is_timeout else outcome
 
 
 def decisions(ended: pl.DataFrame) -> Decisions:
-    """A user's newest ended jobs, those together that are one decision."""
+    """Group a user's newest ended jobs into decisions."""
     label = pl.coalesce("application", normalised_column(pl.col("name")))
     folder = normalised_column(pl.col("work_dir"))
     jobs = (
@@ -167,15 +166,15 @@ def decisions(ended: pl.DataFrame) -> Decisions:
     shown = jobs[last]
     sizes = np.empty((len(last), len(SIZE_WEIGHTS)))
     labels = np.zeros((len(last), len(LABEL_WEIGHTS)), np.uint64)
-    for place, row in enumerate(shown.iter_rows(named=True)):
+    for i, row in enumerate(shown.iter_rows(named=True)):
         one = Job(**row)
-        sizes[place], labels[place] = _sizes(one), _labels(one)
+        sizes[i], labels[i] = _sizes(one), _labels(one)
     arrays = shown["array_job_id"].cast(pl.Float64).fill_null(np.nan).to_numpy()
     return Decisions(jobs, tuple(map(tuple, members)), sizes, labels, arrays, shown["submit"].to_numpy())
 
 
 def similarity(job: Job, other: Job) -> float:
-    """Between 0 and 1, which is equal in all that is compared.
+    """Compute the similarity of two jobs, between 0 and 1, which means equal in every compared field.
 
     >>> one = Job(cluster="c", job_id="1", submit=0, name="fit_01", cpus_asked=4)
     >>> round(similarity(one, Job(cluster="c", job_id="2", submit=0, name="fit_07", cpus_asked=8)), 2)
@@ -187,21 +186,21 @@ def similarity(job: Job, other: Job) -> float:
 
 
 def _sizes(job: Job) -> list[float]:
-    """Logarithms of CPUs, time limit, memory and GPUs; NaN for what is not asked for."""
+    """Return the logarithms of CPUs, time limit, memory and GPUs; NaN for what is not requested."""
     memory = total_memory(job)
-    asked = (job.cpus_asked, job.time_limit, None if memory is None else memory + 1, job.gpus_asked)
-    return [math.log2(size) if size else math.nan for size in asked]
+    sizes = (job.cpus_asked, job.time_limit, None if memory is None else memory + 1, job.gpus_asked)
+    return [math.log2(size) if size else math.nan for size in sizes]
 
 
 def _labels(job: Job) -> list[int]:
-    """Hashes of name, folder, queue and script; 0 for none."""
+    """Return the hashes of name, folder, queue and script; 0 where missing."""
     name, folder = _label(job), _plain(job.work_dir)
     queue = None if job.partition is None and job.qos is None else f"{job.partition}\n{job.qos}"
     return [0 if label is None else text_hash(label) for label in (name, folder, queue, job.script_hash)]
 
 
 def _label(job: Job) -> str | None:
-    """The program where that is recorded, else the name without run numbers."""
+    """Return the application where it is recorded, else the name without run numbers."""
     return job.application if job.application is not None else _plain(job.name)
 
 
@@ -210,7 +209,7 @@ def _plain(text: str | None) -> str | None:
 
 
 def differences(job: Job, other: Job) -> tuple[Statement, ...]:
-    """In what the other job differed.
+    """List what differed in the other job.
 
     >>> one = Job(cluster="c", job_id="1", submit=0, memory_asked=8 << 30, cpus_asked=4)
     >>> more = differences(one, Job(cluster="c", job_id="2", submit=0, memory_asked=8 << 30, cpus_asked=1))
@@ -245,27 +244,27 @@ def differences(job: Job, other: Job) -> tuple[Statement, ...]:
     return tuple(found)
 
 
-def tally(found: tuple[SimilarJob, ...], policy: FailurePolicy) -> Statement | None:
-    """How they ended: how many, in how many submissions, how many failed and by which outcome.
+def tally(similar: tuple[SimilarJob, ...], policy: FailurePolicy) -> Statement | None:
+    """Count jobs, submissions, and failures by outcome.
 
     >>> def ended(**outcomes: int) -> SimilarJob:
-    ...     told = {"job_id": "1", "submit": 0, "similarity": 1.0, "outcome": "", "run_time": None}
-    ...     return SimilarJob(**told, outcomes=outcomes)
+    ...     fields = {"job_id": "1", "submit": 0, "similarity": 1.0, "outcome": "", "run_time": None}
+    ...     return SimilarJob(**fields, outcomes=outcomes)
     >>> from forewarn.job.outcomes import POLICIES
     >>> tally((ended(failed=3, completed=97), ended(timeout=1)), POLICIES["wasted"]).values
     {'jobs': 101, 'submissions': 2, 'failed': 4, 'outcomes': ('failed', 'timeout'), 'counts': (3, 1)}
     """
-    if not found:
+    if not similar:
         return None
     outcomes = Counter[str]()
-    for one in found:
+    for one in similar:
         outcomes.update(one.outcomes)
     failed = {outcome: number for outcome, number in outcomes.items() if policy.fails(Outcome(outcome))}
     return Statement(
         TallyCode.SIMILAR_JOBS,
         {
             "jobs": outcomes.total(),
-            "submissions": len(found),
+            "submissions": len(similar),
             "failed": sum(failed.values()),
             "outcomes": tuple(failed),
             "counts": tuple(failed.values()),

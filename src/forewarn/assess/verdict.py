@@ -1,4 +1,4 @@
-"""The whole of an assessment in one word, and why."""
+"""The verdict of an assessment, and the summary that gives its reason."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from forewarn.assess.assessment import Assessment, Failure, Finding, Oddness, Ve
 from forewarn.assess.codes import SummaryCode
 from forewarn.evidence import Statement, Value
 
-LIKELY = 0.5  # from this probability of failure on a job is likely to fail
-WARY = 0.3  # from here on it is not fine, whatever threshold the model has
-# Where many jobs fail the average alone is above that: a warning is of a job that is worse than the average.
+LIKELY = 0.5  # probability of failure from which a job is likely to fail
+WARY = 0.3  # probability from which a job is not fine, whatever the threshold of the model
+# Where many jobs fail, the average alone exceeds WARY: a warning is for jobs that are worse than the average.
 CLEARLY_MORE = 1.2
-ONLINE = "online"  # the estimate that needs no training (`routing.py`)
+ONLINE = "online"  # the online regression, which needs no training (`routing.py`)
 
 
-def judged(made: Assessment, **changes: Any) -> Assessment:
-    """The assessment with fields changed as `dataclasses.replace` does, and its verdict and summary then.
+def with_verdict(assessment: Assessment, **changes: Any) -> Assessment:
+    """Return the assessment with some fields replaced, and the verdict and summary that follow from them.
 
-    Of what these follow from, findings and oddness may change; the risk has been stated before.
+    Of the fields that the verdict depends on, findings and oddness may change; the risk is already final.
     """
-    findings: Sequence[Finding] = changes.get("findings", made.findings)
-    oddness: Oddness | None = changes.get("oddness", made.oddness)
+    findings: Sequence[Finding] = changes.get("findings", assessment.findings)
+    oddness: Oddness | None = changes.get("oddness", assessment.oddness)
     certain = _problems(findings, oddness, certain=True)
     problems = certain or _problems(findings, oddness, certain=False)
-    verdict, code = _verdict(made.failure, certain, problems)
+    verdict, code = _verdict(assessment.failure, certain, problems)
     values: dict[str, Value] = {"problems": problems}
-    if made.failure is not None:
-        values |= _risk(made, made.failure)
-    return replace(made, **changes, verdict=verdict, summary=Statement(code, values))
+    if assessment.failure is not None:
+        values |= _risk(assessment, assessment.failure)
+    return replace(assessment, **changes, verdict=verdict, summary=Statement(code, values))
 
 
 def _problems(findings: Sequence[Finding], oddness: Oddness | None, *, certain: bool) -> int:
-    """How many things are wrong with the request and the script: all, or what surely stops the job."""
+    """Count the problems of request and script: all of them, or only those that certainly stop the job."""
     odd = sum(oddity.impossible or not certain for oddity in (oddness.oddities if oddness else ()))
     return odd + sum(finding.severity == ("error" if certain else "warning") for finding in findings)
 
@@ -61,17 +61,17 @@ def _verdict(failure: Failure | None, certain: int, problems: int) -> tuple[Verd
     return Verdict.FINE, SummaryCode.LOW
 
 
-def _risk(made: Assessment, failure: Failure) -> dict[str, Value]:
-    """The number, the likely cause, what it is held against, and what is at stake."""
+def _risk(assessment: Assessment, failure: Failure) -> dict[str, Value]:
+    """Return the values of the summary: risk, base rate, threshold, likely cause, hours at risk."""
     shares: dict[str, float] = {}
     for part in failure.causes:
         shares[part.outcome] = shares.get(part.outcome, 0.0) + part.probability
-    # Of a low risk, or where causes were not told apart, the likeliest says nothing.
-    is_told = failure.causes_learnt and (failure.warns or failure.probability >= WARY)
+    # With a low risk, or without a cause model, the most likely cause is not informative.
+    names_cause = failure.causes_learnt and (failure.warns or failure.probability >= WARY)
     return {
         "probability": failure.probability,
         "base_rate": failure.base_rate,
         "threshold": failure.threshold,
-        "cause": max(shares, key=lambda outcome: shares[outcome], default=None) if is_told else None,
-        "hours_at_risk": made.hours_at_risk,
+        "cause": max(shares, key=lambda outcome: shares[outcome], default=None) if names_cause else None,
+        "hours_at_risk": assessment.hours_at_risk,
     }

@@ -117,7 +117,7 @@ class LocalHost:
         own = next((root for root in roots if (Path(root) / "conda-meta").is_dir()), None)
         return there or (f"{own}/envs/{name}" if own else None)
 
-    def lacks(self, python: str, names: Sequence[str]) -> Collection[str] | None:
+    def missing_packages(self, python: str, names: Sequence[str]) -> Collection[str] | None:
         """By reading its folders: it is not started, and nothing that lies there is run."""
         return missing_packages(python, names, self._environment)
 

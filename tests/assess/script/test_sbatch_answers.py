@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forewarn.assess.script.sbatch_agreement import agreed
+from forewarn.assess.script.sbatch_agreement import reconcile_findings
 from forewarn.assess.script.sbatch_test import read_answer
 from forewarn.assess.wording import finding as what
 
@@ -58,7 +58,7 @@ def test_what_a_site_writes_beside_the_start_is_shown() -> None:
         "sbatch --test-only also writes: Please move to partition new until December Thank you"
     )
     assert (beside.severity, beside.about) == ("note", "submission")
-    assert agreed((), answer) == (start, beside)
+    assert reconcile_findings((), answer) == (start, beside)
 
 
 def test_a_start_alone_is_one_finding() -> None:

@@ -1,8 +1,8 @@
-"""Advice: what the user can change, found by search over what the cluster really has.
+"""Advice: changes of the request that lower the risk, found by a search over what the cluster offers.
 
-Only what there is evidence for: each change answers a way to fail that is likely for this job, and the risk
-before and after it are both stated by the path that states the risk of any job. Advice only ever raises
-memory and time; what could be asked for less is a saving, told apart from it.
+Every change has evidence: it addresses a cause of failure that is likely for this job, and the risk before
+and after it is computed like the risk of any job. Advice only raises memory and time; a request that could
+be smaller is a separate saving.
 """
 
 from forewarn.assess.advice.changed_job import ChangedJob, changed

@@ -1,4 +1,4 @@
-"""Single changes that could help: more memory, more time, more nodes, keeping off sick nodes."""
+"""Single changes that could lower the risk: more memory, more time, more nodes, excluding sick nodes."""
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ from forewarn.assess.advice.situation import Situation, counted, most_memory
 from forewarn.assess.assessment import Change, Failure
 from forewarn.assess.codes import CauseCode, StepCode
 from forewarn.assess.oddness.partitions import PartitionNodes, limit
-from forewarn.assess.risk_parts import of_cause
+from forewarn.assess.risk_parts import cause_probability
 from forewarn.evidence import Statement
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
 from forewarn.job.units import UNLIMITED, format_duration, format_memory
 
-# Of risk that a change must take away, and the chance with which what it asks for is enough. Chosen on two
-# seeds of the simulator's default scenario: a larger chance averts more and asks for more (bench/advice.py).
+# The least reduction of risk that justifies a change, and the probability that the new request suffices.
+# Chosen on two seeds of the simulator's default scenario: a larger probability averts more failures and
+# requests more (bench/advice.py).
 WORTH = 0.03
 ENOUGH = 0.97
-LEAST = 0.7  # … or this, where the cluster has no more to give
-# Times what was asked, at least (less is not worth a word) and at most, unless such jobs typically need more:
-# a longer leap averts a few more failures and wastes as much as it saves.
+LEAST = 0.7  # the probability to accept where the cluster cannot offer more
+# Smallest and largest factor of a new request (unless such jobs typically need more): a larger step averts a
+# few more failures and wastes as much as it saves.
 STEP, LEAP = 1.25, 3.0
-_LEAST_TAIL = 0.002  # a chance that is smaller than the model can tell
-_FURTHEST = 0.998
+_LEAST_TAIL = 0.002  # smallest probability that the model can resolve
+_FURTHEST = 0.998  # highest quantile level to use
 _ANY = (Outcome.OUT_OF_MEMORY, Outcome.TIMEOUT, Outcome.NODE_FAIL)
-_MEANT_FOR: Mapping[str, tuple[Outcome, ...]] = MappingProxyType(
+_CAUSES_OF: Mapping[str, tuple[Outcome, ...]] = MappingProxyType(
     {"time": (Outcome.TIMEOUT,), "exclude": (Outcome.NODE_FAIL,)}
     | dict.fromkeys(("mem", "mem-per-cpu", "nodes"), (Outcome.OUT_OF_MEMORY,))
-)  # another partition changes all of them
+)  # a change of partition affects all of them
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One change."""
+    """One change, with its step and evidence."""
 
     change: Change
     step: Statement
@@ -47,27 +48,27 @@ class Move:
 
 
 def moves(s: Situation, place: PartitionNodes) -> Iterator[Move]:
-    """All that could help, in one place."""
-    more = list(_memory(s, place))
-    yield from more or _spread(s, place)
+    """Yield every change that could help the job in one partition."""
+    more_memory = list(_memory(s, place))
+    yield from more_memory or _spread(s, place)
     yield from _time(s, place)
     if place == s.place:
         yield from _exclude(s)
 
 
 def targets(plan: Sequence[Move]) -> tuple[Outcome, ...]:
-    """The causes of failure that changes are meant for."""
-    return tuple(dict.fromkeys(cause for move in plan for cause in _MEANT_FOR.get(move.change.option, _ANY)))
+    """Return the causes of failure that changes address."""
+    return tuple(dict.fromkeys(cause for move in plan for cause in _CAUSES_OF.get(move.change.option, _ANY)))
 
 
-def addressed(failure: Failure) -> float:
-    """The part of a risk that a request changes."""
-    return of_cause(failure, *_ANY)
+def addressable_risk(failure: Failure) -> float:
+    """Return the part of a risk that depends on the request."""
+    return cause_probability(failure, *_ANY)
 
 
 def _memory(s: Situation, place: PartitionNodes) -> Iterator[Move]:
-    """Ask for what is enough, as far as nodes of the partition have it."""
-    asked, risk = s.memory, of_cause(s.failure, Outcome.OUT_OF_MEMORY)
+    """Propose a sufficient memory request, as far as the nodes of the partition have it."""
+    asked, risk = s.memory, cause_probability(s.failure, Outcome.OUT_OF_MEMORY)
     if asked is None or risk < WORTH or s.job.memory_per == "gpu":
         return
     most, floor = most_memory(s.job, place), s.memory_floor or 0
@@ -85,8 +86,8 @@ def _memory(s: Situation, place: PartitionNodes) -> Iterator[Move]:
 
 
 def _spread(s: Situation, place: PartitionNodes) -> Iterator[Move]:
-    """Where no node has enough: the same tasks on twice as many nodes need half of it on each."""
-    job, nodes, risk = s.job, s.job.nodes_asked or 1, of_cause(s.failure, Outcome.OUT_OF_MEMORY)
+    """Propose twice as many nodes where no node has enough memory: each then needs half of it."""
+    job, nodes, risk = s.job, s.job.nodes_asked or 1, cause_probability(s.failure, Outcome.OUT_OF_MEMORY)
     asked, most = s.memory, most_memory(replace(s.job, nodes_asked=2 * nodes), place)
     if asked is None or not most or risk < WORTH or (job.tasks_asked or 1) < 2 * nodes:
         return
@@ -102,8 +103,8 @@ def _spread(s: Situation, place: PartitionNodes) -> Iterator[Move]:
 
 
 def _time(s: Situation, place: PartitionNodes) -> Iterator[Move]:
-    """Ask for time that is enough, as far as the partition gives it."""
-    asked, risk = s.limit, of_cause(s.failure, Outcome.TIMEOUT)
+    """Propose a sufficient time limit, as far as the partition allows it."""
+    asked, risk = s.limit, cause_probability(s.failure, Outcome.TIMEOUT)
     if asked is None or risk < WORTH:
         return
     most = limit(place.partition.time_max) if place.partition else None
@@ -119,7 +120,7 @@ def _time(s: Situation, place: PartitionNodes) -> Iterator[Move]:
 
 
 def _exclude(s: Situation) -> Iterator[Move]:
-    """Keep off nodes that are sick, where enough others are left."""
+    """Propose to exclude sick nodes, where enough others remain."""
     fit = s.fitness
     if fit is None or fit.exclude is None or fit.fit < fit.needed or s.node_risk < WORTH:
         return
@@ -140,22 +141,22 @@ def _raised(
     most: int | None,
     floor: int = 0,
 ) -> int | None:
-    """What to ask for instead; None where there is no better.
+    """Return a larger request, or None where none is better.
 
-    The job outgrows what it asks for with `risk`, which may be more than its needs alone say: the model of
-    failures knows what happened to jobs like it. Then it is among those that need most, and what is enough
-    for it lies further out: at the chance at which, of those that outgrow the request, ENOUGH do not outgrow
-    the new one.
+    The job exceeds its request with probability `risk`, which may be larger than the forecast alone says: the
+    failure model knows the outcomes of such jobs. Then the job is among those that need most, and its
+    sufficient request lies further out: at the quantile below which a share ENOUGH of the jobs that exceed
+    the old request stays.
     """
-    outgrows = over(asked)
-    if outgrows is None:
+    exceeds = over(asked)
+    if exceeds is None:
         return None
-    share = min(1.0, max(outgrows, _LEAST_TAIL) / risk)
-    wanted, least = (enough(min(1.0 - (1.0 - level) * share, _FURTHEST)) for level in (ENOUGH, LEAST))
-    if wanted is None or least is None:
+    share = min(1.0, max(exceeds, _LEAST_TAIL) / risk)
+    sufficient, least = (enough(min(1.0 - (1.0 - level) * share, _FURTHEST)) for level in (ENOUGH, LEAST))
+    if sufficient is None or least is None:
         return None
     median = enough(0.5) or 0.0
-    new = rounded(max(min(wanted, max(LEAP * asked, 2 * median)), asked * STEP, floor))
+    new = rounded(max(min(sufficient, max(LEAP * asked, 2 * median)), asked * STEP, floor))
     if most is not None and new > most:
         new = most
     if new <= asked or new < max(min(least, LEAP * asked), floor):
@@ -172,20 +173,20 @@ def _why_more(
     asked: float,
     risk: float,
     by_use: CauseCode,
-    by_endings: CauseCode,
+    by_outcome: CauseCode,
 ) -> Statement:
-    """Why more is asked for: what such jobs take, unless nine in ten take less than was asked for.
+    """Return the evidence for a larger request: what such jobs use, unless 90% of them use less than this.
 
-    Then the risk comes from how earlier ones ended, as of jobs that are killed before their use is sampled.
+    Then the risk comes from the outcomes of earlier jobs, for example killed before their use was sampled.
     """
     high = enough(0.9)
     if high is None or high >= asked:
         return usual(enough, by_use)
-    return Statement(by_endings, {"risk": risk})
+    return Statement(by_outcome, {"risk": risk})
 
 
 def usual(enough: Callable[[float], float | None], code: CauseCode) -> Statement:
-    """What jobs like it take."""
+    """State the median and 90th percentile of what such jobs use."""
     median, high = enough(0.5), enough(0.9)
     assert median is not None
     assert high is not None
@@ -193,7 +194,7 @@ def usual(enough: Callable[[float], float | None], code: CauseCode) -> Statement
 
 
 def megabytes(amount: int) -> str:
-    """As Slurm is asked for it, in whole megabytes.
+    """Format an amount of memory for sbatch, in whole megabytes.
 
     >>> megabytes(25 << 30), megabytes((1 << 30) + 5)
     ('25G', '1025M')
@@ -202,12 +203,12 @@ def megabytes(amount: int) -> str:
 
 
 def written_memory(job: Job) -> str | None:
-    """As asked; None where it was left to the site."""
+    """Format the requested memory of a job; None where it was left to the site."""
     defaulted = "memory_asked" in (job.defaulted or "").split(",")
     return None if defaulted or job.memory_asked is None else megabytes(job.memory_asked)
 
 
 def written_time(job: Job) -> str | None:
-    """The same of the time limit."""
+    """Format the time limit of a job; None where it was left to the site."""
     defaulted = "time_limit" in (job.defaulted or "").split(",")
     return None if defaulted or job.time_limit is None else format_duration(job.time_limit)

@@ -1,4 +1,4 @@
-"""What advice needs to know of a job's needs: chances, not a number."""
+"""The protocol by which advice asks for a job's forecast needs."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Protocol
 
 
 class JobNeeds(Protocol):
-    """How long one job will run and how much memory it will take, as far as history tells.
+    """Forecast run time and memory of one job, as probabilities and quantiles.
 
-    A part that history does not tell is None throughout.
+    Every answer about a quantity that the history holds no measurement of is None.
     """
 
     def over_limit(self, seconds: float) -> float | None:
-        """The probability that it needs longer than this."""
+        """Return the probability that the job runs longer than this."""
 
-    def limit_for(self, chance: float) -> float | None:
-        """Seconds that are enough with this chance."""
+    def limit_for(self, probability: float) -> float | None:
+        """Return the run time in seconds that suffices with this probability."""
 
     def over_memory(self, amount: float) -> float | None:
-        """The probability that it needs more than so many bytes on a node."""
+        """Return the probability that the job needs more than so many bytes on a node."""
 
-    def memory_for(self, chance: float) -> float | None:
-        """Bytes on a node that are enough with this chance."""
+    def memory_for(self, probability: float) -> float | None:
+        """Return the bytes per node that suffice with this probability."""

@@ -1,7 +1,7 @@
-"""Requests far above what the job needs: what to ask for instead, and what that frees.
+"""Savings: smaller requests for jobs that request far more than they need.
 
-Apart from advice on risk: nobody is told to ask for less than a safe quantile of the forecast with a margin
-on top, nor for less than the longest similar run took, and nothing that would raise the risk is offered.
+Savings are separate from advice on risk. A smaller request always covers a safe quantile of the forecast and
+the longest similar run, with a margin, and is never offered where it would raise the risk.
 """
 
 from __future__ import annotations
@@ -10,52 +10,59 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import ceil
 
-from forewarn.assess.advice.moves import WORTH, addressed, megabytes, usual, written_memory, written_time
+from forewarn.assess.advice.moves import (
+    WORTH,
+    addressable_risk,
+    megabytes,
+    usual,
+    written_memory,
+    written_time,
+)
 from forewarn.assess.advice.rounding import rounded_memory, rounded_time
 from forewarn.assess.advice.situation import Situation, counted
 from forewarn.assess.assessment import Change, Saving
 from forewarn.assess.codes import CauseCode, StepCode
 from forewarn.assess.oddness.partitions import PartitionNodes
-from forewarn.assess.risk_parts import of_cause
+from forewarn.assess.risk_parts import cause_probability
 from forewarn.evidence import Statement
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
 from forewarn.job.units import format_duration
 
-# Of the forecast, what a smaller request must cover, and what is put on top of that and of the longest run.
+# The quantile level that a smaller request must cover, and the factor on top of it and of the longest run.
 SAFE, MARGIN = 0.99, 1.25
-FAR = 2.0  # times the smaller request, from which on a request is worth a word
-LEAST_TIME = 1800  # seconds
-RISES = 0.01  # of risk, which no saving is worth
-AS_NEW = 0.05  # … where less is known of the new request, and nothing says that it is too small
-# Median waits, in seconds, of requests with the first limit and with the second one; None: too few to tell.
+FAR = 2.0  # least ratio of the request to the smaller one
+LEAST_TIME = 1800  # least seconds to save
+RISES = 0.01  # largest acceptable rise of the risk that depends on the request
+AS_NEW = 0.05  # largest acceptable rise of the whole risk: a new request has less history
+# Returns the median waits in seconds of requests with the first and the second limit; None: too few jobs.
 Waits = Callable[[float, float], tuple[float, float] | None]
 
 
 def savings(s: Situation, *, longest: float | None = None, waits: Waits | None = None) -> tuple[Saving, ...]:
-    """What could be asked for less.
+    """Find requests that could be smaller.
 
     Parameters
     ----------
     longest
-        Seconds that the longest similar job of the user ran.
+        Run time in seconds of the user's longest similar job.
     waits
-        How long requests have waited, by their time limit.
+        Returns how long requests have waited, by their time limit.
     """
-    found = []
-    for made in (*_time(s, longest, waits), *_memory(s)):
-        (after,) = s.after([made.changes])
+    accepted = []
+    for saving in (*_time(s, longest, waits), *_memory(s)):
+        (after,) = s.after([saving.changes])
         if after is None:
             continue
-        rises = addressed(after) - addressed(s.failure) > RISES
+        rises = addressable_risk(after) - addressable_risk(s.failure) > RISES
         if not rises and after.probability - s.failure.probability <= AS_NEW:
-            found.append(replace(made, risk_after=after.probability))
-    return tuple(found)
+            accepted.append(replace(saving, risk_after=after.probability))
+    return tuple(accepted)
 
 
 def _time(s: Situation, longest: float | None, waits: Waits | None) -> Iterator[Saving]:
     asked, safe = s.limit, s.needs.limit_for(SAFE)
-    if asked is None or safe is None or of_cause(s.failure, Outcome.TIMEOUT) >= WORTH:
+    if asked is None or safe is None or cause_probability(s.failure, Outcome.TIMEOUT) >= WORTH:
         return
     new = rounded_time(max(safe, longest or 0.0) * MARGIN)
     if asked < FAR * new or asked - new < LEAST_TIME:
@@ -81,7 +88,7 @@ def _memory(s: Situation) -> Iterator[Saving]:
     asked, safe = s.memory, s.needs.memory_for(SAFE)
     if asked is None or safe is None or s.job.memory_per == "gpu":
         return
-    if of_cause(s.failure, Outcome.OUT_OF_MEMORY) >= WORTH:
+    if cause_probability(s.failure, Outcome.OUT_OF_MEMORY) >= WORTH:
         return
     new = rounded_memory(max(safe * MARGIN, s.memory_floor or 0, _fair_share(s.job, s.place)))
     if asked < FAR * new:
@@ -102,6 +109,6 @@ def _memory(s: Situation) -> Iterator[Saving]:
 
 
 def _fair_share(job: Job, place: PartitionNodes) -> float:
-    """The memory that comes with its CPUs: whoever leaves that unused keeps nobody waiting."""
-    each = [node.memory / node.cpus for node in place.nodes if node.memory and node.cpus]
-    return min(each, default=0.0) * max(1.0, (job.cpus_asked or 1) / (job.nodes_asked or 1))
+    """Return the node memory in proportion to the job's CPUs: leaving that unused blocks no other job."""
+    per_cpu = [node.memory / node.cpus for node in place.nodes if node.memory and node.cpus]
+    return min(per_cpu, default=0.0) * max(1.0, (job.cpus_asked or 1) / (job.nodes_asked or 1))

@@ -1,4 +1,4 @@
-"""Advice as something to type or to apply: a diff of the script, or a command."""
+"""Advice as a diff of the script, or as a command to type."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from forewarn.assess.script.diff import script_diff
 from forewarn.job.sbatch.script import Script
 from forewarn.job.units import compress_nodes, expand_nodes, parse_memory
 
-Kind = TypeVar("Kind", Advice, Saving)
+Proposal = TypeVar("Proposal", Advice, Saving)
 _MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
-# How `scontrol update` names what sbatch calls otherwise.
+# The names of sbatch's options in `scontrol update`.
 _UPDATES = {
     "time": "TimeLimit",
     "mem": "MinMemoryNode",
@@ -27,7 +27,7 @@ _UPDATES = {
 
 @dataclass(frozen=True, slots=True)
 class ChangedSubmission:
-    """A submission with changes made: in the script, or over it on the command line."""
+    """A changed submission: the script, and the options of the command line, which override it."""
 
     text: str
     command_line: tuple[str, ...]
@@ -38,9 +38,9 @@ class ChangedSubmission:
 def applied(
     script: Script, changes: Sequence[Change], command_line: Sequence[str] = (), *, name: str = "job.sbatch"
 ) -> ChangedSubmission:
-    """Make the changes where they count.
+    """Apply changes where they take effect.
 
-    What was set on the command line or by a variable goes over the script: the command line changes that.
+    An option set on the command line or by a variable overrides the script: it changes on the command line.
     """
     merged = tuple(_merged(change, script) for change in changes)
     elsewhere = [c for c in merged if c.option in script.options and _origin(script, c) != "script"]
@@ -49,17 +49,17 @@ def applied(
     return ChangedSubmission(text, typed, merged, diff or None)
 
 
-def for_script(advice: Kind, script: Script, path: str, command_line: Sequence[str] = ()) -> Kind:
-    """Advice on a job that is not submitted yet: the script that follows it, and the command that does."""
-    made = applied(script, advice.changes, command_line, name=path)
-    kinds = [option for option in _MEMORY if option in script.options]
-    sets = [change.option for change in made.changes if change.option in _MEMORY]
+def for_script(proposal: Proposal, script: Script, path: str, command_line: Sequence[str] = ()) -> Proposal:
+    """Add the diff of the script and the sbatch command to a proposal for a job that is not submitted yet."""
+    submission = applied(script, proposal.changes, command_line, name=path)
+    in_script = [option for option in _MEMORY if option in script.options]
+    changed = [change.option for change in submission.changes if change.option in _MEMORY]
     command = None
-    # sbatch takes no two kinds of memory, and of several components the command line means the first alone.
-    if (not sets or kinds in ([], sets)) and len(script.components) == 1:
-        options: list[str] = [f"--{change.option}={change.after}" for change in made.changes]
+    # sbatch rejects two memory options, and with several components the command line sets only the first.
+    if (not changed or in_script in ([], changed)) and len(script.components) == 1:
+        options: list[str] = [f"--{change.option}={change.after}" for change in submission.changes]
         command = shlex.join(["sbatch", *command_line, *options, path if path[:1] != "-" else f"./{path}"])
-    return replace(advice, changes=made.changes, diff=made.diff, command=command)
+    return replace(proposal, changes=submission.changes, diff=submission.diff, command=command)
 
 
 def _origin(script: Script, change: Change) -> str:
@@ -67,7 +67,7 @@ def _origin(script: Script, change: Change) -> str:
 
 
 def _merged(change: Change, script: Script) -> Change:
-    """Nodes to keep off beside those that the script names already."""
+    """Merge the nodes to exclude with those that the script excludes already."""
     before = script.options.value("exclude") if change.option == "exclude" else None
     if not before:
         return change
@@ -77,19 +77,19 @@ def _merged(change: Change, script: Script) -> Change:
     return change
 
 
-def for_job(advice: Kind, job_id: str) -> Kind:
-    """Advice on a job that waits: what changes it in its place.
+def for_job(proposal: Proposal, job_id: str) -> Proposal:
+    """Add the scontrol command to a proposal for a pending job.
 
-    A list of nodes to keep off would replace the job's own, which no record tells: that is left to its user.
+    A list of excluded nodes would replace the job's own, which no record contains: that is left to its user.
     """
-    if any(change.option == "exclude" for change in advice.changes):
-        return advice
-    updates = " ".join(_update(change) for change in advice.changes)
-    return replace(advice, command=f"scontrol update JobId={job_id} {updates}")
+    if any(change.option == "exclude" for change in proposal.changes):
+        return proposal
+    updates = " ".join(_update(change) for change in proposal.changes)
+    return replace(proposal, command=f"scontrol update JobId={job_id} {updates}")
 
 
 def _update(change: Change) -> str:
-    """One change as scontrol takes it, which counts memory in megabytes.
+    """Format one change for scontrol, which takes memory in megabytes.
 
     >>> _update(Change(option="mem", before="8G", after="24G"))
     'MinMemoryNode=24576'

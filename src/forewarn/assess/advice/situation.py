@@ -1,4 +1,4 @@
-"""What advice on one job is made of: the job, its needs, and what the cluster has."""
+"""The input of advice for one job: the job, its forecast needs, and the cluster's nodes and partitions."""
 
 from __future__ import annotations
 
@@ -10,59 +10,59 @@ from forewarn.assess.assessment import Change, Failure, NodeFitness
 from forewarn.assess.node_health import in_service
 from forewarn.assess.oddness.partitions import PartitionNodes, limit, places
 from forewarn.assess.oddness.request import NodeRequest
-from forewarn.job.memory import node_memory, units_a_node
+from forewarn.job.memory import node_memory, units_per_node
 from forewarn.job.record import Job, Node, Partition
 from forewarn.job.units import UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """All that advice on one job is made of."""
+    """The input of advice for one job."""
 
     job: Job  # with its defaults filled in
     needs: JobNeeds
-    failure: Failure  # as it is stated
-    # What is stated of the job with each of some lists of changes; None where nobody can say.
+    failure: Failure  # the stated risk
+    # Returns the risk of the job under each of some lists of changes; None where every model abstains.
     after: Callable[[Sequence[Sequence[Change]]], Sequence[Failure | None]]
     nodes: Sequence[Node]
     partitions: Sequence[Partition]
     fitness: NodeFitness | None = None
-    memory_floor: int | None = None  # bytes on a node that the script sizes itself to
+    memory_floor: int | None = None  # bytes per node that the script configures for itself
     waits: Mapping[str, float] | None = None  # seconds that jobs usually wait, by partition
-    node_risk: float = 0.0  # of failing because of a sick node that it may be given
-    # Partitions that are open to the user, asked for only where they matter: those of their earlier jobs.
+    node_risk: float = 0.0  # of failing because of a sick node that it may get
+    # Returns the partitions that the user may use (those of their earlier jobs), computed only if needed.
     may_use: Callable[[], Collection[str]] = frozenset
 
     @property
     def place(self) -> PartitionNodes:
-        """Where it is meant to run; of several partitions, the first."""
-        found = places(self.job, self.nodes, self.partitions)
-        return found[0] if found else PartitionNodes("", None, tuple(self.nodes))
+        """The partition that the job requests; of several, the first."""
+        requested = places(self.job, self.nodes, self.partitions)
+        return requested[0] if requested else PartitionNodes("", None, tuple(self.nodes))
 
     @property
     def memory(self) -> float | None:
-        """Bytes asked for on each node, if its tasks spread evenly; None: all of a node, or not known."""
+        """Requested bytes per node, if its tasks spread evenly; None: a whole node's memory, or not known."""
         return node_memory(self.job) or None
 
     @property
     def limit(self) -> int | None:
-        """The time limit, where there is one."""
+        """The time limit in seconds; None: unlimited."""
         return limit(self.job.time_limit)
 
 
 def counted(job: Job) -> float:
-    """How many of what memory is asked by share a node: CPUs, GPUs, or the node itself.
+    """Return how many units of the memory request (CPUs, GPUs, or the node itself) share a node.
 
     >>> counted(Job(cluster="c", job_id="1", submit=0, memory_per="cpu", cpus_asked=16, nodes_asked=2))
     8.0
     """
-    return units_a_node(job, job.memory_per)
+    return units_per_node(job, job.memory_per)
 
 
 def most_memory(job: Job, place: PartitionNodes) -> int | None:
-    """Bytes a node that as many nodes as the job needs can give: those in service that else fit it.
+    """Return the bytes per node that enough nodes in service offer, among those that fit the job otherwise.
 
-    None where no node is known, or nothing of their memory.
+    None where no node, or no memory of one, is known.
     """
     request = NodeRequest.of(replace(job, memory_asked=None))
     able = sorted(
@@ -76,12 +76,12 @@ def most_memory(job: Job, place: PartitionNodes) -> int | None:
     partition = place.partition
     largest = partition.memory_max if partition else None
     if partition and largest and largest < UNLIMITED << 20:
-        most = min(most, int(largest * units_a_node(job, partition.memory_max_per)))
+        most = min(most, int(largest * units_per_node(job, partition.memory_max_per)))
     return most
 
 
 def can_run_in(job: Job, place: PartitionNodes) -> bool:
-    """Whether a place can take the job as it asks; nodes with GPUs are for those who use them."""
+    """Check whether a partition can run the job as requested; GPU nodes count only for jobs with GPUs."""
     partition = place.partition
     if partition is None or partition.state not in (None, "UP"):
         return False

@@ -1,4 +1,4 @@
-"""Why the model says what it says: exact contributions, grouped into kinds of evidence."""
+"""Reasons for a risk: the model's exact contributions, summed by group of evidence."""
 
 from forewarn.assess.explanation.reasons import EVERYTHING_ELSE, reasons
 from forewarn.assess.explanation.stated_risk_steps import with_needs, with_record

@@ -1,4 +1,4 @@
-"""The last steps of the reasons: from the model's own probability to the one that is stated."""
+"""The last reasons: the steps from the model's own probability to the stated one."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from forewarn.assess.assessment import Assessment, Failure, Reason
 from forewarn.assess.codes import ReasonCode
 from forewarn.assess.explanation.groups import EvidenceGroup
 from forewarn.assess.explanation.histories import streak
-from forewarn.assess.risk_parts import of_cause
+from forewarn.assess.risk_parts import cause_probability
 from forewarn.evidence import Value
 from forewarn.job.outcomes import Outcome
 
-# Of risk: less is not worth a sentence. Calibration moves what is pooled by a point or so, and "one in ten
-# runs longer than 2 seconds; the limit is 2 minutes" would seem to raise the risk.
+# The least change of risk that is a reason. Calibration moves a pooled risk by a percentage point or so, and
+# "10% of the runs exceed 2 seconds; the limit is 2 minutes" would seem to raise it.
 LEAST = 0.015
 
 
-def with_record(why: tuple[Reason, ...], model: Failure, values: Mapping[str, float]) -> tuple[Reason, ...]:
-    """The reasons with the user's record of this very job, where it moved the model's probability."""
+def with_record(found: tuple[Reason, ...], model: Failure, values: Mapping[str, float]) -> tuple[Reason, ...]:
+    """Add the user's record of the same job to the reasons, where it changed the model's probability."""
     before, after = model.model_probability, model.probability
-    if before is None or abs(after - before) < LEAST or not why:
-        return why
+    if before is None or abs(after - before) < LEAST or not found:
+        return found
     last = Reason(
         code=ReasonCode.NAME_AND_REQUEST,
         values=streak(values, "user_name_request") or {},
@@ -32,18 +32,18 @@ def with_record(why: tuple[Reason, ...], model: Failure, values: Mapping[str, fl
         risk_before=before,
         risk_after=after,
     )
-    return (*why, last)
+    return (*found, last)
 
 
-def with_needs(why: tuple[Reason, ...], model: Failure, made: Assessment) -> tuple[Reason, ...]:
-    """The reasons, so that they end at the stated probability: needs and sick nodes come last."""
-    failure = made.failure
-    if failure is None or not why:
-        return why
+def with_needs(found: tuple[Reason, ...], model: Failure, assessment: Assessment) -> tuple[Reason, ...]:
+    """Add usage forecasts and sick nodes as the last reason, so that the reasons end at the stated risk."""
+    failure = assessment.failure
+    if failure is None or not found:
+        return found
     moved = failure.probability - model.probability
     if abs(moved) < LEAST:
-        return (*why[:-1], replace(why[-1], risk_after=failure.probability))
-    code, values = _evidence(model, failure, made)
+        return (*found[:-1], replace(found[-1], risk_after=failure.probability))
+    code, values = _evidence(model, failure, assessment)
     last = Reason(
         code=code,
         values=values,
@@ -52,19 +52,21 @@ def with_needs(why: tuple[Reason, ...], model: Failure, made: Assessment) -> tup
         risk_before=model.probability,
         risk_after=failure.probability,
     )
-    return (*why, last)
+    return (*found, last)
 
 
-def _evidence(model: Failure, failure: Failure, made: Assessment) -> tuple[ReasonCode, dict[str, Value]]:
-    """Whichever of memory, time and nodes moved the risk most."""
-    moves = {
-        outcome: abs(of_cause(failure, outcome) - of_cause(model, outcome))
+def _evidence(
+    model: Failure, failure: Failure, assessment: Assessment
+) -> tuple[ReasonCode, dict[str, Value]]:
+    """Return the evidence of memory, time or nodes, whichever changed the risk most."""
+    changes = {
+        outcome: abs(cause_probability(failure, outcome) - cause_probability(model, outcome))
         for outcome in (Outcome.OUT_OF_MEMORY, Outcome.TIMEOUT, Outcome.NODE_FAIL)
     }
-    most = max(moves, key=lambda outcome: moves[outcome])
+    most = max(changes, key=lambda outcome: changes[outcome])
     if most is Outcome.NODE_FAIL:
         return ReasonCode.SICK_NODE, {}
-    run, use = made.run_time, made.resources
+    run, use = assessment.run_time, assessment.resources
     if most is Outcome.TIMEOUT and run is not None and run.limit is not None:
         return ReasonCode.TIME_NEEDED, {
             "median": run.seconds.median,

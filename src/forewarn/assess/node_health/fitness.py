@@ -1,4 +1,4 @@
-"""Which nodes are fit for a job: those that could take it, without the sick ones."""
+"""The nodes that fit a job: those that satisfy its request, without sick ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forewarn.job.units import compress_nodes
 
 
 def exclude_line(nodes: Sequence[str]) -> str | None:
-    """The option that keeps a job off some nodes.
+    """Return the option that excludes some nodes.
 
     >>> exclude_line(["n7", "n3", "n4"]), exclude_line([])
     ('--exclude=n[3-4,7]', None)
@@ -28,37 +28,37 @@ def fitness(
     health: Sequence[NodeHealth],
     exclude: Collection[str] = (),
 ) -> NodeFitness:
-    """Where a job can run. A node that Slurm has out of service needs no line to keep off it.
+    """Count the nodes that a job can run on, and find the sick ones that it should exclude.
 
-    The line is there only where the job can be had without the nodes that it names. `exclude` are those that
-    the job keeps off already.
+    A node that is out of service needs no `--exclude`. The option is set only where enough nodes remain
+    without those that it names. `exclude` are the nodes that the job excludes already.
     """
     request = NodeRequest.of(job)
-    judged = {node.node: node.health for node in health if node.cluster == job.cluster}
-    able = {
+    health_of = {node.node: node.health for node in health if node.cluster == job.cluster}
+    usable = {
         node.name: node
         for place in places(job, nodes, partitions)
         for node in place.nodes
         if request.fits(node) and in_service(node) and node.name not in exclude
     }
-    by = {
-        level: tuple(sorted(name for name in able if judged.get(name, Health.HEALTHY) is level))
+    by_health = {
+        level: tuple(sorted(name for name in usable if health_of.get(name, Health.HEALTHY) is level))
         for level in Health
     }
-    fit, needed = len(able) - len(by[Health.SICK]), request.nodes or 1
+    fit, needed = len(usable) - len(by_health[Health.SICK]), request.nodes or 1
     return NodeFitness(
         fit=fit,
         needed=needed,
-        sick=by[Health.SICK],
-        suspect=by[Health.SUSPECT],
-        exclude=exclude_line(by[Health.SICK]) if fit >= needed else None,
+        sick=by_health[Health.SICK],
+        suspect=by_health[Health.SUSPECT],
+        exclude=exclude_line(by_health[Health.SICK]) if fit >= needed else None,
     )
 
 
 def sick_risk(nodes: NodeFitness, health: Sequence[NodeHealth]) -> float:
-    """The probability of failing because of a sick node, if any of those that fit may be given.
+    """Return the probability of failing because of a sick node, if the job may get any node that fits.
 
-    What a sick node adds is how much more often jobs failed there than what they were explains.
+    A sick node adds the excess of its failures over the expected ones.
     """
     added = [
         max(0.0, node.failed - (node.expected or 0.0)) / node.jobs
@@ -67,6 +67,6 @@ def sick_risk(nodes: NodeFitness, health: Sequence[NodeHealth]) -> float:
     ]
     if not added:
         return 0.0
-    able = nodes.fit + len(nodes.sick)
-    meets = 1.0 - (1.0 - len(nodes.sick) / able) ** max(1, nodes.needed)
-    return meets * sum(added) / len(added)
+    usable = nodes.fit + len(nodes.sick)
+    gets_sick_node = 1.0 - (1.0 - len(nodes.sick) / usable) ** max(1, nodes.needed)
+    return gets_sick_node * sum(added) / len(added)

@@ -1,4 +1,4 @@
-"""Health that was judged a while ago, kept in the store: judging a large cluster takes seconds."""
+"""Node health cached in the store: classifying the nodes of a large cluster takes seconds."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from dataclasses import replace
 from forewarn.assess.node_health.records import Health, NodeEvidence, NodeHealth
 from forewarn.store.base import Store, StoreWriter
 
-OLD = 6 * 3600  # seconds after which it is judged again
+OLD = 6 * 3600  # seconds after which it is computed again
 
 
-def keep_health(
+def cache_health(
     writer: StoreWriter, cluster: str, health: tuple[NodeHealth, ...], at: int, revision: int = -1
 ) -> None:
-    """Keep what was judged at a moment, from jobs up to a revision of the store."""
-    told = {"at": at, "revision": revision, "nodes": [node.to_json() for node in health]}
-    writer.set_cursor(f"health {cluster}", json.dumps(told))
+    """Store the node health at a moment, computed from jobs up to a revision of the store."""
+    record = {"at": at, "revision": revision, "nodes": [node.to_json() for node in health]}
+    writer.set_cursor(f"health {cluster}", json.dumps(record))
 
 
-def kept_health(store: Store, cluster: str, at: int) -> tuple[NodeHealth, ...] | None:
-    """What was judged not long before a moment, or from all that is known; None where nothing was."""
+def cached_health(store: Store, cluster: str, at: int) -> tuple[NodeHealth, ...] | None:
+    """Return the stored node health if it is recent or no job changed since; else None."""
     text = store.cursor(f"health {cluster}")
     if text is None:
         return None
     try:
-        told = json.loads(text)
-        recent = 0 <= at - told["at"] < OLD
-        if not recent and (at < told["at"] or told["revision"] != store.revision(cluster=cluster)):
+        record = json.loads(text)
+        is_recent = 0 <= at - record["at"] < OLD
+        if not is_recent and (at < record["at"] or record["revision"] != store.revision(cluster=cluster)):
             return None
-        return tuple(_read(node, at) for node in told["nodes"])
+        return tuple(_read(node, at) for node in record["nodes"])
     except (ValueError, KeyError, TypeError):
         return None
 
 
 def _read(value: dict[str, object], at: int) -> NodeHealth:
-    """One node, healthy again where its evidence has expired meanwhile."""
+    """Read one node without evidence that has expired meanwhile."""
     evidence = tuple(
         NodeEvidence(**{**one, "health": Health(one["health"])})
         for one in value.pop("evidence")  # type: ignore[attr-defined]

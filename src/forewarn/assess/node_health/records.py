@@ -1,4 +1,4 @@
-"""What is said of a node: healthy, suspect or sick, the evidence in words, and until when it holds."""
+"""The health of a node: healthy, suspect or sick, its evidence, and until when it holds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Health(StrEnum):
-    """In the order in which it gets worse."""
+    """The health of a node, best first."""
 
     HEALTHY = "healthy"
     SUSPECT = "suspect"
@@ -16,38 +16,38 @@ class Health(StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """As monitoring counts them: 0 fine, 1 warning, 2 critical."""
+        """Exit code as monitoring plugins define it: 0 fine, 1 warning, 2 critical."""
         return list(Health).index(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEvidence:
-    """One reason, with what a person can check."""
+    """One piece of evidence on a node, which a person can check."""
 
-    what: str
-    health: Health  # that it speaks for
+    what: str  # in English (`wording.py`)
+    health: Health  # that it is evidence for
     source: str  # slurm, jobs, boots
-    until: int | None = None  # when it expires if nothing new comes; None: as long as Slurm says so
+    until: int | None = None  # when it expires without new evidence; None: as long as Slurm reports the state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeHealth:
-    """One node as of one moment."""
+    """The health of one node at one moment."""
 
     cluster: str
     node: str
     health: Health
     in_service: bool  # whether Slurm would start jobs there
     evidence: tuple[NodeEvidence, ...] = ()
-    until: int | None = None  # when it counts as healthy again if nothing new comes
-    state: str | None = None  # Slurm's words
+    until: int | None = None  # when it counts as healthy again without new evidence
+    state: str | None = None  # as Slurm reports it
     reason: str | None = None
     partitions: str | None = None
-    jobs: int = 0  # that ended there, of the time looked at
+    jobs: int = 0  # that ended there, in the period examined
     failed: int = 0
-    expected: float | None = None  # failures, by what the same users' jobs did elsewhere
-    q: float | None = None  # share of false alarms among nodes that look as bad (Benjamini-Hochberg)
+    expected: float | None = None  # failures, from the same users' jobs on other nodes
+    q: float | None = None  # false discovery rate among nodes with as strong evidence (Benjamini-Hochberg)
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Convert to JSON."""
         return asdict(self)

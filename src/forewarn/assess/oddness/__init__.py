@@ -1,7 +1,7 @@
-"""Odd configuration: what does not fit this cluster, or this user, by rules with reasons.
+"""Odd configuration: rules that find what does not fit this cluster or this user.
 
-How rare a request is as a whole is told by the isolation forest (`learn/oddness`); this is what a person
-can check against `sinfo`.
+How rare a request is as a whole is the answer of the isolation forest (`learn/heads/oddness`); the rules find
+what a person can check against `sinfo`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from forewarn.learn.data.table import JobTable
 from forewarn.learn.heads.oddness import IsolationForest
 
 __all__ = ["NodeRequest", "UsualRequest", "oddities", "oddness", "places"]
-UNUSUAL = 0.95  # rarer than so many of the earlier jobs, from which the reasons are worth telling
+UNUSUAL = 0.95  # share of earlier jobs with a lower anomaly score, from which reasons are given
 
 
 def oddities(
     job: Job, nodes: Sequence[Node], partitions: Sequence[Partition], usual: UsualRequest | None = None
 ) -> tuple[Oddity, ...]:
-    """All that is odd about a job's request, what is impossible first.
+    """Find everything odd in a job's request, impossible requests first.
 
-    Of several partitions that a job names, it is odd only if it is so in each. What is not known of the
-    cluster (no records of nodes, say) makes nothing odd.
+    A job that names several partitions is odd only if it is so in each. Missing knowledge of the cluster (no
+    node records, for example) makes nothing odd.
     """
     request, where = NodeRequest.of(job), places(job, nodes, partitions)
     found = [*_unknown_partition(job, partitions), *_broken(RULES, request, where)]
@@ -52,13 +52,13 @@ def oddness(
     table: JobTable | None = None,
     row: int = 0,
 ) -> Oddness:
-    """The rules and the forest together; the forest looks at one row of a table, where there are both."""
+    """Apply the rules and, where given, the isolation forest, to a job and its row of a table."""
     found = oddities(job, nodes, partitions, usual)
     if forest is None or table is None:
         return Oddness(oddities=found)
     one = table.rows(np.array([row]))
     rare = float(forest.rarer_than(one)[0])
-    because = forest.because(one, 0) if rare >= UNUSUAL else ()
+    because = forest.reasons(one, 0) if rare >= UNUSUAL else ()
     return Oddness(oddities=found, rarer_than=rare, because=because)
 
 
@@ -92,6 +92,6 @@ def _unknown_partition(job: Job, partitions: Sequence[Partition]) -> Iterator[Od
             rule="no-such-partition",
             code=OddityCode.NO_SUCH_PARTITION,
             values={"partitions": tuple(missing), "cluster": job.cluster, "known": tuple(known)},
-            impossible=True,  # even beside one that there is, Slurm takes none
+            impossible=True,  # Slurm rejects the job even if another named partition exists
             field="partition",
         )

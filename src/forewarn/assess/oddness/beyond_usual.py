@@ -1,4 +1,4 @@
-"""A request far beyond what its user ever asks for: a slip of the keyboard, more often than a plan."""
+"""Requests far beyond what the user usually requests: more often a typing error than intended."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from forewarn.assess.oddness.usual import FEWEST, HIGH, UsualRequest
 from forewarn.evidence import Value
 from forewarn.job.units import UNLIMITED
 
-TIMES = 100  # this user's usual
+TIMES = 100  # least ratio to the user's median
 
 
 def beyond_usual(request: NodeRequest, usual: UsualRequest) -> Iterator[Oddity]:
-    """One oddity for each number that is 100 times the median of the user's, and beyond 95 % of them."""
+    """Yield an oddity for each number that is 100 times the user's median and above their 95th percentile."""
     if usual.jobs < FEWEST:
         return
     unlimited = request.time_limit is not None and request.time_limit >= UNLIMITED

@@ -1,4 +1,4 @@
-"""Where a job may run: partitions with their nodes, as the scheduler describes them."""
+"""Partitions with their nodes: the places in which a job may run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GPUS = re.compile(r"gpu(?::([A-Za-z][^:,()=]*))?(?:[:=](\d+))?(?:\([^)]*\))?$")
 
 @dataclass(frozen=True, slots=True)
 class PartitionNodes:
-    """One partition, and the nodes it has; of some clusters only one of the two is known."""
+    """A partition and its nodes; on some clusters only one of the two is known."""
 
     name: str
     partition: Partition | None
@@ -22,14 +22,14 @@ class PartitionNodes:
 
     @property
     def node_count(self) -> int | None:
-        """How many nodes it has."""
+        """The number of nodes in the partition."""
         if self.partition and self.partition.nodes_total is not None:
             return self.partition.nodes_total
         return len(self.nodes) or None
 
 
 def named_partitions(job: Job) -> tuple[str, ...]:
-    """The partitions that a job asks for: none, one, or several of which any will do.
+    """Return the partitions that a job requests: none, one, or several of which any will do.
 
     >>> named_partitions(Job(cluster="c", job_id="1", submit=0, partition="a,b"))
     ('a', 'b')
@@ -38,10 +38,10 @@ def named_partitions(job: Job) -> tuple[str, ...]:
 
 
 def places(job: Job, nodes: Sequence[Node], partitions: Sequence[Partition]) -> tuple[PartitionNodes, ...]:
-    """The places that a job may run in; those that it names and that there are not are left out.
+    """Return the partitions that a job may run in, without requested ones that do not exist.
 
-    A job that names none goes to the default partition. Where no partition is known to be that one, or none
-    is known at all, the whole cluster is the place.
+    A job that names none goes to the default partition. Where the default, or every partition, is unknown,
+    the whole cluster is one place with an empty name.
     """
     own = [node for node in nodes if node.cluster == job.cluster]
     known = {p.name: p for p in partitions if p.cluster == job.cluster}
@@ -62,12 +62,12 @@ def _of(partition: Partition, nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def limit(value: int | None) -> int | None:
-    """A limit, or None where there is none."""
+    """Return a limit, or None where it is unlimited."""
     return None if value is None or value >= UNLIMITED else value
 
 
 def gpu_types(gres: str | None) -> dict[str | None, int]:
-    """A node's GPUs by type; None is the type of those that have no name.
+    """Count a node's GPUs by type; None is the type of unnamed ones.
 
     >>> gpu_types("gpu:a100:4(S:0-1),gpu:v100:2"), gpu_types("gpu:2"), gpu_types("craynetwork:4")
     ({'a100': 4, 'v100': 2}, {None: 2}, {})
@@ -76,11 +76,11 @@ def gpu_types(gres: str | None) -> dict[str | None, int]:
     for part in re.split(r",(?![^(]*\))", gres or ""):
         match = _GPUS.fullmatch(part.strip().removeprefix("gres/").removeprefix("gres:"))
         if match:
-            kind, count = match.groups()
-            found[kind] = found.get(kind, 0) + int(count or 1)
+            gpu_type, count = match.groups()
+            found[gpu_type] = found.get(gpu_type, 0) + int(count or 1)
     return found
 
 
 def features_of(node: Node) -> frozenset[str]:
-    """What a node calls itself."""
+    """Return the features of a node, as `--constraint` names them."""
     return frozenset(filter(None, map(str.strip, (node.features or "").split(","))))

@@ -1,4 +1,4 @@
-"""What a job asks of one node and of all: the numbers that a place is held against."""
+"""What a job requests per node and in total, for comparison with the nodes of a partition."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _FEATURE = re.compile(r"[A-Za-z_][\w.:-]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRequest:
-    """What is asked for, counted by node. None is what the job leaves open.
+    """A request, broken down per node. None is what the job leaves open.
 
-    Where the job does not say on how many nodes, Slurm may spread its tasks: then only what one task needs
-    must fit on one node.
+    Where the job does not set the number of nodes, Slurm may spread its tasks: then only the needs of one
+    task must fit on a node.
     """
 
     nodes: int | None
     tasks: int | None
-    cpus: int | None  # of all
+    cpus: int | None  # in total
     cpus_per_task: int | None
     cpus_a_node: int | None  # at least, on one of its nodes
     memory_a_node: int | None  # bytes, at least
-    memory: int | None  # as asked
+    memory: int | None  # as requested, per `memory_per`
     memory_per: str | None
     gpus: int | None
     gpus_a_node: int | None
@@ -38,10 +38,10 @@ class NodeRequest:
 
     @classmethod
     def of(cls, job: Job) -> NodeRequest:
-        """Read a job's request."""
+        """Derive the request per node from a job record."""
         left_open = set((job.defaulted or "").split(","))
         nodes = None if "nodes_asked" in left_open else job.nodes_asked or None
-        tasks = job.tasks_asked or None  # left to Slurm it is one, or one a node
+        tasks = job.tasks_asked or None  # left to Slurm it is one, or one per node
         cpus = job.cpus_asked or None
         per_task = None
         if cpus and tasks and cpus % tasks == 0:
@@ -69,11 +69,11 @@ class NodeRequest:
         )
 
     def fits(self, node: Node) -> bool:
-        """Whether this node, empty, could take the job's part for it; what is not known is no hindrance."""
-        wanted = ((self.cpus_a_node, node.cpus), (self.memory_a_node, node.memory))
-        if any(ask is not None and has is not None and ask > has for ask, has in wanted):
+        """Check whether an empty node can hold the job's part; unknown properties do not exclude it."""
+        needs = ((self.cpus_a_node, node.cpus), (self.memory_a_node, node.memory))
+        if any(ask is not None and has is not None and ask > has for ask, has in needs):
             return False
-        # With records of nodes at hand, no GPUs named is none.
+        # A node record without GPUs means that the node has none.
         if self.gpus and (node.gpus or 0) < (self.gpus_a_node or 1):
             return False
         types = gpu_types(node.gres)
@@ -83,9 +83,9 @@ class NodeRequest:
 
 
 def has_features(constraint: str | None, node: Node) -> bool:
-    """Whether a node may count for a constraint: one name, or names joined by & or by |.
+    """Check whether a node satisfies a constraint: one name, or names joined by & or by |.
 
-    Of the longer forms (`[a*2&b*4]`, parentheses) it is enough that the node has one of the names.
+    For longer forms (`[a*2&b*4]`, parentheses) it is enough that the node has one of the names.
 
     >>> node = Node(cluster="c", name="n", features="intel,ib")
     >>> [has_features(text, node) for text in ("intel&ib", "amd|ib", "amd&ib", None)]
@@ -101,22 +101,22 @@ def has_features(constraint: str | None, node: Node) -> bool:
 
 
 def features_named(constraint: str | None) -> tuple[str, ...]:
-    """The names in a constraint."""
+    """Return the feature names in a constraint."""
     text = constraint or ""
     return () if text.strip().lower() in {"", "(null)"} else tuple(_FEATURE.findall(text))
 
 
 def _one_node(job: Job) -> bool:
-    """Whether the one node was asked for. Slurm writes 1 for a job of many tasks that left it open.
+    """Check whether exactly one node was requested. Slurm records 1 also for many tasks that left it open.
 
-    What no scheduler has seen yet says what its script says.
+    A job without a scheduler state has not been submitted, so its record is what its script requests.
     """
     line = job.submit_line or ""
     return job.state is None or bool(re.search(r"(?:^|\s)(?:-N\s*=?\s*1\b|--nodes(?:=|\s+)1\b)", line))
 
 
 def _memory(job: Job, cpus_a_node: int | None, gpus_a_node: int | None) -> int | None:
-    if not job.memory_asked or job.memory_asked >= UNLIMITED << 20:  # 0 is Slurm's: all that the node has
+    if not job.memory_asked or job.memory_asked >= UNLIMITED << 20:  # 0 means the whole memory of the node
         return None
     return job.memory_asked * units(job.memory_per, nodes=1, cpus=cpus_a_node, gpus=gpus_a_node)
 

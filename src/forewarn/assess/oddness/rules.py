@@ -1,8 +1,8 @@
-"""The rules: each one small function that states what does not fit one place, or None.
+"""The rules of odd configuration: small functions that state what does not fit a partition, or return None.
 
-The values have both numbers, the one asked for and the one it is held against, so that a person can check
-it. `impossible` is what no node and no partition there can ever take: Slurm refuses it at once, or lets it
-wait for ever.
+The values hold both numbers, the requested one and the one that it is compared with, so that a person can
+check it. `impossible` marks what no node or partition can ever run: Slurm rejects it, or it stays pending for
+ever.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from forewarn.evidence import Statement, Value
 
 @dataclass(frozen=True, slots=True)
 class OddnessRule:
-    """One thing that can be odd: its name, the field of the job it is about, and whether it holds."""
+    """A rule of odd configuration: its name, the job field it concerns, and the function that tests it."""
 
     name: str
     field: str
@@ -27,7 +27,7 @@ class OddnessRule:
 
 
 def memory_beyond_nodes(request: NodeRequest, place: PartitionNodes) -> Statement | None:
-    """More memory on a node than any has."""
+    """Find more memory per node than any node has."""
     most = max((node.memory for node in place.nodes if node.memory), default=None)
     if request.memory_a_node is None or most is None or request.memory_a_node <= most:
         return None
@@ -37,7 +37,7 @@ def memory_beyond_nodes(request: NodeRequest, place: PartitionNodes) -> Statemen
 
 
 def memory_beyond_limit(request: NodeRequest, place: PartitionNodes) -> Statement | None:
-    """More memory on a node than the partition allows."""
+    """Find more memory per node than the partition allows."""
     allowed = place.partition and limit(place.partition.memory_max)
     if not allowed or not place.partition or place.partition.memory_max_per != "node":
         return None
@@ -47,7 +47,7 @@ def memory_beyond_limit(request: NodeRequest, place: PartitionNodes) -> Statemen
 
 
 def cpus_beyond_nodes(request: NodeRequest, place: PartitionNodes) -> Statement | None:
-    """More CPUs on a node, or for one task, than any has."""
+    """Find more CPUs per node, or per task, than any node has."""
     most = max((node.cpus for node in place.nodes if node.cpus), default=None)
     if request.cpus_a_node is None or most is None or request.cpus_a_node <= most:
         return None
@@ -56,24 +56,24 @@ def cpus_beyond_nodes(request: NodeRequest, place: PartitionNodes) -> Statement 
 
 
 def cpus_beyond_partition(request: NodeRequest, place: PartitionNodes) -> Statement | None:
-    """More CPUs than all nodes together have."""
-    known = [node.cpus for node in place.nodes if node.cpus]
+    """Find more CPUs than all nodes together have."""
+    cpus = [node.cpus for node in place.nodes if node.cpus]
     total = place.partition.cpus_total if place.partition else None
-    total = total or sum(known) or None
+    total = total or sum(cpus) or None
     if request.cpus is None or total is None or request.cpus <= total:
         return None
     return _odd(OddityCode.CPUS_EXCEED_PARTITION, place, request.cpus, total)
 
 
 def no_gpus(request: NodeRequest, place: PartitionNodes) -> Statement | None:
-    """GPUs where no node has any."""
+    """Find a request for GPUs where no node has any."""
     if not request.gpus or not place.nodes or any(node.gpus for node in place.nodes):
         return None
     return _odd(OddityCode.NO_GPUS, place, request.gpus, 0)
 
 
 def gpus_beyond_nodes(request: NodeRequest, place: PartitionNodes) -> Statement | None:
-    """More GPUs than a node has, or all of them together."""
+    """Find more GPUs than one node has, or all nodes together."""
     has = [node.gpus for node in place.nodes if node.gpus]
     if not request.gpus or not has:
         return None
@@ -85,23 +85,23 @@ def gpus_beyond_nodes(request: NodeRequest, place: PartitionNodes) -> Statement 
 
 
 def no_such_gpu(request: NodeRequest, place: PartitionNodes) -> Statement | None:
-    """A type of GPU that no node has."""
-    types = {kind for node in place.nodes for kind in gpu_types(node.gres)}
+    """Find a GPU type that no node has."""
+    types = {gpu_type for node in place.nodes for gpu_type in gpu_types(node.gres)}
     if not request.gpu_types or not types or None in types or request.gpu_types & types:
         return None
-    there = tuple(sorted(kind for kind in types if kind))
-    return _odd(OddityCode.NO_SUCH_GPU, place, tuple(sorted(request.gpu_types)), there)
+    available = tuple(sorted(gpu_type for gpu_type in types if gpu_type))
+    return _odd(OddityCode.NO_SUCH_GPU, place, tuple(sorted(request.gpu_types)), available)
 
 
 def nodes_beyond_partition(request: NodeRequest, place: PartitionNodes) -> Statement | None:
-    """More nodes than there are."""
+    """Find more nodes than the partition has."""
     if request.nodes is None or place.node_count is None or request.nodes <= place.node_count:
         return None
     return _odd(OddityCode.NODES_EXCEED_PARTITION, place, request.nodes, place.node_count)
 
 
 def nodes_beyond_limit(request: NodeRequest, place: PartitionNodes) -> Statement | None:
-    """More nodes than one job may have."""
+    """Find more nodes than the partition allows for one job."""
     most = place.partition and limit(place.partition.nodes_max)
     if not most or request.nodes is None or request.nodes <= most:
         return None
@@ -109,7 +109,7 @@ def nodes_beyond_limit(request: NodeRequest, place: PartitionNodes) -> Statement
 
 
 def time_beyond_limit(request: NodeRequest, place: PartitionNodes) -> Statement | None:
-    """Longer than the partition lets anything run."""
+    """Find a time limit above that of the partition."""
     most = place.partition and limit(place.partition.time_max)
     if not most or request.time_limit is None or request.time_limit <= most:
         return None
@@ -117,31 +117,31 @@ def time_beyond_limit(request: NodeRequest, place: PartitionNodes) -> Statement 
 
 
 def tasks_cannot_fill(request: NodeRequest, place: PartitionNodes) -> Statement | None:  # noqa: ARG001 - true in any place
-    """Fewer tasks than nodes: some would stand empty, and Slurm gives fewer."""
+    """Find fewer tasks than nodes: some nodes would stay empty, and Slurm allocates fewer."""
     if request.nodes is None or request.tasks is None or request.tasks >= request.nodes:
         return None
     return Statement(OddityCode.TASKS_CANNOT_FILL_NODES, {"nodes": request.nodes, "tasks": request.tasks})
 
 
 def no_such_feature(request: NodeRequest, place: PartitionNodes) -> Statement | None:
-    """A constraint that no node meets."""
+    """Find a constraint that no node satisfies."""
     names = features_named(request.constraint)
     if not names or not place.nodes or any(has_features(request.constraint, node) for node in place.nodes):
         return None
-    there = sorted(set().union(*map(features_of, place.nodes)))
-    missing = tuple(name for name in names if name not in there) or tuple(names)
-    return _odd(OddityCode.NO_SUCH_FEATURE, place, missing, tuple(there))
+    available = sorted(set().union(*map(features_of, place.nodes)))
+    missing = tuple(name for name in names if name not in available) or tuple(names)
+    return _odd(OddityCode.NO_SUCH_FEATURE, place, missing, tuple(available))
 
 
 def no_node_fits(request: NodeRequest, place: PartitionNodes) -> Statement | None:
-    """Each thing asked for is somewhere, but all of it on no one node."""
+    """Find a request of which each part is available, but not all of it on one node."""
     if not place.nodes or any(map(request.fits, place.nodes)):
         return None
     return Statement(OddityCode.NO_NODE_FITS, {"partition": place.name})
 
 
 def too_few_fit(request: NodeRequest, place: PartitionNodes) -> Statement | None:
-    """Not as many such nodes as asked for."""
+    """Find more nodes than there are that fit the request."""
     fit = sum(map(request.fits, place.nodes))
     if not fit or request.nodes is None or request.nodes <= fit:
         return None
@@ -149,16 +149,16 @@ def too_few_fit(request: NodeRequest, place: PartitionNodes) -> Statement | None
 
 
 def partition_is_down(request: NodeRequest, place: PartitionNodes) -> Statement | None:  # noqa: ARG001 - of any job
-    """Nothing starts there until somebody brings it up."""
+    """Find a partition that is down: nothing starts there until an administrator brings it up."""
     state = (place.partition.state or "").upper() if place.partition else ""
     if not {"DOWN", "INACTIVE", "DRAIN"} & set(state.split("+")):
         return None
     return Statement(OddityCode.PARTITION_IS_DOWN, {"partition": place.name, "state": state.lower()})
 
 
-def _odd(code: OddityCode, place: PartitionNodes, asked: Value, there: Value, **more: Value) -> Statement:
-    """What is asked for, and what there is in a place; an empty partition is the whole cluster."""
-    return Statement(code, {"partition": place.name, "asked": asked, "there": there, **more})
+def _odd(code: OddityCode, place: PartitionNodes, asked: Value, available: Value, **more: Value) -> Statement:
+    """State what is requested and what is available; an empty partition name is the whole cluster."""
+    return Statement(code, {"partition": place.name, "asked": asked, "there": available, **more})
 
 
 RULES: tuple[OddnessRule, ...] = (
@@ -176,7 +176,7 @@ RULES: tuple[OddnessRule, ...] = (
     OddnessRule("partition-is-down", "partition", partition_is_down, impossible=False),
     OddnessRule("tasks-cannot-fill-nodes", "tasks_asked", tasks_cannot_fill, impossible=False),
 )
-# Of the whole, asked only where nothing above says more precisely what is wrong.
+# Rules on the request as a whole, applied only where no rule above finds a more precise problem.
 LAST_RULES: tuple[OddnessRule, ...] = (
     OddnessRule("no-node-fits", "partition", no_node_fits),
     OddnessRule("too-few-nodes-fit", "nodes_asked", too_few_fit),

@@ -1,4 +1,4 @@
-"""What a user usually asks for, by their own earlier jobs."""
+"""What a user usually requests, by their own earlier jobs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import polars as pl
 
 from forewarn.job.memory import node_memory_column
 
-DAYS = 180
-FEWEST = 10  # earlier jobs below which nothing is usual yet
-HIGH = 0.95  # the share of earlier jobs that stayed at or below the second number
+FEWEST = 10  # earlier jobs below which there is no usual request
+HIGH = 0.95  # quantile level of the second number
 
 
 @dataclass(frozen=True, slots=True)
 class UsualRequest:
-    """By field: the median of what was asked, and what 95 % of the jobs stayed within.
+    """A user's usual request: median and 95th percentile of each field.
 
-    Fields are memory_asked (bytes a node), time_limit, nodes_asked, cpus_asked.
+    Fields are memory_asked (bytes per node), time_limit, nodes_asked, cpus_asked.
     """
 
     jobs: int
@@ -26,7 +25,7 @@ class UsualRequest:
 
     @classmethod
     def of(cls, jobs: pl.DataFrame) -> UsualRequest:
-        """From earlier jobs, columns as in the record; each campaign's many jobs count as many.
+        """Summarise earlier jobs, with columns as in the record; each job of a bulk counts.
 
         >>> jobs = pl.DataFrame({"nodes_asked": [1, 1, 2], "cpus_asked": [4, None, 4]})
         >>> UsualRequest.of(jobs).fields["nodes_asked"]

@@ -13,4 +13,4 @@ from forewarn.assess.script.rules import findings
 from forewarn.assess.script.sbatch_test import ask_sbatch
 from forewarn.local_host.local_host import LocalHost
 
-__all__ = ["LocalHost", "Host", "ask_sbatch", "findings", "repaired", "script_diff"]
+__all__ = ["Host", "LocalHost", "ask_sbatch", "findings", "repaired", "script_diff"]

@@ -17,37 +17,37 @@ _SAME = {"amd64": "x86_64", "arm64": "aarch64", "i686": "i386", "i586": "i386"}
 _RUNS_TOO = {("x86_64", "i386")}
 
 
-def binaries(subject: ScriptContext) -> Iterator[Finding]:
+def binaries(context: ScriptContext) -> Iterator[Finding]:
     """Look at every program that is called by its path."""
     seen = set[str]()
-    for use in subject.script.body.files:
-        place = subject.place(use.path) if use.use is Use.RUN else None
+    for use in context.script.body.files:
+        place = context.place(use.path) if use.use is Use.RUN else None
         if place is None or place in seen:
             continue
         seen.add(place)
-        data = subject.around.head(place, _READ)
+        data = context.host.head(place, _READ)
         program = read_program(data) if data else None
         if data is not None and program is None:
-            yield from _script(subject, use.path, use.line, data)
+            yield from _script(context, use.path, use.line, data)
         elif program is not None:
-            yield from _architecture(subject, use.path, use.line, program)
-            yield from _libraries(subject, use.path, use.line, place, program)
+            yield from _architecture(context, use.path, use.line, program)
+            yield from _libraries(context, use.path, use.line, place, program)
 
 
-def _script(subject: ScriptContext, path: str, line: int, data: bytes) -> Iterator[Finding]:
+def _script(context: ScriptContext, path: str, line: int, data: bytes) -> Iterator[Finding]:
     first = data[:256].split(b"\n")[0]
     if first.startswith(b"#!"):
         words = first[2:].decode("utf-8", "replace").split()
         if first.endswith(b"\r"):
             code = FindingCode.PROGRAM_WITH_WINDOWS_LINE_ENDS
             yield _error("windows-line-ends", code, {"path": path}, line)
-        elif words and subject.around.kind(words[0]) == "nothing":
+        elif words and context.host.kind(words[0]) == "nothing":
             code = FindingCode.PROGRAM_WITHOUT_INTERPRETER
             yield _error("missing-interpreter", code, {"path": path, "interpreter": words[0]}, line)
 
 
-def _architecture(subject: ScriptContext, path: str, line: int, program: Program) -> Iterator[Finding]:
-    here = subject.around.architecture
+def _architecture(context: ScriptContext, path: str, line: int, program: Program) -> Iterator[Finding]:
+    here = context.host.architecture
     here = _SAME.get(here, here) if here else None
     if here is None or program.machine == here or (here, program.machine) in _RUNS_TOO:
         return
@@ -57,17 +57,17 @@ def _architecture(subject: ScriptContext, path: str, line: int, program: Program
 
 
 def _libraries(
-    subject: ScriptContext, path: str, line: int, place: str, program: Program
+    context: ScriptContext, path: str, line: int, place: str, program: Program
 ) -> Iterator[Finding]:
     # A module or environment brings libraries that are not here now.
-    if subject.changes_programs or program.interpreter is None:
+    if context.changes_programs or program.interpreter is None:
         return
-    if subject.around.architecture not in (program.machine, None):
+    if context.host.architecture not in (program.machine, None):
         return
     origin = os.path.dirname(place)  # noqa: PTH120
     folders = [f.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for f in program.folders if f]
-    folders += [f for f in subject.around.environment.get("LD_LIBRARY_PATH", "").split(":") if f]
-    missing = [name for name in program.needed if subject.around.has_library(name, folders) is False]
+    folders += [f for f in context.host.environment.get("LD_LIBRARY_PATH", "").split(":") if f]
+    missing = [name for name in program.needed if context.host.has_library(name, folders) is False]
     if missing:
         values: Values = {"path": path, "libraries": tuple(missing)}
         yield _error("missing-library", FindingCode.MISSING_LIBRARY, values, line, FixCode.LOAD_LIBRARY)

@@ -10,23 +10,23 @@ from forewarn.assess.script.script_context import ScriptContext
 from forewarn.job.sbatch.shell import Command
 
 
-def as_sure(finding: Finding, subject: ScriptContext) -> Finding:
+def limit_severity(finding: Finding, context: ScriptContext) -> Finding:
     """An error of the run as a warning, where the script goes on after it and may still end well."""
     if finding.severity != "error" or finding.about != "run" or finding.line is None:
         return finding
-    if ends_the_job(subject, finding.line):
+    if ends_the_job(context, finding.line):
         return finding
     return replace(finding, values={**finding.values, "script_goes_on": True}, severity="warning")
 
 
-def ends_the_job(subject: ScriptContext, line: int) -> bool:
+def ends_the_job(context: ScriptContext, line: int) -> bool:
     """Whether a command of this line that fails ends the job as failed.
 
     It does as the script's last command, and under `set -e`. Of several in one line, such as a pipe, the last
     one's end counts: then nothing is certain without `pipefail`. What is tested, negated or left in the
     background ends no shell. An assignment such as `RC=$?` is a command, too: as the last one it succeeds.
     """
-    body = subject.script.body
+    body = context.script.body
     if not body.is_shell:
         return True
     here = [command for command in body.commands if command.words and command.line == line]
@@ -34,18 +34,18 @@ def ends_the_job(subject: ScriptContext, line: int) -> bool:
         return True  # an option, or something that is no command: whoever found it knows
     if any(command.tested for command in here):
         return False
-    stops, pipes = _errexit(subject, line)
+    stops, pipes = _errexit(context, line)
     if len(here) > 1 and not (stops and pipes):
         return False
     return stops or here[-1] is body.commands[-1]
 
 
-def _errexit(subject: ScriptContext, line: int) -> tuple[bool, bool]:
+def _errexit(context: ScriptContext, line: int) -> tuple[bool, bool]:
     """Whether the shell stops at errors by then, and minds those inside a pipe."""
-    first = subject.script.text.partition("\n")[0].split()
+    first = context.script.text.partition("\n")[0].split()
     stops = first[:1] != [] and any(re.fullmatch(r"-[a-z]*e[a-z]*", word) for word in first[1:])
     pipes = False
-    for command in subject.script.body.commands:
+    for command in context.script.body.commands:
         if command.line >= line:
             break
         if command.words[:1] == ("set",):

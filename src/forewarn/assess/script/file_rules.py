@@ -15,13 +15,13 @@ from forewarn.job.sbatch.files import FileUse, Use
 from forewarn.job.sbatch.getopt import GivenOption
 
 
-def missing_files(subject: ScriptContext) -> Iterator[Finding]:
+def missing_files(context: ScriptContext) -> Iterator[Finding]:
     """What is read, run or entered must be there by then."""
-    for use, place in _looked_at(subject, Use.READ, Use.RUN, Use.SOURCE, Use.ENTER):
-        if subject.around.kind(place) != "nothing" or subject.is_made(use, place):
+    for use, place in _looked_at(context, Use.READ, Use.RUN, Use.SOURCE, Use.ENTER):
+        if context.host.kind(place) != "nothing" or context.may_be_created(use, place):
             continue
-        severity = "error" if use.sure and subject.is_certain(use, place) else "warning"
-        if subject.script.request.dependency or _is_caught(subject, use):
+        severity = "error" if use.sure and context.is_certain(use, place) else "warning"
+        if context.script.request.dependency or _is_caught(context, use):
             severity = "note"  # as it should be: that job makes it, or the script expects it
         rule, code = _MISSING[use.use]
         values: dict[str, Value] = {"path": use.path}
@@ -29,7 +29,7 @@ def missing_files(subject: ScriptContext) -> Iterator[Finding]:
             values["program"] = use.program
         if place != use.path:
             values["looked_for"] = place
-        values |= subject.unless_made(use)
+        values |= context.possible_creator(use)
         yield Finding(rule=rule, code=code, values=values, line=use.line, severity=severity)
 
 
@@ -44,9 +44,9 @@ _MISSING = {
 _CAUGHT = re.compile(r"\|\|\s*(?!exit\b|return\b|false\b|kill\b|[{(\s])")
 
 
-def _is_caught(subject: ScriptContext, use: FileUse) -> bool:
+def _is_caught(context: ScriptContext, use: FileUse) -> bool:
     """Whether the line goes on with something else where its command fails: `cat a.txt || echo none`."""
-    lines = subject.script.text.splitlines()
+    lines = context.script.text.splitlines()
     return not use.sure and use.line <= len(lines) and _CAUGHT.search(lines[use.line - 1]) is not None
 
 
@@ -54,16 +54,18 @@ _TASK = re.compile(r"\$(?:SLURM_ARRAY_TASK_ID\b|\{SLURM_ARRAY_TASK_ID\})")
 _MOST_TASKS = 1000  # that are looked at
 
 
-def missing_of_tasks(subject: ScriptContext) -> Iterator[Finding]:
+def missing_of_tasks(context: ScriptContext) -> Iterator[Finding]:
     """What each task of an array reads by its number."""
-    tasks = task_numbers(subject.script.request.array_tasks or "", _MOST_TASKS)
-    named = [use for use in subject.script.body.files if use.use in (Use.READ, Use.SOURCE, Use.RUN)]
+    tasks = task_numbers(context.script.request.array_tasks or "", _MOST_TASKS)
+    named = [use for use in context.script.body.files if use.use in (Use.READ, Use.SOURCE, Use.RUN)]
     for use in (use for use in named if tasks and _TASK.search(use.path)):
-        places = [subject.place(_TASK.sub(str(task), use.path)) for task in tasks]
+        places = [context.place(_TASK.sub(str(task), use.path)) for task in tasks]
         gone = [
-            p for p in places if p and subject.around.kind(p) == "nothing" and not subject.is_made(use, p)
+            p
+            for p in places
+            if p and context.host.kind(p) == "nothing" and not context.may_be_created(use, p)
         ]
-        if gone and not subject.script.request.dependency:
+        if gone and not context.script.request.dependency:
             yield Finding(
                 rule="missing-input",
                 code=FindingCode.MISSING_INPUT_OF_TASKS,
@@ -71,23 +73,23 @@ def missing_of_tasks(subject: ScriptContext) -> Iterator[Finding]:
                     "path": gone[0],
                     "lacking": len(gone),
                     "tasks": len(tasks),
-                    **subject.unless_made(use),
+                    **context.possible_creator(use),
                 },
                 line=use.line,
             )
 
 
-def permissions(subject: ScriptContext) -> Iterator[Finding]:
+def permissions(context: ScriptContext) -> Iterator[Finding]:
     """What is there must be allowed."""
-    for use, place in _looked_at(subject, Use.READ, Use.RUN, Use.SOURCE, Use.ENTER):
-        kind = subject.around.kind(place)
-        severity = "error" if use.sure and subject.is_shared(place) else "warning"
+    for use, place in _looked_at(context, Use.READ, Use.RUN, Use.SOURCE, Use.ENTER):
+        kind = context.host.kind(place)
+        severity = "error" if use.sure and context.is_shared(place) else "warning"
         fix = None
-        if kind == "file" and use.use is Use.RUN and subject.around.may(place, "x") is False:
+        if kind == "file" and use.use is Use.RUN and context.host.may(place, "x") is False:
             rule, code, fix = "not-executable", FindingCode.NOT_EXECUTABLE, FixCode.MAKE_EXECUTABLE
-        elif kind == "file" and use.use in (Use.READ, Use.SOURCE) and subject.around.may(place, "r") is False:
+        elif kind == "file" and use.use in (Use.READ, Use.SOURCE) and context.host.may(place, "r") is False:
             rule, code = "no-permission", FindingCode.NOT_READABLE
-        elif kind == "folder" and use.use is Use.ENTER and subject.around.may(place, "x") is False:
+        elif kind == "folder" and use.use is Use.ENTER and context.host.may(place, "x") is False:
             rule, code = "no-permission", FindingCode.FOLDER_NOT_ENTERABLE
         elif kind == "folder" and use.use is Use.RUN:
             rule, code = "not-executable", FindingCode.FOLDER_AS_PROGRAM
@@ -97,29 +99,29 @@ def permissions(subject: ScriptContext) -> Iterator[Finding]:
         yield Finding(rule=rule, code=code, values=values, line=use.line, severity=severity, fix=fix)
 
 
-def unwritable(subject: ScriptContext) -> Iterator[Finding]:
+def unwritable(context: ScriptContext) -> Iterator[Finding]:
     """Where the script writes, there must be a folder that may be written to."""
-    for use, place in _looked_at(subject, Use.WRITE):
-        if use.program in ("cp", "mv", "rsync", "ln", "scp") and subject.around.kind(place) == "folder":
+    for use, place in _looked_at(context, Use.WRITE):
+        if use.program in ("cp", "mv", "rsync", "ln", "scp") and context.host.kind(place) == "folder":
             place = f"{place}/x"
-        if (code := _cannot_write(subject, place, use)) is not None:
+        if (code := _cannot_write(context, place, use)) is not None:
             yield Finding(
                 rule="unwritable-output",
                 code=code,
                 values={"path": use.path, "folder": os.path.dirname(place)},  # noqa: PTH120
                 line=use.line,
-                severity="error" if use.sure and subject.is_certain(use, place) else "warning",
+                severity="error" if use.sure and context.is_certain(use, place) else "warning",
             )
 
 
-def _cannot_write(subject: ScriptContext, place: str, use: FileUse) -> FindingCode | None:
+def _cannot_write(context: ScriptContext, place: str, use: FileUse) -> FindingCode | None:
     folder = os.path.dirname(place)  # noqa: PTH120 - text, not a look at a file
-    kind = subject.around.kind(folder)
+    kind = context.host.kind(folder)
     if kind == "nothing":
-        return None if subject.is_made(use, folder) else FindingCode.NO_FOLDER_TO_WRITE_TO
-    if subject.around.kind(place) == "file":
-        return FindingCode.FILE_NOT_WRITABLE if subject.around.may(place, "w") is False else None
-    if kind == "folder" and subject.around.may(folder, "w") is False:
+        return None if context.may_be_created(use, folder) else FindingCode.NO_FOLDER_TO_WRITE_TO
+    if context.host.kind(place) == "file":
+        return FindingCode.FILE_NOT_WRITABLE if context.host.may(place, "w") is False else None
+    if kind == "folder" and context.host.may(folder, "w") is False:
         return FindingCode.FOLDER_NOT_WRITABLE
     return None
 
@@ -128,9 +130,9 @@ def _cannot_write(subject: ScriptContext, place: str, use: FileUse) -> FindingCo
 _MAKES, _MAKES_NOT = (24, 11), (22, 5)
 
 
-def job_output(subject: ScriptContext) -> Iterator[Finding]:
+def job_output(context: ScriptContext) -> Iterator[Finding]:
     """The job's own output and input: where they cannot be opened, the job fails without a word."""
-    options = subject.script.options
+    options = context.script.options
     for option in ("output", "error", "input"):
         given = options.get(option)
         if given is None or not given.value or given.value.lower() in ("none", "/dev/null"):
@@ -145,37 +147,37 @@ def job_output(subject: ScriptContext) -> Iterator[Finding]:
                     line=given.line,
                 )
             continue
-        place = os.path.normpath(os.path.join(subject.folder, folder))  # noqa: PTH118
-        kind = subject.around.kind(place)
+        place = os.path.normpath(os.path.join(context.folder, folder))  # noqa: PTH118
+        kind = context.host.kind(place)
         if kind == "nothing":
-            yield from _no_folder(subject, given, place, is_input=option == "input")
-        elif kind == "folder" and option != "input" and subject.around.may(place, "w") is False:
+            yield from _no_folder(context, given, place, is_input=option == "input")
+        elif kind == "folder" and option != "input" and context.host.may(place, "w") is False:
             yield Finding(
                 rule="unwritable-output",
                 code=FindingCode.OUTPUT_FOLDER_NOT_WRITABLE,
                 values={"spelled": given.spelled, "value": given.value, "folder": place},
                 line=given.line,
-                severity=_severity(subject, place),
+                severity=_severity(context, place),
             )
 
 
 def _no_folder(
-    subject: ScriptContext, given: GivenOption, place: str, *, is_input: bool
+    context: ScriptContext, given: GivenOption, place: str, *, is_input: bool
 ) -> Iterator[Finding]:
     """Whether that ends the job depends on the version of Slurm."""
-    version, above = subject.around.slurm, None
+    version, above = context.host.slurm, None
     if is_input:
         then = "ends"
-        later = subject.script.request.dependency or subject.begins_later
-        severity = "warning" if later else _severity(subject, place)
-    elif (above := _above(subject, place)) is not None and subject.around.may(above, "w") is False:
+        later = context.script.request.dependency or context.begins_later
+        severity = "warning" if later else _severity(context, place)
+    elif (above := _above(context, place)) is not None and context.host.may(above, "w") is False:
         then = "cannot_be_made"
-        severity = _severity(subject, place)
+        severity = _severity(context, place)
     elif version is not None and version >= _MAKES:
         return
     elif version is not None and version <= _MAKES_NOT:
         then = "ends_without_output"
-        severity = _severity(subject, place)
+        severity = _severity(context, place)
     else:
         then = "ends_by_version"
         severity = "warning"
@@ -190,23 +192,23 @@ def _no_folder(
     )
 
 
-def _severity(subject: ScriptContext, place: str) -> str:
-    return "error" if subject.is_shared(place) else "warning"
+def _severity(context: ScriptContext, place: str) -> str:
+    return "error" if context.is_shared(place) else "warning"
 
 
-def _above(subject: ScriptContext, place: str) -> str | None:
+def _above(context: ScriptContext, place: str) -> str | None:
     """The nearest folder above that is there."""
     while place not in ("", "/"):
         place = os.path.dirname(place)  # noqa: PTH120
-        if subject.around.kind(place) == "folder":
+        if context.host.kind(place) == "folder":
             return place
     return None
 
 
-def work_folder(subject: ScriptContext) -> Iterator[Finding]:
+def work_folder(context: ScriptContext) -> Iterator[Finding]:
     """Where the job begins."""
-    given = subject.script.options.get("chdir")
-    if given is not None and subject.around.kind(subject.folder) == "nothing":
+    given = context.script.options.get("chdir")
+    if given is not None and context.host.kind(context.folder) == "nothing":
         yield Finding(
             rule="missing-folder",
             code=FindingCode.MISSING_WORK_FOLDER,
@@ -215,10 +217,10 @@ def work_folder(subject: ScriptContext) -> Iterator[Finding]:
         )
 
 
-def _looked_at(subject: ScriptContext, *kinds: Use) -> Iterator[tuple[FileUse, str]]:
+def _looked_at(context: ScriptContext, *kinds: Use) -> Iterator[tuple[FileUse, str]]:
     seen = set[tuple[Use, str]]()
-    for use in subject.script.body.files:
-        place = subject.place(use.path) if use.use in kinds and "://" not in use.path else None
+    for use in context.script.body.files:
+        place = context.place(use.path) if use.use in kinds and "://" not in use.path else None
         if place is None or place.startswith(("/dev/", "/proc/", "/sys/")) or (use.use, place) in seen:
             continue
         seen.add((use.use, place))

@@ -45,7 +45,7 @@ class Host(Protocol):
     def environments(self, name: str) -> str | None:
         """The folder of a conda environment of that name, or where it would be; None without a conda."""
 
-    def lacks(self, python: str, names: Sequence[str]) -> Collection[str] | None:
+    def missing_packages(self, python: str, names: Sequence[str]) -> Collection[str] | None:
         """Which packages that Python does not find."""
 
     def has_library(self, name: str, folders: Sequence[str]) -> bool | None:

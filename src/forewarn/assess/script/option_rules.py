@@ -18,9 +18,9 @@ _MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 _OPPOSITES = (("requeue", "no-requeue"), ("exclusive", "oversubscribe"), ("quiet", "verbose"))
 
 
-def problems(subject: ScriptContext) -> Iterator[Finding]:
+def problems(context: ScriptContext) -> Iterator[Finding]:
     """What the parser could not make sense of."""
-    for problem in subject.script.problems:
+    for problem in context.script.problems:
         severity = "error" if problem.refused else "note"
         yield Finding(
             rule=problem.rule,
@@ -32,9 +32,9 @@ def problems(subject: ScriptContext) -> Iterator[Finding]:
         )
 
 
-def memory_twice(subject: ScriptContext) -> Iterator[Finding]:
+def memory_twice(context: ScriptContext) -> Iterator[Finding]:
     """Memory by node, by CPU and by GPU exclude each other."""
-    found = [given for given in subject.script.options.given if given.option in _MEMORY]
+    found = [given for given in context.script.options.given if given.option in _MEMORY]
     # A variable gives way to what script or command line say; these two do not give way to each other.
     said = [given for given in found if given.origin != "environment"] or found
     for first, second in combinations({given.option: given for given in said}.values(), 2):
@@ -48,9 +48,9 @@ def memory_twice(subject: ScriptContext) -> Iterator[Finding]:
         )
 
 
-def opposites(subject: ScriptContext) -> Iterator[Finding]:
+def opposites(context: ScriptContext) -> Iterator[Finding]:
     """Options that undo each other."""
-    options = subject.script.options
+    options = context.script.options
     for one, other in _OPPOSITES:
         if one in options and other in options:
             line = max((g.line for g in (options[one], options[other]) if g.line), default=None)
@@ -58,10 +58,10 @@ def opposites(subject: ScriptContext) -> Iterator[Finding]:
             yield Finding(rule="conflict", code=FindingCode.OPPOSITES, values=values, line=line)
 
 
-def given_twice(subject: ScriptContext) -> Iterator[Finding]:
+def given_twice(context: ScriptContext) -> Iterator[Finding]:
     """An option with two values in the same script: the last one counts."""
     seen: dict[str, tuple[str | None, int | None]] = {}
-    for given in subject.script.options.given:
+    for given in context.script.options.given:
         if given.origin != "script":
             continue
         if given.option in seen and seen[given.option][0] != given.value:
@@ -76,10 +76,10 @@ def given_twice(subject: ScriptContext) -> Iterator[Finding]:
         seen[given.option] = (given.value, given.line)
 
 
-def time_form(subject: ScriptContext) -> Iterator[Finding]:
+def time_form(context: ScriptContext) -> Iterator[Finding]:
     """``00:30`` is thirty seconds to Slurm, ``30`` thirty minutes."""
-    given = subject.script.options.get("time")
-    limit = subject.script.request.time_limit
+    given = context.script.options.get("time")
+    limit = context.script.request.time_limit
     if given is None or given.value is None or limit is None:
         return
     if re.fullmatch(r"\d+:\d+", given.value):
@@ -100,9 +100,9 @@ def time_form(subject: ScriptContext) -> Iterator[Finding]:
         )
 
 
-def own_size(subject: ScriptContext) -> Iterator[Finding]:
+def own_size(context: ScriptContext) -> Iterator[Finding]:
     """A program that sizes itself to more memory than the job asks for."""
-    floor, request = subject.script.memory_floor, subject.script.request
+    floor, request = context.script.memory_floor, context.script.request
     if floor is None or not request.memory or (request.memory_per == "gpu" and not request.gpus):
         return
     nodes = max(request.min_nodes, 1)
@@ -112,15 +112,15 @@ def own_size(subject: ScriptContext) -> Iterator[Finding]:
         yield Finding(
             rule="memory-below-own-size",
             code=FindingCode.MEMORY_BELOW_OWN_SIZE,
-            values={"option": floor.said, "own_size": floor.bytes, "asked": asked},
+            values={"option": floor.text, "own_size": floor.bytes, "asked": asked},
             line=floor.line,
             fix=FixCode.REQUEST_MORE_THAN_OWN_SIZE,
         )
 
 
-def array_output(subject: ScriptContext) -> Iterator[Finding]:
+def array_output(context: ScriptContext) -> Iterator[Finding]:
     """Tasks of an array that write over each other's output."""
-    options = subject.script.options
+    options = context.script.options
     if "array" not in options:
         return
     for option in ("output", "error"):

@@ -31,51 +31,51 @@ _DEFINED = re.compile(
 )
 
 
-def interpreter(subject: ScriptContext) -> Iterator[Finding]:
+def interpreter(context: ScriptContext) -> Iterator[Finding]:
     """The first line's program must be there and runnable."""
-    first = subject.script.text.partition("\n")[0].rstrip("\r")
+    first = context.script.text.partition("\n")[0].rstrip("\r")
     words = first[2:].split() if first.startswith("#!") else []
     if not words:
         return
     program = words[0]
-    if subject.around.kind(program) == "nothing":
+    if context.host.kind(program) == "nothing":
         yield Finding(
             rule="missing-interpreter",
             code=FindingCode.MISSING_INTERPRETER,
             values={"interpreter": program},
             line=1,
-            severity="error" if subject.is_shared(program) else "warning",  # a node may have it
+            severity="error" if context.is_shared(program) else "warning",  # a node may have it
         )
     elif program.endswith("/env"):
         names = [w for w in words[1:] if not w.startswith("-") and "=" not in w]
-        if names and subject.around.which(names[0]) is None:
+        if names and context.host.which(names[0]) is None:
             code, values = FindingCode.INTERPRETER_NOT_ON_PATH, {"interpreter": names[0]}
             yield Finding(rule="missing-interpreter", code=code, values=values, line=1)
 
 
-def programs(subject: ScriptContext) -> Iterator[Finding]:
+def programs(context: ScriptContext) -> Iterator[Finding]:
     """Programs that are called by name and are on no PATH."""
-    if subject.changes_programs or not subject.script.body.is_shell:
+    if context.changes_programs or not context.script.body.is_shell:
         return
-    yield from _launchers(subject)
-    own = {name for match in _DEFINED.findall(subject.script.text[:1_000_000]) for name in match if name}
+    yield from _launchers(context)
+    own = {name for match in _DEFINED.findall(context.script.text[:1_000_000]) for name in match if name}
     seen = set[str]()
-    for call in subject.script.body.calls:
+    for call in context.script.body.calls:
         name = call.program
         if "/" in name or name in _BUILT_IN or name in own or name in seen or call.image is not None:
             continue
         seen.add(name)
-        if not is_plain(name) or not re.fullmatch(r"[\w.+-]+", name) or subject.around.which(name):
+        if not is_plain(name) or not re.fullmatch(r"[\w.+-]+", name) or context.host.which(name):
             continue
         # A warning only: a node may have what a login node has not.
         yield _not_on_path(name, call.line)
 
 
-def _launchers(subject: ScriptContext) -> Iterator[Finding]:
+def _launchers(context: ScriptContext) -> Iterator[Finding]:
     """What starts other programs and is on no PATH itself: mpirun, apptainer. Slurm brings srun."""
-    calls = [call for call in subject.script.body.calls if call.launchers and call.command.words]
+    calls = [call for call in context.script.body.calls if call.launchers and call.command.words]
     for name, line in {call.command.words[0]: call.line for call in reversed(calls)}.items():
-        if name in LAUNCHERS and name != "srun" and subject.around.which(name) is None:
+        if name in LAUNCHERS and name != "srun" and context.host.which(name) is None:
             yield _not_on_path(name, line)
 
 
@@ -91,21 +91,21 @@ _MODULE_FILES = tuple(
 )
 
 
-def modules(subject: ScriptContext) -> Iterator[Finding]:
+def modules(context: ScriptContext) -> Iterator[Finding]:
     """Modules that nobody here has."""
-    body = subject.script.body
-    if body.modules and not subject.runs_other_scripts and not _has_module_system(subject):
+    body = context.script.body
+    if body.modules and not context.runs_other_scripts and not _has_module_system(context):
         code = FindingCode.NO_MODULE_SYSTEM
         yield Finding(rule="missing-module", code=code, line=body.modules[0].line)
         return
     wanted = [m for m in body.modules if is_plain(m.name)]
     if not wanted or any(not is_plain(folder) for folder in body.module_folders):
         return
-    folders = [place for folder in body.module_folders if (place := subject.place(folder))]
+    folders = [place for folder in body.module_folders if (place := context.place(folder))]
     for module in wanted:
-        if subject.around.has_module(module.name, folders) is not False:
+        if context.host.has_module(module.name, folders) is not False:
             continue
-        beside = subject.around.modules_beside(module.name, folders)
+        beside = context.host.modules_beside(module.name, folders)
         near = get_close_matches(module.name, beside, n=1, cutoff=0.6)
         # A warning only: nodes may have others, one that is loaded before may bring more, and scripts go on.
         yield Finding(
@@ -117,10 +117,10 @@ def modules(subject: ScriptContext) -> Iterator[Finding]:
         )
 
 
-def _has_module_system(subject: ScriptContext) -> bool:
-    around = subject.around
-    return any(around.environment.get(name) for name in _MODULE_VARIABLES) or any(
-        around.kind(file) != "nothing" for file in _MODULE_FILES
+def _has_module_system(context: ScriptContext) -> bool:
+    host = context.host
+    return any(host.environment.get(name) for name in _MODULE_VARIABLES) or any(
+        host.kind(file) != "nothing" for file in _MODULE_FILES
     )
 
 

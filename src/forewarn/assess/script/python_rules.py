@@ -33,10 +33,10 @@ _INSTALLERS = frozenset(
 )
 
 
-def missing_environment(subject: ScriptContext) -> Iterator[Finding]:
+def missing_environment(context: ScriptContext) -> Iterator[Finding]:
     """An environment that is activated and not there."""
-    for environment in subject.script.body.environments:
-        if environment.kind == "conda" and not _may_have_conda(subject, environment.name):
+    for environment in context.script.body.environments:
+        if environment.kind == "conda" and not _may_have_conda(context, environment.name):
             yield Finding(
                 rule="missing-environment",
                 code=FindingCode.NO_CONDA,
@@ -44,12 +44,12 @@ def missing_environment(subject: ScriptContext) -> Iterator[Finding]:
                 line=environment.line,
             )
             continue
-        folder = _folder(subject, environment)
+        folder = _folder(context, environment)
         # A module may bring another conda, with environments of its own.
         by_name = environment.kind == "conda" and "/" not in environment.name
-        if folder is None or environment.kind == "uv" or (by_name and subject.script.body.modules):
+        if folder is None or environment.kind == "uv" or (by_name and context.script.body.modules):
             continue
-        if subject.around.kind(folder) == "nothing":
+        if context.host.kind(folder) == "nothing":
             yield Finding(
                 rule="missing-environment",
                 code=FindingCode.MISSING_ENVIRONMENT,
@@ -59,42 +59,42 @@ def missing_environment(subject: ScriptContext) -> Iterator[Finding]:
             )
 
 
-def _may_have_conda(subject: ScriptContext, name: str) -> bool:
+def _may_have_conda(context: ScriptContext, name: str) -> bool:
     """Whether there is one, or something in the script may bring it."""
-    if subject.script.body.modules or subject.runs_other_scripts:
+    if context.script.body.modules or context.runs_other_scripts:
         return True
-    around, home = subject.around, subject.around.environment.get("HOME", "")
+    host, home = context.host, context.host.environment.get("HOME", "")
     return (
-        around.environments(name) is not None
-        or any(around.which(program) for program in ("conda", "mamba", "micromamba"))
-        or any(around.kind(f"{home}/{root}") != "nothing" for root in CONDA_ROOTS)
+        host.environments(name) is not None
+        or any(host.which(program) for program in ("conda", "mamba", "micromamba"))
+        or any(host.kind(f"{home}/{root}") != "nothing" for root in CONDA_ROOTS)
     )
 
 
-def broken_python(subject: ScriptContext) -> Iterator[Finding]:
+def broken_python(context: ScriptContext) -> Iterator[Finding]:
     """A script that this Python cannot parse."""
-    for call, place in _scripts(subject):
-        source = subject.around.head(place, _READ)
+    for call, place in _scripts(context):
+        source = context.host.head(place, _READ)
         if source is not None and len(source) < _READ and parsed(source) is None:
             values = {"path": script_of(call)}
             yield Finding(rule="python-syntax", code=FindingCode.PYTHON_SYNTAX, values=values, line=call.line)
 
 
-def missing_imports(subject: ScriptContext) -> Iterator[Finding]:
+def missing_imports(context: ScriptContext) -> Iterator[Finding]:
     """Packages that the script imports and its Python does not find."""
-    for call, place in _scripts(subject):
-        tree = parsed(subject.around.head(place, _READ))
-        python = _python(subject, call)
-        if tree is None or python is None or changes_path(tree) or _brings_packages(subject, call.line):
+    for call, place in _scripts(context):
+        tree = parsed(context.host.head(place, _READ))
+        python = _python(context, call)
+        if tree is None or python is None or changes_path(tree) or _brings_packages(context, call.line):
             continue
         folder = os.path.dirname(place)  # noqa: PTH120 - text, not a look at a file
         names = {
             name: line
             for name, line in imported_surely(tree).items()
-            if subject.around.kind(f"{folder}/{name}.py") == "nothing"
-            and subject.around.kind(f"{folder}/{name}") == "nothing"
+            if context.host.kind(f"{folder}/{name}.py") == "nothing"
+            and context.host.kind(f"{folder}/{name}") == "nothing"
         }
-        for name in sorted(subject.around.lacks(python, sorted(names)) or () if names else ()):
+        for name in sorted(context.host.missing_packages(python, sorted(names)) or () if names else ()):
             yield Finding(
                 rule="missing-import",
                 code=FindingCode.MISSING_IMPORT,
@@ -110,20 +110,20 @@ def missing_imports(subject: ScriptContext) -> Iterator[Finding]:
             )
 
 
-def missing_run(subject: ScriptContext) -> Iterator[Finding]:
+def missing_run(context: ScriptContext) -> Iterator[Finding]:
     """`python3 -m tool` of a package that its Python does not find."""
-    for call in subject.script.body.calls:
+    for call in context.script.body.calls:
         words = call.arguments
         name = words[words.index("-m") + 1].partition(".")[0] if "-m" in words[:-1] else ""
         if language_of(call.program) != "python" or call.image is not None or not name.isidentifier():
             continue
-        python, here = _python(subject, call), subject.place(_inside(subject, call, name))
-        if python is None or here is None or _brings_packages(subject, call.line):
+        python, here = _python(context, call), context.place(_inside(context, call, name))
+        if python is None or here is None or _brings_packages(context, call.line):
             continue
-        around = subject.around
-        if any(around.kind(place) != "nothing" for place in (here, f"{here}.py")):
+        host = context.host
+        if any(host.kind(place) != "nothing" for place in (here, f"{here}.py")):
             continue
-        if around.lacks(python, [name]):
+        if host.missing_packages(python, [name]):
             yield Finding(
                 rule="missing-import",
                 code=FindingCode.MISSING_PACKAGE,
@@ -133,18 +133,20 @@ def missing_run(subject: ScriptContext) -> Iterator[Finding]:
             )
 
 
-def itself(subject: ScriptContext) -> Iterator[Finding]:
+def itself(context: ScriptContext) -> Iterator[Finding]:
     """A batch script that is Python itself."""
-    body = subject.script.body
+    body = context.script.body
     if body.is_shell or body.language != "python" or body.interpreter is None:
         return
-    tree = parsed(subject.script.text.encode("utf-8", "surrogateescape"))
+    tree = parsed(context.script.text.encode("utf-8", "surrogateescape"))
     if tree is None:
         yield Finding(rule="python-syntax", code=FindingCode.SCRIPT_IS_NOT_PYTHON, line=1)
         return
-    python = body.interpreter if "/" in body.interpreter else subject.around.which(body.interpreter)
+    python = body.interpreter if "/" in body.interpreter else context.host.which(body.interpreter)
     names = {} if changes_path(tree) else imported_surely(tree)
-    for name in sorted(subject.around.lacks(python, sorted(names)) or () if python and names else ()):
+    for name in sorted(
+        context.host.missing_packages(python, sorted(names)) or () if python and names else ()
+    ):
         yield Finding(
             rule="missing-import",
             code=FindingCode.MISSING_OWN_IMPORT,
@@ -154,25 +156,25 @@ def itself(subject: ScriptContext) -> Iterator[Finding]:
         )
 
 
-def _scripts(subject: ScriptContext) -> Iterator[tuple[Call, str]]:
+def _scripts(context: ScriptContext) -> Iterator[tuple[Call, str]]:
     """Calls of Python with a script that can be looked at."""
-    for call in subject.script.body.calls:
+    for call in context.script.body.calls:
         if language_of(call.program) != "python" or call.image is not None:
             continue
         script = script_of(call)
-        if script and script.endswith(".py") and (place := subject.place(_inside(subject, call, script))):
+        if script and script.endswith(".py") and (place := context.place(_inside(context, call, script))):
             yield call, place
 
 
-def _inside(subject: ScriptContext, call: Call, script: str) -> str:
+def _inside(context: ScriptContext, call: Call, script: str) -> str:
     """The script with the folder that the job has gone to by then."""
-    uses = [f.path for f in subject.script.body.files if f.line == call.line and f.path.endswith(script)]
+    uses = [f.path for f in context.script.body.files if f.line == call.line and f.path.endswith(script)]
     return uses[0] if uses else script
 
 
-def _brings_packages(subject: ScriptContext, line: int) -> bool:
+def _brings_packages(context: ScriptContext, line: int) -> bool:
     """Whether a module, a variable or an installation before this line may bring what is not there now."""
-    body = subject.script.body
+    body = context.script.body
     return (
         bool(body.modules)
         or any(
@@ -185,22 +187,22 @@ def _brings_packages(subject: ScriptContext, line: int) -> bool:
     )
 
 
-def _folder(subject: ScriptContext, environment: Environment) -> str | None:
+def _folder(context: ScriptContext, environment: Environment) -> str | None:
     """Where an environment is; None where that cannot be told."""
     if environment.kind == "conda" and "/" not in environment.name:
-        return subject.around.environments(environment.name)
-    return subject.place(environment.name)
+        return context.host.environments(environment.name)
+    return context.place(environment.name)
 
 
-def _python(subject: ScriptContext, call: Call) -> str | None:
+def _python(context: ScriptContext, call: Call) -> str | None:
     """The Python that will run; None where that cannot be told."""
     if "/" in call.program:
-        return subject.place(call.program)
-    before = [e for e in subject.script.body.environments if e.line <= call.line]
+        return context.place(call.program)
+    before = [e for e in context.script.body.environments if e.line <= call.line]
     if before:
-        folder = _folder(subject, before[-1])
+        folder = _folder(context, before[-1])
         return f"{folder}/bin/python" if folder else None
-    return None if subject.changes_programs else subject.around.which(call.program)
+    return None if context.changes_programs else context.host.which(call.program)
 
 
 RULES = (missing_environment, broken_python, missing_imports, missing_run, itself)

@@ -18,7 +18,7 @@ from forewarn.assess.script import (
     task_rules,
     text_rules,
 )
-from forewarn.assess.script.certainty import as_sure
+from forewarn.assess.script.certainty import limit_severity
 from forewarn.assess.script.host import Host
 from forewarn.assess.script.script_context import ScriptContext
 from forewarn.job.sbatch.script import Script
@@ -49,11 +49,11 @@ def findings(
 
     `path` is where the script is; `work_dir` is where sbatch will be called, if that is not its folder.
     """
-    subject = ScriptContext(script, path, surroundings, path.parent if work_dir is None else work_dir)
+    context = ScriptContext(script, path, surroundings, path.parent if work_dir is None else work_dir)
     found = dict.fromkeys(
-        as_sure(replace(finding, about=about), subject)
+        limit_severity(replace(finding, about=about), context)
         for about, rules in RULES.items()
         for rule in rules
-        for finding in islice(rule(subject), MOST_OF_A_RULE)
+        for finding in islice(rule(context), MOST_OF_A_RULE)
     )
     return tuple(sorted(found, key=lambda finding: (_ORDER[finding.severity], finding.line or 0)))

@@ -12,7 +12,7 @@ from forewarn.assess.script.sbatch_test import SbatchAnswer
 _WAITS_FOR_EVER = frozenset({"time-beyond-limit", "nodes-beyond-limit"})
 
 
-def agreed(found: Sequence[Finding], answer: SbatchAnswer | None) -> tuple[Finding, ...]:
+def reconcile_findings(found: Sequence[Finding], answer: SbatchAnswer | None) -> tuple[Finding, ...]:
     """The findings beside sbatch's answer: where it takes the script, it does not refuse it."""
     if answer is None:
         return tuple(found)
@@ -26,7 +26,7 @@ def agreed(found: Sequence[Finding], answer: SbatchAnswer | None) -> tuple[Findi
     return (*found, *answer.findings)
 
 
-def agreed_oddness(oddness: Oddness | None, answer: SbatchAnswer | None) -> Oddness | None:
+def reconcile_oddness(oddness: Oddness | None, answer: SbatchAnswer | None) -> Oddness | None:
     """What no recorded node could take, where Slurm says that it would start, is odd and not impossible."""
     if oddness is None or answer is None or answer.accepts is not True:
         return oddness

@@ -39,7 +39,7 @@ class ScriptContext:
 
     script: Script
     path: Path
-    around: Host
+    host: Host
     work_dir: Path = field(default_factory=Path)
 
     @cached_property
@@ -52,7 +52,7 @@ class ScriptContext:
     @cached_property
     def variables(self) -> Mapping[str, str]:
         """What a shell would put in for variables that the script leaves as they are."""
-        known = {n: v for n, v in self.around.environment.items() if not _OF_THE_JOB.match(n)}
+        known = {n: v for n, v in self.host.environment.items() if not _OF_THE_JOB.match(n)}
         set_inside = {name for command in self.script.body.commands for name, _ in command.variables}
         return {n: v for n, v in known.items() if n not in set_inside} | {
             "SLURM_SUBMIT_DIR": os.path.abspath(self.work_dir)  # noqa: PTH100
@@ -61,14 +61,14 @@ class ScriptContext:
     def place(self, text: str) -> str | None:
         """A path as the job will see it; None where that depends on what only the job knows."""
         filled = _VARIABLE.sub(lambda m: self.variables.get(m[1] or m[2], m[0]), text)
-        home = self.around.environment.get("HOME")
+        home = self.host.environment.get("HOME")
         if home and (filled == "~" or filled.startswith("~/")):
             filled = home + filled[1:]
         if not is_plain(filled) or filled.startswith("~"):
             return None
         return os.path.normpath(os.path.join(self.folder, filled))  # noqa: PTH118
 
-    def is_made(self, use: FileUse, place: str) -> bool:
+    def may_be_created(self, use: FileUse, place: str) -> bool:
         """Whether the script itself may have made a file, or its folder, by then."""
         for other, made in zip(self.script.body.files, self._places, strict=True):
             if other is use:
@@ -95,7 +95,7 @@ class ScriptContext:
             return False
         return self._maker_before(use) is None
 
-    def unless_made(self, use: FileUse) -> dict[str, Value]:
+    def possible_creator(self, use: FileUse) -> dict[str, Value]:
         """Who may have made it by then: nobody, a job before, somebody before it begins, a program."""
         if self.script.request.dependency:
             return {"unless": "dependency"}
@@ -120,10 +120,10 @@ class ScriptContext:
 
     def is_shared(self, place: str) -> bool:
         """Whether jobs see the same there: where the user works and lives, not the machine's own folders."""
-        homes = [os.path.abspath(self.work_dir), self.folder, self.around.environment.get("HOME") or ""]  # noqa: PTH100
+        homes = [os.path.abspath(self.work_dir), self.folder, self.host.environment.get("HOME") or ""]  # noqa: PTH100
         if any(place == home or place.startswith(f"{home}/") for home in homes if home not in ("", "/")):
             return True
-        return not place.startswith(_OF_THE_MACHINE) and self.around.same_disk(place, homes[0]) is True
+        return not place.startswith(_OF_THE_MACHINE) and self.host.same_disk(place, homes[0]) is True
 
     @property
     def runs_other_scripts(self) -> bool:

@@ -27,9 +27,9 @@ _EACH = frozenset(
 _READ = 1 << 20
 
 
-def tasks_and_nodes(subject: ScriptContext) -> Iterator[Finding]:
+def tasks_and_nodes(context: ScriptContext) -> Iterator[Finding]:
     """Numbers that do not fit each other."""
-    options, request = subject.script.options, subject.script.request
+    options, request = context.script.options, context.script.request
     if "ntasks" not in options or "nodes" not in options:
         return
     line = options.line("nodes") or options.line("ntasks")
@@ -60,28 +60,28 @@ def tasks_and_nodes(subject: ScriptContext) -> Iterator[Finding]:
         )
 
 
-def idle_tasks(subject: ScriptContext) -> Iterator[Finding]:
+def idle_tasks(context: ScriptContext) -> Iterator[Finding]:
     """Several tasks, and nothing that starts more than one."""
-    request, body = subject.script.request, subject.script.body
+    request, body = context.script.request, context.script.body
     if request.tasks < 2 or not body.is_shell or not body.calls:
         return
-    if set(body.launchers) - CONTAINERS or body.submits or _starts_itself(subject):
+    if set(body.launchers) - CONTAINERS or body.submits or _starts_itself(context):
         return
-    option = "ntasks" if "ntasks" in subject.script.options else "ntasks-per-node"
-    if option not in subject.script.options:
+    option = "ntasks" if "ntasks" in context.script.options else "ntasks-per-node"
+    if option not in context.script.options:
         option = "nodes"
     yield Finding(
         rule="idle-tasks",
         code=FindingCode.IDLE_TASKS,
         values={"tasks": request.tasks},
-        line=subject.script.options.line(option),
+        line=context.script.options.line(option),
         fix=FixCode.START_WITH_SRUN,
     )
 
 
-def _starts_itself(subject: ScriptContext) -> bool:
+def _starts_itself(context: ScriptContext) -> bool:
     """Programs that start what they need on their own, or are scripts that we cannot see into."""
-    calls = subject.script.body.calls
+    calls = context.script.body.calls
     opaque = {
         "make",
         "abaqus",
@@ -100,14 +100,14 @@ def _starts_itself(subject: ScriptContext) -> bool:
     )
 
 
-def copies(subject: ScriptContext) -> Iterator[Finding]:
+def copies(context: ScriptContext) -> Iterator[Finding]:
     """`srun` of a program that knows nothing of the others: it runs as many times."""
-    for call in subject.script.body.calls:
+    for call in context.script.body.calls:
         launcher = next((name for name in call.launchers if name in MPI_LAUNCHERS), None)
-        tasks = call.tasks or subject.script.request.tasks
+        tasks = call.tasks or context.script.request.tasks
         if launcher is None or tasks < 2 or call.image is not None or call.name in _EACH:
             continue
-        if (why := _is_serial(subject, call)) is not None and "SLURM_PROCID" not in subject.script.text:
+        if (why := _is_serial(context, call)) is not None and "SLURM_PROCID" not in context.script.text:
             yield Finding(
                 rule="srun-without-mpi",
                 code=FindingCode.COPIES_WITHOUT_MPI,
@@ -117,17 +117,17 @@ def copies(subject: ScriptContext) -> Iterator[Finding]:
             )
 
 
-def _is_serial(subject: ScriptContext, call: Call) -> str | None:
+def _is_serial(context: ScriptContext, call: Call) -> str | None:
     """Why a program cannot work with its copies; None where it may."""
     if call.name in _SERIAL:
         script = script_of(call)
-        place = subject.place(script) if script else None
-        text = subject.around.head(place, _READ) if place else None
+        place = context.place(script) if script else None
+        text = context.host.head(place, _READ) if place else None
         return "no_mpi_program" if text is not None and b"mpi" not in text.lower() else None
     if language_of(call.program) == "python":
-        return _python_is_serial(subject, call)
-    place = subject.place(call.program) if "/" in call.program else subject.around.which(call.program)
-    data = subject.around.head(place, 1 << 24) if place else None
+        return _python_is_serial(context, call)
+    place = context.place(call.program) if "/" in call.program else context.host.which(call.program)
+    data = context.host.head(place, 1 << 24) if place else None
     program = read_program(data) if data else None
     if program is None or not program.needed:
         return None
@@ -135,10 +135,10 @@ def _is_serial(subject: ScriptContext, call: Call) -> str | None:
     return None if linked else "not_linked_with_mpi"
 
 
-def _python_is_serial(subject: ScriptContext, call: Call) -> str | None:
+def _python_is_serial(context: ScriptContext, call: Call) -> str | None:
     script = script_of(call)
-    place = subject.place(script) if script else None
-    tree = parsed(subject.around.head(place, _READ)) if place else None
+    place = context.place(script) if script else None
+    tree = parsed(context.host.head(place, _READ)) if place else None
     if tree is None or _TOGETHER & imported_by(tree):
         return None
     local = imported_by(tree) - _STANDARD
@@ -157,14 +157,14 @@ _KNOWN_SERIAL = frozenset(
 )
 
 
-def missing_launcher(subject: ScriptContext) -> Iterator[Finding]:
+def missing_launcher(context: ScriptContext) -> Iterator[Finding]:
     """An MPI program that is started without srun or mpirun, though several tasks are asked for."""
-    if subject.script.request.tasks < 2:
+    if context.script.request.tasks < 2:
         return
-    for call in subject.script.body.calls:
-        if call.launchers or "/" not in call.program or (place := subject.place(call.program)) is None:
+    for call in context.script.body.calls:
+        if call.launchers or "/" not in call.program or (place := context.place(call.program)) is None:
             continue
-        data = subject.around.head(place, 1 << 24)
+        data = context.host.head(place, 1 << 24)
         program = read_program(data) if data else None
         if program and any(name.startswith(("libmpi", "libpmix")) for name in program.needed):
             yield Finding(

@@ -24,31 +24,31 @@ _IN_BODY = re.compile(
 )
 
 
-def line_ends(subject: ScriptContext) -> Iterator[Finding]:
+def line_ends(context: ScriptContext) -> Iterator[Finding]:
     """Windows' line ends: sbatch refuses them."""
-    text = subject.script.text
+    text = context.script.text
     if "\r\n" in text or "\r" in text.partition("\n")[0]:
         line = text[: text.index("\r")].count("\n") + 1
         yield Finding(
             rule="windows-line-ends",
             code=FindingCode.WINDOWS_LINE_ENDS,
-            values={"script": subject.path.name},
+            values={"script": context.path.name},
             line=line,
             severity="error",
             fix=FixCode.CONVERT_LINE_ENDS,
         )
 
 
-def zero_bytes(subject: ScriptContext) -> Iterator[Finding]:
+def zero_bytes(context: ScriptContext) -> Iterator[Finding]:
     """A script with NUL bytes is no text."""
-    if "\0" in subject.script.text:
-        line = subject.script.text.partition("\0")[0].count("\n") + 1
+    if "\0" in context.script.text:
+        line = context.script.text.partition("\0")[0].count("\n") + 1
         yield Finding(rule="not-text", code=FindingCode.NUL_BYTE, line=line, severity="error")
 
 
-def shebang(subject: ScriptContext) -> Iterator[Finding]:
+def shebang(context: ScriptContext) -> Iterator[Finding]:
     """The first line must name an interpreter."""
-    text = subject.script.text
+    text = context.script.text
     if not text.strip():
         yield Finding(rule="empty-script", code=FindingCode.EMPTY_SCRIPT, severity="error")
     elif not text.startswith("#!"):
@@ -63,26 +63,26 @@ def shebang(subject: ScriptContext) -> Iterator[Finding]:
         )
 
 
-def ignored_options(subject: ScriptContext) -> Iterator[Finding]:
+def ignored_options(context: ScriptContext) -> Iterator[Finding]:
     """Options behind the first command are comments."""
-    lines = subject.script.text.split("\n")
-    for line in subject.script.directives.ignored:
+    lines = context.script.text.split("\n")
+    for line in context.script.directives.ignored:
         yield Finding(
             rule="ignored-option",
             code=FindingCode.IGNORED_OPTION,
             values={
                 "text": lines[line - 1].strip(),
-                "first_command": subject.script.directives.first_command,
+                "first_command": context.script.directives.first_command,
             },
             line=line,
             fix=FixCode.MOVE_ABOVE_COMMANDS,
         )
 
 
-def lookalikes(subject: ScriptContext) -> Iterator[Finding]:
+def lookalikes(context: ScriptContext) -> Iterator[Finding]:
     """What looks like an option and is a comment. ``##SBATCH`` is how people switch one off: only a note."""
-    lines = subject.script.text.split("\n")
-    for line in subject.script.directives.lookalikes:
+    lines = context.script.text.split("\n")
+    for line in context.script.directives.lookalikes:
         meant = lines[line - 1].startswith("##")
         yield Finding(
             rule="not-read",
@@ -93,9 +93,9 @@ def lookalikes(subject: ScriptContext) -> Iterator[Finding]:
         )
 
 
-def placeholders(subject: ScriptContext) -> Iterator[Finding]:
+def placeholders(context: ScriptContext) -> Iterator[Finding]:
     """Words of a template that nobody filled in."""
-    for given in subject.script.options.given:
+    for given in context.script.options.given:
         match = _PLACEHOLDER.search(given.value or "") if given.option in _NAMING else None
         if match:
             yield Finding(
@@ -105,7 +105,7 @@ def placeholders(subject: ScriptContext) -> Iterator[Finding]:
                 line=given.line,
                 fix=FixCode.FILL_IN,
             )
-    for number, line in enumerate(subject.script.text.split("\n"), 1):
+    for number, line in enumerate(context.script.text.split("\n"), 1):
         if not line.lstrip().startswith("#") and (match := _IN_BODY.search(line[:2000])):
             yield Finding(
                 rule="placeholder",
@@ -116,10 +116,10 @@ def placeholders(subject: ScriptContext) -> Iterator[Finding]:
             )
 
 
-def other_schedulers(subject: ScriptContext) -> Iterator[Finding]:
+def other_schedulers(context: ScriptContext) -> Iterator[Finding]:
     """Lines for PBS or LSF: sbatch reads some of them, silently."""
-    for number, line in enumerate(subject.script.text.split("\n"), 1):
-        if re.match(r"#(?:PBS|BSUB)\s", line) and "ignore-pbs" not in subject.script.options:
+    for number, line in enumerate(context.script.text.split("\n"), 1):
+        if re.match(r"#(?:PBS|BSUB)\s", line) and "ignore-pbs" not in context.script.options:
             yield Finding(
                 rule="other-scheduler",
                 code=FindingCode.OTHER_SCHEDULER,
