@@ -303,7 +303,7 @@ def test_users_without_a_name_have_their_number(tmp_path: Path) -> None:
         ({"time_limit": "long"}, "time_limit", "invalid literal"),
         ({"time_limit": 1e300}, "time_limit", "beyond all bounds"),
         ({"exit_code": "1"}, "exit_code", "not an exit code and a signal: '1'"),
-        ({"exit_code": 256}, "exit_code", "not of a shape"),
+        ({"exit_code": 256}, "exit_code", "unknown shape"),
         ({"tres_req": "cpu"}, "tres_asked", "not a TRES string"),
         ({"state": 5}, "state", "not a state: 5"),
     ],

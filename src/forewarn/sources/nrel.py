@@ -1,14 +1,14 @@
 """NREL's Eagle jobs, as published (https://data.openei.org/submissions/5860): csv, json or Parquet.
 
-Facts that the data set does not write down, taken from its first 1,000 jobs:
+Facts that the data set does not document, taken from its first 1,000 jobs:
 
-- Times carry no zone. Read as UTC, the text of the csv and the milliseconds of the json are the same
-  moments, and every end minus start is `run_time`; so they are read as UTC unless the site says a zone
-  (it is then the zone of all three forms).
-- `mem_req` counts the whole job, in megabytes: 552,000 on 3 nodes and 184,000 on one of Eagle's 192 GB
-  nodes, 20,160,000 on 28 nodes of 768 GB. 0 (988 of 1,000) is Slurm's "all of the node".
-- Tasks of an array share one `job_id` and submit time. They are numbered as they come, or they would
-  be one job that contradicts itself; which index they had is not known.
+- Times have no zone. Read as UTC, the text of the csv and the milliseconds of the json are the same moments,
+  and every end minus start is `run_time`; so they are read as UTC unless the site names a zone (then that of
+  all three formats).
+- `mem_req` counts the whole job, in megabytes: 552,000 on 3 nodes and 184,000 on one of Eagle's 192 GB nodes,
+  20,160,000 on 28 nodes of 768 GB. 0 (988 of 1,000) is Slurm's "all of the node".
+- Tasks of an array share one `job_id` and submit time. They are numbered in the order of the file, or they
+  would be one job that contradicts itself; their real index is unknown.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ class NrelSource(Source):
 
     def __init__(self, path: Path, options: SourceOptions | None = None) -> None:
         super().__init__(path, options)
-        # How often each job id came in the run of rows with this submit time, which may go on.
+        # The rows so far of each job id among rows with this submit time, which may continue in the next
+        # batch.
         self._submit: int | None = None
-        self._seen: dict[int, int] = {}
+        self._counts: dict[int, int] = {}
         self._tasks = 0
 
     def batches(self) -> Iterator[Batch]:
-        """Jobs in the order of the file."""
+        """Yield jobs in the order of the file."""
         with open_file(self.path) as stream:
             assert isinstance(stream, io.BufferedReader)
             head = stream.peek(64).lstrip()
@@ -73,7 +74,7 @@ class NrelSource(Source):
                 "array tasks without their index, numbered in the order of the file"
             )
 
-    # --- the three forms -----------------------------------------------------------------------
+    # --- the three formats ---------------------------------------------------------------------
 
     def _parquet(self) -> Iterator[Part]:
         table = parquet_table(self.path)
@@ -121,10 +122,10 @@ class NrelSource(Source):
                 yield (regular, []) if regular is not None else self._cells(block, names, line)
             line += block.count(b"\n")
         if not names:
-            raise SourceError(f"{self.path}: nothing in it but blank lines")
+            raise SourceError(f"{self.path}: nothing but blank lines")
 
     def _cells(self, block: bytes, names: list[str], before: int) -> Part:
-        """The lines as columns of text; those with too few or too many apart."""
+        """Split the lines into columns of text; separate those with too few or too many."""
         lines = (
             pl.Series("text", block.decode("utf-8", errors="replace").split("\n"), dtype=pl.String)
             .to_frame()
@@ -160,10 +161,10 @@ class NrelSource(Source):
                     f"{', '.join(found)[:200] or 'none'})"
                 )
 
-    # --- one meaning ---------------------------------------------------------------------------
+    # --- common columns ------------------------------------------------------------------------
 
     def _typed(self, frame: pl.DataFrame, bad: list[BadRow]) -> pl.DataFrame:
-        """Texts, numbers and seconds, whatever they came as; rows with a value that is none are bad."""
+        """Convert to texts, numbers and seconds; rows with a value that cannot be converted are bad."""
         frame = frame.with_columns(
             pl.col(name).str.strip_chars().replace(_ABSENT, None)
             for name, dtype in frame.schema.items()
@@ -215,23 +216,23 @@ class NrelSource(Source):
         return zoned.dt.epoch("s")
 
     def _numbered(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """With `task`: how many rows of the same job id and submit time came before in one run of it."""
+        """Add `task`: the number of earlier rows with the same job id and submit time."""
         frame = frame.with_columns(_run=pl.col("submit_time").rle_id(), task=pl.lit(0, pl.Int64))
         pair = pl.struct("_run", "job_id")
-        repeated = frame.filter(pair.is_duplicated())  # few, and counting within groups is slow
+        repeated = frame.filter(pair.is_duplicated())  # they are few, and counting within groups is slow
         if repeated.height:
             counted = repeated.select("line", task=pl.int_range(pl.len(), dtype=pl.Int64).over(pair))
             frame = frame.update(counted, on="line")
-        if self._seen:
-            before = pl.col("job_id").replace_strict(self._seen, default=0, return_dtype=pl.Int64)
-            goes_on = (pl.col("_run") == 0) & (pl.col("submit_time") == self._submit)
-            frame = frame.with_columns(pl.col("task") + pl.when(goes_on).then(before).otherwise(0))
+        if self._counts:
+            before = pl.col("job_id").replace_strict(self._counts, default=0, return_dtype=pl.Int64)
+            continues = (pl.col("_run") == 0) & (pl.col("submit_time") == self._submit)
+            frame = frame.with_columns(pl.col("task") + pl.when(continues).then(before).otherwise(0))
         self._tasks += frame.select((pl.col("task") > 0).sum()).item()
         if frame.height:
             last = frame.filter(pl.col("_run") == pl.col("_run").max())
             counts = last.group_by("job_id").agg(pl.col("task").max() + 1)
             same_run = last["_run"][0] == 0 and last["submit_time"][0] == self._submit
-            self._seen = (self._seen if same_run else {}) | dict(counts.iter_rows())
+            self._counts = (self._counts if same_run else {}) | dict(counts.iter_rows())
             self._submit = last["submit_time"][0]
         return frame.drop("_run")
 
@@ -248,8 +249,8 @@ class NrelSource(Source):
         is_task = pl.col("task") > 0
         return frame.select(
             *("line", "user", "account", "name", "work_dir", "submit_line", "partition", "qos"),
-            # Names are pseudonyms (name00005115): labels whose digits are no run numbers, so not to be
-            # normalised; the program's field is taken as it is.
+            # Names are pseudonyms (name00005115): their digits are no run numbers, so they are not
+            # normalised; the program's field is used as it is.
             application=pl.col("name"),
             cluster=pl.lit(self.cluster),
             job_id=pl.when(is_task).then(pl.format("{}_{}", number, "task")).otherwise(number),
@@ -271,21 +272,21 @@ class NrelSource(Source):
 
 
 def _counted(number: pl.Expr) -> pl.Expr:
-    """Null where it is no count that any machine has: negative, infinite, not a number."""
+    """Set impossible counts to null: negative, infinite, not a number."""
     return pl.when(number.is_between(0, _MOST)).then(number)
 
 
 def _from_ms(number: pl.Expr) -> pl.Expr:
-    """The moment of a number of milliseconds, null where it is beyond what calendars reach."""
+    """Convert milliseconds to a time, null where it is out of range."""
     whole = number.cast(pl.Int64, strict=False)
     return pl.from_epoch(pl.when(whole.is_between(EARLIEST * 1000, LATEST * 1000)).then(whole), "ms")
 
 
 def _regular(block: bytes, names: list[str], before: int) -> pl.DataFrame | None:
-    """The lines as columns, read at once, if they are all as they should be."""
+    """Read all lines into columns at once, if all are regular."""
     rows = block.count(b"\n") + (not block.endswith(b"\n"))
-    # As many commas as rows and columns need: where a row has too few, another has too many, and Polars
-    # refuses that one.
+    # The number of commas that rows and columns need: where a row has too few, another has too many, and
+    # Polars refuses that one.
     if b'"' in block or block.count(b",") != rows * (len(names) - 1):
         return None
     types = [pl.Float64() if name in _NUMBERS else pl.String() for name in names]
@@ -302,7 +303,7 @@ def _regular(block: bytes, names: list[str], before: int) -> pl.DataFrame | None
 
 
 def _texts(rows: list[dict[str, object]], lines: list[int]) -> pl.DataFrame:
-    """Rows of a json file as columns of text, like those of a csv."""
+    """Convert rows of a json file to columns of text, like those of a csv."""
     columns = {
         name: pl.Series([None if row.get(name) is None else str(row[name]) for row in rows], dtype=pl.String)
         for name in _COLUMNS

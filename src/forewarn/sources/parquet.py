@@ -1,9 +1,8 @@
-"""Jobs in Parquet with our own columns: what `forewarn simulate` and exports write.
+"""Jobs in Parquet with Forewarn's own columns, as `forewarn simulate` and exports write them.
 
-Any of the columns of a job as observed may be there, but its key (`job_id`, `submit`) must; `cluster`
-may come from outside. With `seen_at` a row is an observation as it was made; without it, it is
-reconstructed as from any other file. The zone of the cluster's clock stands in the file's metadata, under
-`forewarn.timezone`.
+Any column of an observed job may be present; its key (`job_id`, `submit`) must be; `cluster` may come from an
+option. A row with `seen_at` is an observation; a row without is reconstructed as from any other file. The
+zone of the cluster's clock is in the file's metadata, under `forewarn.timezone`.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ class ParquetSource(Source):
     """A Parquet file of jobs."""
 
     name: ClassVar[str] = "parquet"
-    _zone: str | None = None  # the file's own, once it is read
+    _zone: str | None = None  # of the file, once it is read
 
     @property
     def timezone(self) -> str:
-        """The site's word, else the file's, else UTC."""
+        """The configured zone, else the file's, else UTC."""
         return self.options.timezone or self._zone or "UTC"
 
     def batches(self) -> Iterator[Batch]:
-        """Jobs in the order of the file."""
+        """Yield jobs in the order of the file."""
         table = parquet_table(self.path)
         self._zone = self._known_zone(pl.read_parquet_metadata(self.path).get(ZONE))
         columns = self._columns(table.collect_schema())
@@ -48,12 +47,14 @@ class ParquetSource(Source):
         try:
             check_zone(name)
         except UsageError:
-            self.notes.append(f"{ZONE} says {name!r}, which is no time zone; --timezone names one")
+            self.notes.append(
+                f"{self.path.name}: {ZONE} is {name!r}, which is not a time zone; set --timezone"
+            )
             return None
         return name
 
     def _columns(self, found: pl.Schema) -> list[pl.Expr]:
-        """The columns that are ours, in our types, or an error that names the one that is wrong."""
+        """Select the columns of the schema in its types; `SourceError` names one that is wrong."""
         missing = [name for name in _KEYS if name not in found]
         if missing:
             raise SourceError(
@@ -81,26 +82,26 @@ class ParquetSource(Source):
                 frame = frame.filter(~test | test.is_null())
         if "seen_at" in frame.columns:
             for name, value in (("source", pl.lit(self.name)), ("reconstructed", pl.lit(False))):
-                given = pl.col(name).fill_null(value) if name in frame.columns else value
-                frame = frame.with_columns(given.alias(name))
+                column = pl.col(name).fill_null(value) if name in frame.columns else value
+                frame = frame.with_columns(column.alias(name))
         return self.job_batch(frame, tuple(bad))
 
 
-def _fits(found: pl.DataType, wanted: pl.DataType) -> bool:
-    """Whether every value of one type is one of the other: a whole number may become a real one."""
-    if wanted.is_integer():
+def _fits(found: pl.DataType, expected: pl.DataType) -> bool:
+    """Check whether every value of one type is one of the other: an integer may become a float."""
+    if expected.is_integer():
         return found.is_integer() or found == pl.Null
-    if wanted.is_float():
+    if expected.is_float():
         return found.is_numeric() or found == pl.Null
-    if wanted == pl.String:
+    if expected == pl.String:
         return found in (pl.String, pl.Categorical, pl.Enum, pl.Null)
-    return found in (wanted, pl.Null)
+    return found in (expected, pl.Null)
 
 
 def parquet_table(path: Path) -> pl.LazyFrame:
-    """A Parquet file as a lazy frame, once it is sure to be one."""
+    """Open a Parquet file as a lazy frame; `SourceError` where it is none."""
     with open_file(path) as stream:
-        # Not a pipe: a Parquet file is read from its end.
+        # It cannot be a pipe: a Parquet file is read from its end.
         if stream.read(len(_MAGIC)) != _MAGIC:
             raise SourceError(f"{path}: not a Parquet file")
     table = pl.scan_parquet(path, glob=False)
@@ -114,14 +115,14 @@ def parquet_table(path: Path) -> pl.LazyFrame:
 
 
 def parquet_frames(path: Path, table: pl.LazyFrame, rows: int) -> Iterator[tuple[int, pl.DataFrame]]:
-    """Slices of a table with how many rows came before each.
+    """Yield slices of a table, each with the number of rows before it.
 
     A slice reads only the pages that it touches: 4 million rows in one row group peak at 181 MB, where
     Polars' own `collect_batches` holds 557 MB, in the same time.
     """
     try:
         total = table.select(pl.len()).collect().item()
-        for before in range(0, max(total, 1), rows):  # of an empty table one empty slice
+        for before in range(0, max(total, 1), rows):  # an empty table yields one empty slice
             yield before, table.slice(before, rows).collect()
     except pl.exceptions.PolarsError as error:
         raise SourceError(f"{path}: cannot be read ({_first_line(error)})") from None

@@ -27,11 +27,11 @@ COLUMNS = (
     *("user", "group", "application", "queue", "partition", "preceding", "think_time"),
 )
 
-# The one field that may be negative: exit codes of Sandia-Ross are.
+# The only field that may be negative: some exit codes of Sandia-Ross are.
 _STATUS = COLUMNS.index("status")
 
-# How the status field is to be read. `swf` is the format's own; `exit-code` is for logs (Sandia-Ross)
-# whose field holds the exit code of the process, where 0 is success. A site may also say it itself:
+# How the status field is read. `swf` is the format's own; `exit-code` is for logs (Sandia-Ross) whose field
+# holds the exit code of the process, where 0 is success. A site may also define it:
 # "0=failed,1=completed,5=timeout".
 STATUS: Mapping[str, Mapping[int, Outcome]] = MappingProxyType(
     {
@@ -61,14 +61,14 @@ class SwfSource(Source):
         self._without_submit = 0
 
     def batches(self) -> Iterator[Batch]:
-        """Jobs in the order of the log."""
+        """Yield jobs in the order of the log."""
         header = self._header
         statuses: Counter[int] = Counter()
         rows = 0
         with open_file(self.path) as stream:
             for before, block in self.text_blocks(stream):
                 frame, bad = self._numbers(block, before, header)
-                frame = self._submits_filled(frame)
+                frame = self._fill_submit_times(frame)
                 rows += frame.height + len(bad)
                 for status, count in frame["status"].drop_nulls().value_counts().iter_rows():
                     statuses[int(status)] += count
@@ -80,11 +80,11 @@ class SwfSource(Source):
 
     @property
     def timezone(self) -> str:
-        """The header's zone, if it names one that is known."""
+        """The configured zone, else the header's, if it names a known one."""
         return self.options.timezone or self._header.timezone or "UTC"
 
     def _numbers(self, block: bytes, before: int, header: _Header) -> tuple[pl.DataFrame, tuple[BadRow, ...]]:
-        """The block's rows as 18 columns of numbers and `line`; rows that are none of that apart."""
+        """Split the block's rows into 18 columns of numbers and `line`; separate rows that do not fit."""
         lines = (
             pl.Series("text", block.decode().split("\n"), dtype=pl.String)
             .to_frame()
@@ -99,9 +99,9 @@ class SwfSource(Source):
         ).unnest("_parts")
         parts = [f"field_{i}" for i in range(len(COLUMNS))]
         numbers = table.with_columns(pl.col(parts).cast(pl.Float64, strict=False))
-        known = [pl.col(part).is_between(0, MOST_COUNT) | (pl.col(part) == -1) for part in parts]
-        known[_STATUS] = pl.col(parts[_STATUS]).abs() <= MOST_COUNT
-        right = pl.all_horizontal(known) & pl.col(f"field_{len(COLUMNS)}").is_null()
+        allowed = [pl.col(part).is_between(0, MOST_COUNT) | (pl.col(part) == -1) for part in parts]
+        allowed[_STATUS] = pl.col(parts[_STATUS]).abs() <= MOST_COUNT
+        right = pl.all_horizontal(allowed) & pl.col(f"field_{len(COLUMNS)}").is_null()
         wrong = ~right.fill_null(False)
         bad = tuple(
             self._explain(number, text)
@@ -109,7 +109,7 @@ class SwfSource(Source):
         )
         good = (numbers.filter(~wrong) if bad else numbers).select(
             pl.col("line").cast(pl.Int64),
-            # -1 is "not known" in every field of the format.
+            # -1 means unknown in every field of the format.
             *(
                 pl.when(pl.col(part) != -1).then(pl.col(part)).alias(name)
                 for part, name in zip(parts, COLUMNS, strict=True)
@@ -117,11 +117,11 @@ class SwfSource(Source):
         )
         return good, bad
 
-    def _submits_filled(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """A missing submit time takes the one before it: the format is sorted by it.
+    def _fill_submit_times(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Fill in missing submit times with the one before: the format is sorted by them.
 
-        Such a row (1,190 in LLNL-Thunder) often holds nothing but its status. An ending without any
-        time proves nothing, so its status is taken as not known either.
+        Such a row (1,190 in LLNL-Thunder) often holds nothing but its status. An ending without any time
+        proves nothing, so its status counts as unknown, too.
         """
         missing = frame["submit"].null_count()
         if missing:
@@ -150,7 +150,7 @@ class SwfSource(Source):
             if abs(number) > MOST_COUNT:
                 return self.bad(line, name, f"a number beyond all bounds: {part!r}", text)
             if number < 0 and number != -1 and name != "status":
-                return self.bad(line, name, f"negative: {part!r}; only -1 means that it is missing", text)
+                return self.bad(line, name, f"negative: {part!r}; only -1 means missing", text)
         return self.bad(line, "line", "not a row of an SWF log", text)
 
     def _jobs(self, frame: pl.DataFrame, header: _Header) -> pl.DataFrame:
@@ -160,7 +160,7 @@ class SwfSource(Source):
         def label(name: str, names: Mapping[int, str]) -> pl.Expr:
             return whole(name).cast(pl.String).replace({str(k): v for k, v in names.items() if v})
 
-        # A job that never ran has no processors: its wait ends in nothing, so it has no start.
+        # A job that never ran has no processors: its wait ends without a start.
         submit = whole("submit") + (header.start or 0)
         ran = pl.col("run_time").is_not_null() & (pl.col("cpus_given").fill_null(1) > 0)
         start = pl.when(ran).then(submit + whole("wait").fill_null(0))
@@ -185,7 +185,7 @@ class SwfSource(Source):
             end=end,
             state=whole("status").cast(pl.String),
             outcome=self._outcome(),
-            cpu_time=pl.col("cpu_time") * pl.col("cpus_given"),  # the format's is per processor
+            cpu_time=pl.col("cpu_time") * pl.col("cpus_given"),  # per processor in the format
             max_memory=whole("memory_used") * 1024,
         )
 
@@ -205,11 +205,11 @@ class SwfSource(Source):
         )
 
     def _note_header(self) -> None:
-        """Say so where the header leaves open when and where the log was written."""
+        """Note where the header omits when or where the log was written."""
         if self._header.start is None:
             self.notes.append(
-                f"{self.path.name}: times count from 1970, because the header does not say when the log "
-                "began (UnixStartTime)"
+                f"{self.path.name}: times count from 1970, because the header has no start of the log "
+                "(UnixStartTime)"
             )
         if self._header.unknown_zone is not None and self.options.timezone is None:
             self.notes.append(
@@ -218,7 +218,7 @@ class SwfSource(Source):
             )
 
     def _note_status(self, statuses: Counter[int]) -> None:
-        """Say so where rows say too little, or where the labels look inverted or strange."""
+        """Note rows without a submit time, and labels that look inverted or strange."""
         if self._without_submit:
             self.notes.append(
                 f"{self.path.name}: {self._without_submit:,} rows have no submit time; they take the one "
@@ -252,7 +252,7 @@ def _read_meaning(status: str) -> Mapping[int, Outcome]:
 
 
 class _Header:
-    """What the comment lines at the top of a log say."""
+    """The comment lines at the top of a log."""
 
     def __init__(self) -> None:
         self.start: int | None = None

@@ -1,4 +1,4 @@
-"""XALT's records of programs that ran, as history of what each job was.
+"""XALT's records of programs, as a history of what each job ran.
 
 Format: https://xalt.readthedocs.io (docs/source/120_xalt_json.rst of github.com/xalt/xalt, XALT 2): one JSON
 object for each start (``aaa``) and end (``zzz``) of a program, in files named
@@ -7,8 +7,9 @@ one record, or one on each line. Read of a record: ``userT`` (text: job_id, exec
 run_uuid), ``userDT`` (numbers: start_time, end_time, run_time, num_tasks), ``libA`` and the loaded modules.
 Link and package records, and programs that ran outside any job (job_id ``unknown``), are left out.
 
-What a job runs is known when it runs, not when it is submitted, and a job that never started has no record.
-So it is never a field of that job: `features/programs.py` gives it to *later* jobs of the same user and name.
+The programs of a job are known when it runs, not when it is submitted, and a job that never started has no
+record. So they are never fields of that job: `features/programs.py` gives them to *later* jobs of the same
+user and name.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from forewarn.job.columns import to_frame
 from forewarn.job.record import Observation, ProgramRun
 from forewarn.sources.base import EARLIEST, LATEST, Batch, Source, line_blocks, open_file
 
-# They start other programs and tell nothing of the work.
+# Programs that only start others, and show nothing of the job's work.
 _NO_WORK = frozenset(
     {"bash", "sh", "dash", "env", "srun", "mpirun", "mpiexec", "mpiexec.hydra", "orted", "hydra_pmi_proxy"}
 )
@@ -41,7 +42,7 @@ _SYSTEM_LIBRARIES = re.compile(
 
 
 class NoRecordError(ValueError):
-    """What is wrong with one record: the field, then why."""
+    """The error of one record: the field, then the reason."""
 
 
 class XaltSource(Source):
@@ -50,7 +51,7 @@ class XaltSource(Source):
     name: ClassVar[str] = "xalt"
 
     def batches(self) -> Iterator[Batch]:
-        """The records in the order of the files' names; a start and an end are two sightings of one run."""
+        """Yield the records in the order of file names; start and end are two observations of one run."""
         found: list[Observation] = []
         lines: list[int] = []
         bad: list[BadRow] = []
@@ -77,7 +78,7 @@ class XaltSource(Source):
         yield _batch(found, lines, bad)
         if outside:
             self.notes.append(
-                f"{self.path.name}: {outside:,} records of programs outside any job are not kept"
+                f"{self.path.name}: {outside:,} records of programs outside any job are left out"
             )
 
     @cached_property
@@ -85,10 +86,10 @@ class XaltSource(Source):
         try:
             return self.path.is_dir()
         except PermissionError:
-            return False  # opening it tells
+            return False  # opening it reports the error
 
     def _records(self) -> Iterator[tuple[Path, int, Any]]:
-        """File, line and JSON of each record; a `ValueError` in the place of what is no JSON."""
+        """Yield file, line and JSON of each record; a `ValueError` in place of what is not JSON."""
         if not self._is_folder:
             for n, (line, record) in enumerate(_read_file(self.path, self.options.block_bytes)):
                 if n == 0 and isinstance(record, ValueError):
@@ -109,7 +110,7 @@ def _batch(found: list[Observation], lines: list[int], bad: list[BadRow]) -> Bat
 
 
 def _read_file(path: Path, size: int) -> Iterator[tuple[int, Any]]:
-    """The records of a file: one on each line, or one over many lines."""
+    """Yield the records of a file: one on each line, or one over many lines."""
     with open_file(path) as stream:
         number = 0
         blocks = line_blocks(stream, size, file=str(path))
@@ -120,7 +121,7 @@ def _read_file(path: Path, size: int) -> Iterator[tuple[int, Any]]:
                     continue
                 record = _json(text)
                 if number == 1 and isinstance(record, ValueError):
-                    # It begins here and goes on: one record over the whole file.
+                    # The record continues on the next lines: one record over the whole file.
                     yield 1, _json(_joined(block, blocks))
                     return
                 yield number, record
@@ -144,19 +145,19 @@ def _json(text: bytes) -> Any:
 
 
 def read_run(record: Any, cluster: str | None = None, *, otherwise: str = "") -> Observation | None:
-    """One record; None where it is of no program of a job.
+    """Read one record; None where it is not of a program in a job.
 
     Parameters
     ----------
     cluster
-        Its name where the site gives one: XALT's `syshost` is often not Slurm's ClusterName.
+        The cluster's name where the site sets it: XALT's `syshost` is often not Slurm's ClusterName.
     otherwise
-        The name where the record has none either.
+        The name to use where the record has none either.
 
     >>> texts = {"job_id": "7", "exec_path": "/opt/lammps/2023.08/bin/lmp", "run_uuid": "u"}
-    >>> seen = read_run({"userT": texts, "userDT": {"start_time": 10.5, "run_time": 2.5}}, "c")
-    >>> seen.record.application, seen.record.version, seen.record.start, seen.seen_at
-    ('lmp', '2023.08', 10, 13)
+    >>> observation = read_run({"userT": texts, "userDT": {"start_time": 10.5, "run_time": 2.5}}, "c")
+    >>> observation.record.application, observation.record.version, observation.record.start,
+    observation.seen_at ('lmp', '2023.08', 10, 13)
     """
     texts = record.get("userT") if isinstance(record, dict) else None
     if not isinstance(texts, dict):
@@ -171,7 +172,8 @@ def read_run(record: Any, cluster: str | None = None, *, otherwise: str = "") ->
     begun, ended, ran = (_number(numbers, name) for name in ("start_time", "end_time", "run_time"))
     if begun is None or not EARLIEST < begun < LATEST:
         raise NoRecordError("start_time", "missing" if begun is None else "an impossible time")
-    # In whole seconds a run ends after it began: the record of its end is never taken for that of its start.
+    # In whole seconds a run ends after its start, so that the record of its end never equals that of its
+    # start.
     start = math.floor(begun)
     end = max(math.ceil(ended or begun + (ran or 0.0)), start + 1) if ended or ran else None
     if end is not None and end > LATEST:
@@ -196,13 +198,13 @@ def read_run(record: Any, cluster: str | None = None, *, otherwise: str = "") ->
 
 
 def _text(texts: dict[str, Any], name: str) -> str | None:
-    """A text, without halves of characters that JSON can write and UTF-8 cannot."""
+    """Read a text, without half surrogate pairs, which JSON can write and UTF-8 cannot."""
     value = texts.get(name)
     return None if value in (None, "") else str(value).encode("utf-8", "replace").decode()
 
 
 def _number(numbers: dict[str, Any], name: str) -> float | None:
-    """A number that is one, and not below 0."""
+    """Read a number that is not negative."""
     value = numbers.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -210,20 +212,20 @@ def _number(numbers: dict[str, Any], name: str) -> float | None:
 
 
 def _version(path: str, name: str, environment: Any) -> str | None:
-    """The version in a path such as ``/apps/gromacs/2023.1/bin/gmx``, or in a loaded module of that name."""
+    """Find the version in a path such as ``/apps/gromacs/2023.1/bin/gmx``, or in a module of that name."""
     for folder in reversed(PurePosixPath(path).parts[1:-1]):
         if _VERSION.fullmatch(folder):
             return folder
     modules = _text(environment, "LOADEDMODULES") if isinstance(environment, dict) else None
     for module in (modules or "").split(":"):
-        known, _, version = module.rpartition("/")
-        if known.lower() == name.lower() and version:
+        module_name, _, version = module.rpartition("/")
+        if module_name.lower() == name.lower() and version:
             return version
     return None
 
 
 def _libraries(found: Any) -> str | None:
-    """The base names of the libraries, without the system's own."""
+    """List the base names of the libraries, without the system's own."""
     entries = found if isinstance(found, list) else []
     paths = [entry[0] for entry in entries if isinstance(entry, list) and entry]
     names = {PurePosixPath(_text({"path": path}, "path") or "").name for path in paths}

@@ -1,4 +1,4 @@
-"""Documents in a file: on lines of JSON, in an array, or in an answer of Elasticsearch.
+"""Reader of documents in a file: lines of JSON, an array, or an answer of Elasticsearch.
 
 Each may be the document itself or Elasticsearch's hit with the document as its `_source`.
 """
@@ -16,20 +16,20 @@ from forewarn.errors import CutShortError, SourceError
 from forewarn.sources.base import Source
 from forewarn.sources.slurm.json_stream import JsonReader
 
-# The member that an answer to a search begins with, by version and kind of search.
+# The first member of an answer to a search, by version and type of search.
 _ANSWER = re.compile(rb'\{\s*"(?:took|_scroll_id|pit_id|timed_out|num_reduce_phases|_shards|_clusters|hits)"')
-# Some that every document has.
+# Members that every document has.
 _DOCUMENT = frozenset({"jobid", "@submit", "@start", "@end"})
 
 
 class BrokenDocument(str):
-    """Why a piece of the file is no document."""
+    """The reason why a part of the file is no document."""
 
     __slots__ = ()
 
 
 def documents(source: Source, stream: io.BufferedReader) -> Iterator[tuple[int, Any]]:
-    """Each document with its number (on lines: that of its line); `BrokenDocument` in the place of what is none."""
+    """Yield each document with its number (or line); `BrokenDocument` in place of what is none."""
     if stream.peek(3).startswith(codecs.BOM_UTF8):
         stream.read(3)
     head = stream.peek(64).lstrip()
@@ -39,7 +39,7 @@ def documents(source: Source, stream: io.BufferedReader) -> Iterator[tuple[int, 
         found = _on_lines(source, stream)
     first = next(found, None)
     if first is None:
-        raise SourceError(f"{source.path}: no document in it")
+        raise SourceError(f"{source.path}: contains no document")
     line, document = first[0], _of_hit(first[1])
     if isinstance(document, BrokenDocument):
         raise SourceError(
@@ -55,7 +55,7 @@ def documents(source: Source, stream: io.BufferedReader) -> Iterator[tuple[int, 
 
 
 def _of_hit(document: Any) -> Any:
-    """The document that Elasticsearch wraps."""
+    """Unwrap a document of Elasticsearch."""
     return document["_source"] if isinstance(document, dict) and "_source" in document else document
 
 
@@ -80,12 +80,12 @@ def _in_array(source: Source, stream: io.BufferedReader, *, is_answer: bool) -> 
             yield number, document
         reader.finish()
     except CutShortError as error:
-        # What came before the end of the file is whole.
+        # The documents before the end of the file are whole.
         yield number + 1, BrokenDocument(f"the file ends here: {str(error).removeprefix(f'{source.path}: ')}")
 
 
 def _hits(reader: JsonReader) -> Iterator[Any]:
-    """The hits of an answer: the array `hits` in the object `hits`."""
+    """Yield the hits of an answer: the array `hits` in the object `hits`."""
     for name in reader.members():
         if name != "hits":
             reader.value()

@@ -1,11 +1,11 @@
-"""The fields of a job's record, and the members of a jobcomp document that tell them.
+"""The fields of a job's record, each with the members of a jobcomp document that hold it.
 
 Facts from Slurm's source, checked on messages of 24.11 and 26.05 and on documents of 2023:
 
-- times are UTC without a zone (a site's own copy may have added the offset); "Unknown" is none;
-- `time_limit` is in seconds, and left out only where the job has no limit;
-- `ntasks` is 0 where none was asked for; `total_cpus` is what was given;
-- an energy that nobody measured is 18446744073709551614 in `tres_alloc_raw`.
+- times are UTC without a zone (a site's own copy may have added the offset); "Unknown" is missing;
+- `time_limit` is in seconds, and omitted only where the job has no limit;
+- `ntasks` is 0 where none was requested; `total_cpus` is what was allocated;
+- energy that was not measured is 18446744073709551614 in `tres_alloc_raw`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _requested, _allocated = resources("tres_req"), resources("tres_alloc")
 
 
 def time(key: str) -> Reader:
-    """Unix seconds of a time, which is UTC unless it names an offset."""
+    """Build a reader of a time as Unix seconds; it is UTC unless it has an offset."""
 
     def read(record: Record) -> int | None:
         value = record.get(key)
@@ -65,7 +65,7 @@ _script, _dependency = text("script"), text("orig_dependency")
 
 
 def state(record: Record) -> str | None:
-    """Slurm's word for the run that the document is about.
+    """Read the state of the run that the document is about.
 
     A document of a start (jobcomp/kafka since 25.05) has none. One of an end has PENDING where the job was
     requeued: accounting calls that run REQUEUED.
@@ -77,26 +77,26 @@ def state(record: Record) -> str | None:
 
 
 def start(record: Record) -> int | None:
-    """When it started. `@start` of a job that was resized is when that was done: its elapsed time tells."""
-    begun: int | None = _start(record)
-    ended, ran = _end(record), _elapsed(record)
-    if begun is None or ended is None or ran is None or record.get("state") == "RESIZING":
-        return begun
-    return min(begun, int(ended - ran))
+    """Compute the start: `@start` of a resized job is the time of the resize, which the run time corrects."""
+    start_time: int | None = _start(record)
+    end_time, elapsed = _end(record), _elapsed(record)
+    if start_time is None or end_time is None or elapsed is None or record.get("state") == "RESIZING":
+        return start_time
+    return min(start_time, int(end_time - elapsed))
 
 
 def _had_nodes(record: Record) -> bool:
-    """Whether this run had nodes. One that was cancelled while it waited again names those it had before."""
+    """Check whether this run had nodes: one cancelled while pending after a requeue names its old ones."""
     return bool(_node_count(record) if "total_nodes" in record else _node_list(record))
 
 
 def nodes(record: Record) -> str | None:
-    """The nodes of this run."""
+    """Read the nodes of this run."""
     return _node_list(record) if _had_nodes(record) else None
 
 
 def asked(record: Record) -> tuple[str | int | None, ...]:
-    """TRES, nodes, CPUs and GPUs that were asked for; CPUs, where no TRES tells them, by tasks."""
+    """Read requested TRES, nodes, CPUs and GPUs; CPUs by tasks, where no TRES has them."""
     whole = _requested(record)
     cpus = whole.cpus
     if cpus is None:
@@ -106,7 +106,7 @@ def asked(record: Record) -> tuple[str | int | None, ...]:
 
 
 def given(record: Record) -> tuple[str | int | None, ...]:
-    """TRES, nodes, CPUs, memory and GPUs that this run had."""
+    """Read TRES, nodes, CPUs, memory and GPUs allocated to this run."""
     if not _had_nodes(record):
         return tuple(NOTHING)
     whole = _allocated(record)
@@ -115,20 +115,20 @@ def given(record: Record) -> tuple[str | int | None, ...]:
 
 
 def time_limit(record: Record) -> int | None:
-    """Seconds."""
+    """Read the time limit in seconds."""
     limit: int | None = _limit(record)
     return UNLIMITED if limit is None else limit
 
 
 def energy(record: Record) -> int | None:
-    """Joules; 0 and Slurm's "not set" where nobody measures it."""
+    """Read the energy in joules; 0 and Slurm's "not set" mean that it was not measured."""
     found = _ENERGY.search(_allocated_raw(record) or "")
     joules = as_number(found[1]) if found else None
     return None if not joules or joules == UNLIMITED else bounded(joules)
 
 
 def script(record: Record) -> tuple[str | None, ...]:
-    """What is kept of the script, where the site has it sent along."""
+    """Read the facts of the script, where the site includes it."""
     body = _script(record)
     if body is None:
         return (None,) * 5
@@ -177,7 +177,7 @@ JOBCOMP_JOB: Fields = MappingProxyType(
         "eligible": time("@eligible"),
         "start": start,
         "end": _end,
-        "suspended": lambda _: None,  # not told
+        "suspended": lambda _: None,  # not recorded
         "state": state,
         ("exit_code", "exit_signal"): exit_status("exit_code"),
         ("derived_exit_code", "_derived_signal"): exit_status("derived_ec"),

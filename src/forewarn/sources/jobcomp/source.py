@@ -1,4 +1,4 @@
-"""The source: one file of documents."""
+"""The source of jobcomp documents in a file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class JobcompSource(Source):
     name: ClassVar[str] = "jobcomp"
 
     def batches(self) -> Iterator[Batch]:
-        """Runs of jobs in the order of the file."""
+        """Yield runs of jobs in the order of the file."""
         table, bad = RecordRows(JOBCOMP_JOB, SCHEMAS["job"]), list[BadRow]()
         most = min(self.options.batch_rows, _MOST_ROWS)
         nameless = 0
