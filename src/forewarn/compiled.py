@@ -1,13 +1,13 @@
-"""Numba's compiler, set for our kernels: little to compile, and a cache that cannot be stale.
+"""Numba's compiler with our settings: little to compile, and a cache that cannot be stale.
 
 Numba notices a change only in a function's own file, not in the constants and functions that it took from
 others. So the cache of a kernel lies in a folder named by a digest of all files of the kernel's package, in
 the user's cache and not in the installation, which may be read-only. What only the kernel calls is compiled
 without the wrappers for Python and is cached within its callers.
 
-A kernel is plain Python that Numba can compile. What Python calls of it is an `EntryPoint`: called, it is compiled
-first; `plain` runs the same code uncompiled, which is the quicker way for one or two jobs of a process that
-has not loaded Numba, since loading it takes longer than Python takes to walk one event.
+A kernel is plain Python that Numba can compile. Python calls its `EntryPoint`s, which compile it on the first
+call; `plain` runs the same code uncompiled, which is faster for one or two jobs in a process that has not
+loaded Numba, since loading takes longer than processing one event in Python.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _inner: list[Callable[..., Any]] = []  # functions that only kernels call, and Numba has not heard of yet
 _cold: list[Path] = []  # caches that were empty
-_compiling = RLock()  # Numba is told of the folder of a cache by one setting for all
+_compiling = RLock()  # Numba has one global setting for the cache folder
 
 
 def is_cold() -> bool:
-    """Whether a kernel of this process has nothing compiled yet: its first call takes many seconds."""
+    """Check whether no kernel is compiled yet in this process: the first call takes many seconds."""
     return not all(map(_is_filled, _cold))
 
 
@@ -63,7 +63,7 @@ def inner(function: F) -> F:
 
 
 class EntryPoint(Generic[P, R]):
-    """A kernel as Python calls it: compiled, or `plain`."""
+    """A kernel function that Python calls: compiled, or `plain`."""
 
     def __init__(self, function: Callable[P, R]) -> None:
         self.function = function
@@ -76,12 +76,12 @@ class EntryPoint(Generic[P, R]):
         return self._compiled(*args, **kwargs)
 
     def plain(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run it as Python, as silent as Numba of overflows, on which hashes live, and of NaN."""
+        """Run it as Python, ignoring overflow (hashes rely on it) and NaN warnings as Numba does."""
         with numpy.errstate(all="ignore"):
             return self.function(*args, **kwargs)
 
     def for_rows(self, rows: int) -> Callable[P, R]:
-        """The quicker way for so many rows in this process."""
+        """Return the faster variant for so many rows in this process."""
         if self._compiled is not None or rows > FEW_UNCOMPILED:
             return self
         is_filled = _is_filled(Path(_cache_folder(Path(self.function.__code__.co_filename).parent)))
@@ -96,12 +96,12 @@ class EntryPoint(Generic[P, R]):
 
 
 def entry(function: Callable[P, R]) -> EntryPoint[P, R]:
-    """Make an entry of a kernel's function, for Python to call."""
+    """Turn a kernel's function into an entry point for Python."""
     return EntryPoint(function)
 
 
 def typed(signature: str) -> Callable[[F], F]:
-    """A small function with fixed types: left to itself, Numba compiles one for each constant passed."""
+    """Fix the types of a small function: otherwise Numba compiles one for each constant passed."""
 
     def compile_it(function: F) -> F:
         return cast(F, _cached(function, lambda: _njit(signature, cache=True)(function)))
@@ -152,7 +152,7 @@ def _is_filled(folder: Path) -> bool:
 
 
 def _take_shared(folder: Path) -> None:
-    """Fill an empty cache with what was compiled at the installation, where that is as safe as its code."""
+    """Fill an empty cache with what was compiled at installation, if that is as trustworthy as the code."""
     shared = SHARED / folder.name
     with suppress(OSError):
         owner = Path(__file__).stat().st_uid

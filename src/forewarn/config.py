@@ -1,4 +1,4 @@
-"""One configuration: flag over environment over file over default.
+"""The configuration: flag over environment over file over default.
 
 The fields of `Config` are the whole table of settings: a field added there can be set in the TOML
 file, by the environment (``FOREWARN_`` and its name), and shows in `forewarn config show`.
@@ -37,7 +37,7 @@ def _text(value: object) -> str:
 
 
 def is_user_name(text: str) -> bool:
-    """Tell whether a text can be a user's name: it goes into a header of HTTP and into commands.
+    """Check whether a text can be a user name: it goes into HTTP headers and commands.
 
     >>> is_user_name("ann@example.org"), is_user_name("ann\\r\\nX-Other: 1"), is_user_name("-x")
     (True, False, False)
@@ -75,7 +75,7 @@ def _days(value: object) -> int:
 
 
 def time_zone(value: object) -> str:
-    """Read the name of a time zone; `ValueError` says what it should be."""
+    """Parse the name of a time zone; `ValueError` says what it should be."""
     try:
         return ZoneInfo(_text(value)).key
     except (KeyError, ValueError, OSError):
@@ -112,7 +112,7 @@ def _is(
 
 
 def default_home(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where state lies when nobody says: beside other programs' data of this user."""
+    """Return the default home: beside other programs' data of this user."""
     return Path(environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "forewarn"
 
 
@@ -121,7 +121,7 @@ def default_home(environ: Mapping[str, str] = os.environ) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
-    """What a site says of one cluster, in the table ``[clusters.NAME]``."""
+    """The settings of one cluster, in the table ``[clusters.NAME]``."""
 
     timezone: str | None = field(
         default=None, metadata=_is(time_zone, "time zone of the cluster's clock", "Europe/Zurich")
@@ -172,7 +172,7 @@ class Config:
     )
     assessments_kept: int = field(
         default=400,
-        metadata=_is(_days, "days for which the collector keeps what was said of jobs"),
+        metadata=_is(_days, "days for which the collector keeps assessments"),
     )
     tracking: str | None = field(
         default=None,
@@ -194,7 +194,9 @@ class Config:
     model_cluster: str | None = field(
         default=None,
         metadata=_is(
-            _text, "cluster that this bundle was made on, where it is to serve another one on purpose", "alps"
+            _text,
+            "cluster that this bundle was trained on, to let it serve another cluster on purpose",
+            "alps",
         ),
     )
     scheduler: str = field(
@@ -251,7 +253,7 @@ class Config:
     clusters: Mapping[str, ClusterConfig] = field(default_factory=lambda: MappingProxyType({}))
 
     def of_cluster(self, name: str | None) -> ClusterConfig:
-        """What is said of a cluster: its own table, completed by the general settings."""
+        """Return the settings of a cluster: its own table, completed by the general settings."""
         own = self.clusters.get(name or "", ClusterConfig())
         return dataclasses.replace(own, timezone=own.timezone or self.timezone)
 
@@ -269,14 +271,14 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedConfig:
-    """The configuration, where each value came from, and the file that was or would be read."""
+    """The configuration, the origin of each value, and the file that was or would be read."""
 
     config: Config
     origins: Mapping[str, Origin]
     file: Path
 
     def values(self) -> Iterator[tuple[str, Any, Origin]]:
-        """Every value by its dotted name, with where it came from; of a secret only that it is set."""
+        """Return every value by its dotted name with its origin; of a secret only that it is set."""
         for name, setting in settings(Config).items():
             value = getattr(self.config, name)
             shown = "(set, not shown)" if setting.metadata["secret"] and value is not None else value
@@ -289,12 +291,12 @@ class ResolvedConfig:
 
 
 def settings(table: type[Config] | type[ClusterConfig]) -> dict[str, dataclasses.Field[Any]]:
-    """The settings of a table by name."""
+    """Return the settings of a table by name."""
     return {f.name: f for f in dataclasses.fields(table) if "read" in f.metadata}
 
 
 def variable(name: str) -> str:
-    """The environment variable of a setting.
+    """Return the environment variable of a setting.
 
     >>> variable("known_delay")
     'FOREWARN_KNOWN_DELAY'
@@ -308,7 +310,7 @@ def variable(name: str) -> str:
 def resolve(
     flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
 ) -> ResolvedConfig:
-    """The configuration as flags, environment and file give it. A flag that is None was not given."""
+    """Combine flags, environment and file into the configuration. A flag that is None was not given."""
     environ = os.environ if environ is None else environ
     values: dict[str, Any] = {"home": default_home(environ)}
     origins: dict[str, Origin] = {name: Origin("default") for name in settings(Config)}
@@ -390,13 +392,13 @@ def _unknown(place: str, name: str, known: list[str]) -> UsageError:
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """Variables that look like settings and are none: worth a word, no error, other tools may use them."""
+    """Return variables that look like settings but are none: a warning, since other tools may use them."""
     known = OTHER_VARIABLES | {variable(name) for name in settings(Config)}
     return sorted(name for name in environ if name.startswith(PREFIX) and name not in known)
 
 
 def template() -> str:
-    """A config file in which every setting stands as a comment with its default or an example."""
+    """Write a config file with every setting as a comment, with its default or an example."""
     lines = ["# Forewarn's configuration. `forewarn config show` says what is in force and why."]
     for name, setting in settings(Config).items():
         if name != "home":  # cannot be set by the file that is found through it

@@ -1,7 +1,7 @@
-"""Files and folders that Forewarn writes: whole or not at all, through no link, for the owner's eyes.
+"""Files and folders that Forewarn writes: complete or not at all, through no link, private to the owner.
 
-What is written lies beside the file that was asked for, under a name that nobody can foresee and that must
-not be there yet, and takes its name when it is whole. So nothing that another user planted in a shared
+Data is first written beside the target, under a random name that must not exist yet, and renamed when it is
+complete. So nothing that another user planted in a shared
 folder (a link called `job.fixed.sbatch.partial`) is ever opened.
 
 Modes: what Forewarn keeps for itself is private (`sharing.py`); a file that the user asked for by name
@@ -29,14 +29,14 @@ _NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def check_target(path: Path) -> None:
-    """Refuse a name that is not a plain file's: renaming a file over a device would break a system."""
+    """Raise if a path is not a plain file: renaming a file over a device would break a system."""
     if path.exists() and not path.is_file():
         raise UsageError(f"{path}: is there and not a plain file; name a file to write")
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """What a disk may answer, as a `ForewarnError` that names the file."""
+    """Turn errors of the disk into a `ForewarnError` that names the file."""
     try:
         yield
     except (OSError, pl.exceptions.PolarsError) as error:
@@ -44,7 +44,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 class PartialFile:
-    """An empty file beside the one that is asked for, to be filled by its name and put in place."""
+    """An empty file beside the target, to be filled by its name and then renamed."""
 
     def __init__(self, target: Path, *, private: bool = False) -> None:
         check_target(target)
@@ -59,20 +59,20 @@ class PartialFile:
             os.close(handle)
 
     def put_in_place(self) -> None:
-        """Give it its name, if it still is the file that was created."""
+        """Rename it to the target, if it still is the file that was created."""
         if _identity(self.path.lstat()) != self._identity:
             raise ForewarnError(f"{self.target}: somebody else replaced the file while it was being written")
         self.path.replace(self.target)
 
     def drop(self) -> None:
-        """Remove it, unless it is in place."""
+        """Delete it, unless it is in place."""
         with suppress(OSError):
             self.path.unlink(missing_ok=True)
 
 
 @contextmanager
 def whole_file(path: Path, *, private: bool = False) -> Iterator[Path]:
-    """The name to write to; it becomes `path` when the block has ended well, and is gone when it has not."""
+    """Yield the name to write to; it becomes `path` if the block succeeds and is deleted if it fails."""
     with writing(path):
         partial = PartialFile(path, private=private)
     try:
@@ -84,7 +84,7 @@ def whole_file(path: Path, *, private: bool = False) -> Iterator[Path]:
 
 
 def write_file(path: Path, text: str | bytes, *, private: bool = False) -> None:
-    """Write a whole file and wait until it is on the disk."""
+    """Write a complete file and wait until it is on the disk."""
     with whole_file(path, private=private) as partial:
         partial.write_bytes(text.encode("utf-8") if isinstance(text, str) else text)
         sync(partial)
@@ -92,7 +92,7 @@ def write_file(path: Path, text: str | bytes, *, private: bool = False) -> None:
 
 @contextmanager
 def whole_folder(path: Path, *, private: bool = False) -> Iterator[Path]:
-    """The same for a folder, which must not be there yet, and is on the disk before it takes its name."""
+    """Do the same for a folder, which must not exist yet and is on the disk before it gets its name."""
     if path.exists():
         raise UsageError(f"{path}: is there already; name a folder that is not")
     partial = _unforeseen(path)
@@ -114,9 +114,9 @@ def whole_folder(path: Path, *, private: bool = False) -> Iterator[Path]:
 
 
 def is_ours(folder: Path) -> bool:
-    """Tell whether what lies in a folder was put there by this user (or root) and nobody else.
+    """Check whether a folder's content was put there by this user (or root) and nobody else.
 
-    In a folder that all may write to, such as /tmp, another user can have made it, or a link to one.
+    In a folder that everyone may write to, such as /tmp, another user may have created it, or a link to one.
     """
     try:
         about = folder.lstat()
@@ -127,12 +127,12 @@ def is_ours(folder: Path) -> bool:
 
 
 def open_no_link(path: str, flags: int) -> int:
-    """Open without following a link: the `opener` of files that are kept open (a lock, a journal)."""
+    """Open without following a link: the `opener` of files that stay open (a lock, a journal)."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
 
 
 def head_of(path: Path, length: int) -> bytes | None:
-    """Read the first bytes of a plain file; None of anything else: a pipe would keep us waiting."""
+    """Read the first bytes of a plain file; None for anything else: reading a pipe would block."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
@@ -159,7 +159,7 @@ def _identity(about: os.stat_result) -> tuple[int, int, bool]:
 
 
 def _umask(folder: Path, *, private: bool) -> int:
-    """The umask in force. There is no way to read it but to see what a new file gets."""
+    """Return the umask in force. The only safe way to read it is to look at a new file."""
     if not private and (umask := callers_umask()) is not None:
         return umask
     probe = _unforeseen(folder / "mode")
@@ -170,7 +170,8 @@ def _umask(folder: Path, *, private: bool) -> int:
 
 
 def _reason(error: Exception) -> str:
-    """
+    """Extract the reason of an error.
+
     >>> _reason(pl.exceptions.ComputeError("parquet: IO error: something long (os error 28)"))
     'No space left on device'
     """

@@ -1,7 +1,7 @@
-"""How whoever asked for long work hears of it: how far each stage is, and what is worth a note.
+"""Progress of long work: how far each stage is, and notes worth reading.
 
-Both are passed in: the command line draws a line on the terminal, a notebook may show a bar. Without them
-stages are silent, and notes go to the log.
+Both are passed in by the caller: the command line draws a line on the terminal, a notebook may show a bar.
+Without them, stages are silent and notes go to the log.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class StageProgress(Protocol):
-    """Told how far a stage has come, and what else there is to tell."""
+    """A callback that receives how far a stage has come."""
 
     def __call__(self, done: int, total: int | None = None, also: str = "") -> None:
-        """So far."""
+        """Report progress."""
 
 
-Watch = Callable[[str], AbstractContextManager[StageProgress]]  # shows a stage of the work while it runs
-Working = Callable[[str], AbstractContextManager[object]]  # the same of work that cannot say how far it is
-Note = Callable[[str], None]  # hears what a person should know, before the work is over
+Watch = Callable[[str], AbstractContextManager[StageProgress]]  # shows the progress of a stage
+Working = Callable[[str], AbstractContextManager[object]]  # the same for work of unknown length
+Note = Callable[[str], None]  # receives messages for people while work goes on
 _log = logging.getLogger(__name__)
 logging.getLogger("forewarn").addHandler(logging.NullHandler())  # a library is quiet unless asked
 
@@ -40,7 +40,7 @@ def logged(message: str) -> None:
 
 
 def watched(frames: Iterable[pl.DataFrame], what: str, watch: Watch = unwatched) -> Iterator[pl.DataFrame]:
-    """The frames, with how many rows there were so far shown on the way."""
+    """Pass frames through and report the number of rows so far."""
     done = 0
     with watch(what) as far:
         for frame in frames:

@@ -1,7 +1,7 @@
-"""Who may read the home: its owner alone, or a group that it was shared with.
+"""Who may read the home: its owner only, or a group that it is shared with.
 
 The home's own mode is the setting: a folder with setgid that its group may enter (2750) is shared, and what
-is made in it gets the group and may be read by it (0640). Any other home is private: folders 0700, files
+is created in it gets the group and may be read by it (0640). Any other home is private: folders 0700, files
 0600, whatever the umask. `forewarn config share GROUP` sets it, `--off` takes it back.
 """
 
@@ -22,7 +22,7 @@ _callers_umask: int | None = None  # while ours is stricter
 
 @contextmanager
 def private_files() -> Iterator[None]:
-    """Make every file and folder that the block creates the owner's alone, whatever the umask was."""
+    """Create every file and folder in the block readable by the owner only, whatever the umask."""
     global _callers_umask
     before, _callers_umask = _callers_umask, os.umask(_PRIVATE)
     try:
@@ -33,18 +33,18 @@ def private_files() -> Iterator[None]:
 
 
 def work_in(home: Path) -> None:
-    """Within `private_files`: let the group of a shared home read what is made from now on."""
+    """Let the group of a shared home read what is created from now on, within `private_files`."""
     if _callers_umask is not None and is_shared(home):
         os.umask(_GROUP)
 
 
 def callers_umask() -> int | None:
-    """The umask that the user has set, where ours is another one now."""
+    """Return the umask that the user has set, if ours differs now."""
     return _callers_umask
 
 
 def is_shared(home: Path) -> bool:
-    """Tell whether a group may read this home."""
+    """Check whether a group may read this home."""
     try:
         mode = home.stat().st_mode
     except OSError:
@@ -53,12 +53,12 @@ def is_shared(home: Path) -> bool:
 
 
 def file_mode(home: Path) -> int:
-    """The mode of a file that is kept in a home."""
+    """Return the mode of a file in a home."""
     return 0o640 if is_shared(home) else 0o600
 
 
 def share(home: Path, group: str, *, but: Collection[Path] = ()) -> None:
-    """Let a group read a home, now and from now on; `but` are files that stay secret."""
+    """Let a group read a home, now and from now on; `but` are files that stay private."""
     try:
         number = grp.getgrnam(group).gr_gid
     except KeyError:
@@ -67,12 +67,12 @@ def share(home: Path, group: str, *, but: Collection[Path] = ()) -> None:
 
 
 def unshare(home: Path) -> None:
-    """Make a home its owner's alone again."""
+    """Make a home private to its owner again."""
     _change(home, group=None, folders=0o700, files=0o600)
 
 
 def tighten(path: Path, mode: int) -> None:
-    """Take away what is more than `mode` from a file or folder of this user's, made by an older version."""
+    """Reduce the mode of a file or folder of this user to `mode`, if an older version left it wider."""
     with suppress(OSError):
         about = path.lstat()
         if about.st_uid == os.getuid() and not stat.S_ISLNK(about.st_mode) and about.st_mode & 0o777 & ~mode:

@@ -1,4 +1,4 @@
-"""Columns of text made from columns of numbers: the work is done once for each different value."""
+"""Columns of text computed from columns of numbers, once for each distinct value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Numbers = NDArray[Any]  # whole numbers, or truth values
 
 
 def each(text: Callable[..., str | None], *numbers: Numbers) -> pl.Series:
-    """`text` of the numbers in each row, called once for each different row.
+    """Compute `text` of the numbers in each row, called once for each distinct row.
 
     >>> each(lambda a, b: f"{a}.{b}", np.array([1, 2, 1]), np.array([5, 5, 5])).to_list()
     ['1.5', '2.5', '1.5']
@@ -29,19 +29,19 @@ def each(text: Callable[..., str | None], *numbers: Numbers) -> pl.Series:
 
 
 def names_of(names: Sequence[str], numbers: Numbers) -> pl.Series:
-    """The name at each number; null for -1."""
+    """Return the name at each number; null for -1."""
     index = pl.Series(np.where(numbers < 0, len(names), numbers), dtype=pl.UInt32)
     return pl.Series([*names, None], dtype=pl.String).gather(index)
 
 
 def known(values: NDArray[Any], when: NDArray[np.bool_]) -> pl.Series:
-    """The values where they are known, null elsewhere."""
+    """Return the values where they are known, null elsewhere."""
     column = pl.Series(values)
     return column if when.all() else pl.select(pl.when(pl.Series(when)).then(column)).to_series()
 
 
 def node_lists(scenario: Scenario, placed: Numbers, counts: Numbers) -> pl.Series:
-    """The nodes of each job in Slurm's form; null where it has none. All of them are of one group."""
+    """Write the nodes of each job as Slurm does; null if it has none. All of them are of one group."""
     groups = scenario.nodes
     first = np.cumsum([0, *(g.count for g in groups)])
     rows = np.repeat(np.arange(len(counts)), counts)

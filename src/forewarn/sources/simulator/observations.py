@@ -1,4 +1,4 @@
-"""Jobs of the kernel as a collector would have seen them.
+"""Simulated jobs as a collector would have observed them.
 
 A job is seen when it ends. One whose time limit or partition was changed while it waited is seen twice
 before: as it was submitted, and as it was changed.
@@ -54,7 +54,7 @@ _WATTS_A_CPU, _WATTS_A_GPU = 6.0, 250.0
 
 
 class Observer:
-    """Turns records of the kernel into frames of observations."""
+    """A converter of the kernel's records into frames of observations."""
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self._scenario = scenario
@@ -62,7 +62,7 @@ class Observer:
         self._applications = tuple(scenario.applications.values())
 
     def observe(self, jobs: Records, placed: Numbers, seqs: Numbers) -> pl.DataFrame:
-        """Every observation of these jobs, job by job in the order of submission, each in order of time."""
+        """Return every observation of these jobs, in order of submission, each job's in order of time."""
         ended = self._ended(jobs, placed, seqs)
         changed = np.flatnonzero(jobs["changed_at"] >= 0)
         if changed.size == 0:
@@ -88,17 +88,19 @@ class Observer:
         return frame.with_columns(source=pl.lit("simulator"), reconstructed=False)
 
     def _waiting(self, jobs: Records, ended: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """As submitted, and as changed: what was told of the job, without what came later."""
-        told = ended.drop("start", "end", "nodes", "outcome", "exit_code", "exit_signal", "derived_exit_code")
-        told = told.drop(
+        """Return pending jobs as submitted and as changed, without what came later."""
+        pending = ended.drop(
+            "start", "end", "nodes", "outcome", "exit_code", "exit_signal", "derived_exit_code"
+        )
+        pending = pending.drop(
             "suspended", "cancelled_by", "cpu_time", "max_memory", "io_read", "io_written", "energy"
         )
-        told = told.drop([name for name in told.columns if name.endswith("_given")])
-        told = told.with_columns(state=pl.lit("PENDING"), reason=pl.lit("Priority"))
+        pending = pending.drop([name for name in pending.columns if name.endswith("_given")])
+        pending = pending.with_columns(state=pl.lit("PENDING"), reason=pl.lit("Priority"))
         first = self._asked(jobs, jobs["partition_first"], jobs["limit_first"])
         return (
-            told.with_columns(seen_at=pl.Series(jobs["submit"]), **first),
-            told.with_columns(seen_at=pl.Series(jobs["changed_at"])),
+            pending.with_columns(seen_at=pl.Series(jobs["submit"]), **first),
+            pending.with_columns(seen_at=pl.Series(jobs["changed_at"])),
         )
 
     def _identity(self, jobs: Records) -> dict[str, pl.Series | NDArray[np.int64]]:
@@ -143,7 +145,7 @@ class Observer:
         return f"{int(key_of(self._seed, 100 + workflow, version)):016x}"
 
     def _asked(self, jobs: Records, partition: Numbers, limit: Numbers) -> dict[str, pl.Series | Numbers]:
-        """The request, with the partition and the limit of some moment."""
+        """Return the request, with the partition and the limit of some moment."""
         specs = self._scenario.partitions
         mode, as_submitted = jobs["memory_mode"], jobs["partition_first"]
         default = np.array([p.memory_per_cpu_mib for p in specs])[as_submitted]
@@ -228,7 +230,7 @@ class Observer:
         }
 
     def _used(self, jobs: Records, seqs: Numbers) -> dict[str, pl.Series]:
-        """What accounting measured: of the whole job, but for memory, which is the largest task's."""
+        """Return what accounting measured: of the whole job, except memory, which is the largest task's."""
         ran = jobs["start"] >= 0
         run_time = np.where(ran, jobs["end"] - jobs["start"], 0)
         noise = 0.95 + 0.1 * uniforms(self._seed, JOB, seqs, 71)
@@ -292,7 +294,7 @@ def _submit_line(
     memory_mode: int,
     memory: int,
 ) -> str:
-    """What the user typed: only what they asked for."""
+    """Write the command line that the user typed: only what they requested."""
     options = [f"-N {nodes}", f"-n {tasks}"]
     if tasks == nodes and cpus > 1:
         options.append(f"-c {cpus}")
@@ -316,7 +318,7 @@ def _state(cause: int, node_lost: bool) -> str:
 
 
 def _reason(cause: int, node_lost: bool, signal: int) -> str | None:
-    """What `scontrol show job` says of why it ended."""
+    """Return the reason that `scontrol show job` shows for the end."""
     if cause == endings.TIME:
         return "TimeLimit"
     if cause == endings.MEMORY:

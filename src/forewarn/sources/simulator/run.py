@@ -18,7 +18,7 @@ from forewarn.sources.simulator.writers import WRITERS, ParquetWriter
 
 @dataclass(frozen=True, slots=True)
 class SimulationSummary:
-    """What was made up, and where it lies."""
+    """What was simulated, and where it was written."""
 
     cluster: str
     timezone: str
@@ -40,21 +40,21 @@ def simulate(
 ) -> SimulationSummary:
     """Write the jobs of a scenario to `out` and their truth beside it, to `<out>.truth.parquet`.
 
-    `scenario` is the name of one that ships with Forewarn or a file; `jobs` None is as many as it says.
-    `progress` is told how many jobs are done.
+    `scenario` is the name of a scenario that ships with Forewarn, or a file; `jobs` defaults to its number.
+    `progress` is called with the number of finished jobs.
     """
     if format not in WRITERS:
         raise UsageError(f"no format {format!r}; there are {', '.join(WRITERS)}")
     if format == "parquet" and out.suffix == ".gz":
         raise UsageError(f"{out}: Parquet is compressed already and cannot be read gzipped; leave out .gz")
-    told = load_scenario(scenario)
-    simulator = Simulator(told, seed, told.cluster.jobs if jobs is None else jobs)
+    loaded = load_scenario(scenario)
+    simulator = Simulator(loaded, seed, loaded.cluster.jobs if jobs is None else jobs)
     truth_path = out.with_name(out.name + ".truth.parquet")
     outcomes, causes = Counter[str](), Counter[str]()
     done = observations = 0
     with ExitStack() as files:
-        seen_file = files.enter_context(WRITERS[format](out, told))
-        truth_file = files.enter_context(ParquetWriter(truth_path, told))
+        seen_file = files.enter_context(WRITERS[format](out, loaded))
+        truth_file = files.enter_context(ParquetWriter(truth_path, loaded))
         for seen, truth in simulator:
             seen_file.write(seen)
             truth_file.write(truth)
@@ -65,8 +65,8 @@ def simulate(
             if progress is not None:
                 progress(done)
     return SimulationSummary(
-        cluster=told.cluster.name,
-        timezone=told.cluster.timezone,
+        cluster=loaded.cluster.name,
+        timezone=loaded.cluster.timezone,
         jobs=done,
         observations=observations,
         outcomes=dict(outcomes.most_common()),

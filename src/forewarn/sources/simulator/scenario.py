@@ -1,4 +1,4 @@
-"""What a simulated cluster is like: its machine, its people, their programs, and what goes wrong.
+"""The description of a simulated cluster: its nodes, users, programs, and what goes wrong.
 
 A scenario is a TOML file. Whatever a file leaves out is taken from `scenarios/default.toml`, where
 each key is explained; lists of tables (`nodes`, `partitions`, `drift.events`) are replaced as a whole,
@@ -39,7 +39,7 @@ def _one_of(*choices: str) -> Any:
 
 
 def _duration() -> Any:
-    """A time as Slurm writes it, kept as seconds, in whole minutes as Slurm keeps limits."""
+    """Declare a time as Slurm writes it, kept as seconds, in whole minutes as Slurm keeps limits."""
     return field(metadata={"duration": True})
 
 
@@ -83,7 +83,7 @@ class PartitionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Users:
-    """Who is there, how able they are, when they work."""
+    """Users: how many, how skilled, when they work."""
 
     slots: int = _between(1, 100_000)
     present_at_start: float = _between(0, 1)
@@ -104,7 +104,7 @@ class Users:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Campaigns:
-    """How jobs come in bursts."""
+    """How jobs arrive in bursts."""
 
     single: float = _at_least(0)
     sweep: float = _at_least(0)
@@ -119,7 +119,7 @@ class Campaigns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requests:
-    """How requests are wrong in human ways, and what people do once one has failed."""
+    """How requests are wrong in human ways, and what users do after a failure."""
 
     copied: float = _between(0, 1)
     guess_spread: float = _between(0, 3)
@@ -140,7 +140,7 @@ class Requests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """What happens to jobs while they wait."""
+    """What happens to jobs while they are pending."""
 
     changed: float = _between(0, 1)
     changed_after_minutes: float = _at_least(0)
@@ -150,7 +150,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """What goes wrong, and how often. Rates of nodes are for one node."""
+    """What goes wrong, and how often. Rates of nodes are per node."""
 
     script_broken: float = _between(0, 1)
     input_missing: float = _between(0, 1)
@@ -182,7 +182,7 @@ class DriftEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """How the months change things."""
+    """How the workload changes over months."""
 
     growth_per_month: float = _between(-0.5, 0.5)
     growth_spread: float = _between(0, 0.5)
@@ -191,7 +191,7 @@ class Drift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """A program: its needs as power laws of the size of its input, and its ways to break."""
+    """A program: its needs as power laws of the size of its input, and its failures."""
 
     weight: float = _at_least(0)
     names: tuple[str, ...]
@@ -218,7 +218,7 @@ class Application:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """Everything that is fixed before the dice roll."""
+    """Everything that is fixed before random numbers are drawn."""
 
     cluster: Cluster
     nodes: tuple[NodeGroup, ...]
@@ -233,7 +233,7 @@ class Scenario:
 
 
 def load_scenario(name_or_path: str | Path) -> Scenario:
-    """A scenario by the name of one that ships with Forewarn, or from a file of one's own.
+    """Load a scenario by the name of one that ships with Forewarn, or from a file.
 
     >>> load_scenario("small").cluster.name
     'small'
@@ -269,7 +269,7 @@ def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(cls: type[T], table: Any, where: str, at: str) -> T:
-    """A dataclass from a table, each key and value checked against its field."""
+    """Build a dataclass from a table, checking each key and value against its field."""
     if not isinstance(table, dict):
         raise UsageError(f"{where}: {at}: a table is needed, not {table!r}")
     hints = get_type_hints(cls)
@@ -324,7 +324,7 @@ def _seconds(raw: Any, where: str, at: str) -> int:
 
 
 def _check(scenario: Scenario, where: str) -> None:
-    """What no single key shows."""
+    """Check what no single key shows."""
     try:
         ZoneInfo(scenario.cluster.timezone)
     except (KeyError, ValueError, OSError):

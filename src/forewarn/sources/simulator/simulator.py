@@ -1,4 +1,4 @@
-"""A cluster whose failures have known causes, made up job by job."""
+"""A simulated cluster whose failures have known causes, generated job by job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forewarn.sources.simulator.world import grown, make_world
 
 
 class Simulator:
-    """The jobs of a scenario, in batches of what was seen of them and what was true of them.
+    """The jobs of a scenario, in batches of observations and truth.
 
     The same scenario, seed and number of jobs give the same jobs, whatever the size of the batches.
     Memory depends on how many jobs are in flight, not on how many there are.
@@ -38,7 +38,7 @@ class Simulator:
         self._batch_jobs = batch_jobs
 
     def __iter__(self) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-        """Observations (columns of a job as observed) and truth of the next jobs, in order of submission."""
+        """Yield observations (columns of observed jobs) and truth of the next jobs, by submission."""
         world = make_world(self.scenario, self.seed, self.jobs)
         observer = Observer(self.scenario, self.seed)
         engine.populate(world)

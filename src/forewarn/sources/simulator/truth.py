@@ -1,4 +1,4 @@
-"""The hidden truth beside the jobs: why each ended as it did, and what it would have taken.
+"""The hidden truth beside the jobs: why each ended, and what would have prevented it.
 
 It never stands among the observations: no feature can see it. `replay` answers from it what would have
 become of a job with another request, by the same rule that ended it in the first place.
@@ -71,7 +71,7 @@ TRUTH_SCHEMA: Mapping[str, pl.DataType] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What becomes of a job: its outcome, the cause, and how long it ran (None: it never started)."""
+    """How a job ends: its outcome, the cause, and how long it ran (None: it never started)."""
 
     outcome: Outcome
     cause: str
@@ -85,8 +85,8 @@ def replay(
     time_limit: int | None = None,
     exclude: Collection[str] = (),
 ) -> Ending:
-    """What would have become of a job with other memory (bytes on each node), another time limit, or
-    without some nodes. What is not given is as it was.
+    """Return how a job would have ended with other memory (bytes on each node), another time limit, or
+    without some nodes. What is not given stays as it was.
 
     What struck the job from outside (an outage, a crash, its user's change of mind) strikes at the same
     second of its run; what would have struck later, had it run longer, nobody knows. A job that was
@@ -119,7 +119,7 @@ def replay(
 
 
 def truth_frame(scenario: Scenario, jobs: Records, job_ids: pl.Series) -> pl.DataFrame:
-    """The truth of these jobs, one row a job."""
+    """Return the truth of these jobs, one row per job."""
     started = jobs["start"] >= 0
     broken = jobs["bug_after"] >= 0
     unspoilt = started.copy()

@@ -19,7 +19,7 @@ _YEARS = 40  # of the zone's offsets; the last one holds for ever
 
 
 def make_world(scenario: Scenario, seed: int, jobs: int) -> World:
-    """The world before its first event, with room for `_RING` jobs in flight."""
+    """Create the world before its first event, with room for `_RING` live jobs."""
     apps = tuple(scenario.applications.values())
     start = start_of(scenario)
     clock = np.zeros(1, layout.CLOCK)
@@ -61,7 +61,7 @@ def _events(ring: int, scenario: Scenario) -> int:
 
 
 def grown(world: World) -> World:
-    """The same world with twice the room for jobs in flight."""
+    """Return the same world with twice the room for live jobs."""
     size = len(world.jobs)
     seqs = np.arange(int(world.clock["head"][0]), int(world.clock["tail"][0]))
     jobs = np.zeros(2 * size, layout.JOB)
@@ -78,23 +78,23 @@ def grown(world: World) -> World:
 
 
 def start_of(scenario: Scenario) -> int:
-    """The first second: local midnight of the scenario's first day."""
+    """Return the first second: local midnight of the scenario's first day."""
     zone = ZoneInfo(scenario.cluster.timezone)
     return int(datetime.combine(scenario.cluster.start, time(), zone).timestamp())
 
 
 def node_names(scenario: Scenario) -> list[str]:
-    """The names of all nodes, in the kernel's order."""
+    """Return the names of all nodes, in the kernel's order."""
     return [f"{g.prefix}{n:0{width(g.count)}}" for g in scenario.nodes for n in range(1, g.count + 1)]
 
 
 def width(count: int) -> int:
-    """Digits in the names of a group of so many nodes."""
+    """Return the number of digits in the names of a group of so many nodes."""
     return max(3, len(str(count)))
 
 
 def _settings(scenario: Scenario, start: int) -> layout.Records:
-    """The numbers of the scenario's sections side by side, by their own names."""
+    """Flatten the numbers of the scenario's sections, by their own names."""
     found: dict[str, float] = {"jobs_per_day": scenario.cluster.jobs_per_day}
     sections = ("users", "campaigns", "requests", "pending", "faults", "drift")
     for section in (getattr(scenario, name) for name in sections):

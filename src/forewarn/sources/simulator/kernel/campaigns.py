@@ -1,4 +1,4 @@
-"""What people do with their jobs: begin a campaign, submit, look, mend, try again, give up."""
+"""Campaigns: users begin one, submit jobs, look at the results, fix, retry, give up."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TRIES = 12
 
 @inner
 def wake(w: Any, a: int, t: int) -> None:
-    """The owner of a workflow turns to it."""
+    """Let the owner of a workflow continue it."""
     agent = w.agents[a]
     if agent.phase == IDLE:
         person = w.people[agent.user]
@@ -62,7 +62,7 @@ def _sleep(w: Any, a: int, until: int) -> None:
 
 @inner
 def _leave(w: Any, slot: int, a: int, t: int) -> None:
-    """Somebody goes when all their work is done; the last workflow to notice lets a newcomer in."""
+    """Remove a user whose work is done; the last workflow to notice lets a new user in."""
     workflows = int(w.settings[0].workflows)
     for i in range(w.people[slot].workflows):
         other = slot * workflows + i
@@ -76,7 +76,7 @@ def _leave(w: Any, slot: int, a: int, t: int) -> None:
 
 @inner
 def _begin(w: Any, a: int, t: int) -> None:
-    """A new campaign: its shape and size, its input, its request, and whether its script is broken."""
+    """Begin a campaign: its shape and size, its input, its request, and whether its script is broken."""
     s, clock, agent = w.settings[0], w.clock[0], w.agents[a]
     person = w.people[agent.user]
     clock.campaign += 1
@@ -142,7 +142,7 @@ def _submit_some(w: Any, a: int, t: int) -> None:
 
 @inner
 def _look(w: Any, a: int, t: int) -> None:
-    """Failures are seen: mend or not, then submit again, or go on, or be done."""
+    """Look at failures: fix the cause or not, then resubmit, go on, or finish."""
     s, agent = w.settings[0], w.agents[a]
     key = mix(key_of(w.seed, CAMPAIGN, agent.campaign), 1000 + agent.tries)
     agent.probe = 0
@@ -151,7 +151,7 @@ def _look(w: Any, a: int, t: int) -> None:
         skill = skill_at(w, w.people[agent.user], t)
         able = 0.3 + 0.7 * skill
         agent.tries += 1
-        _mend(w, a, t, able, key)
+        _fix_causes(w, a, t, able, key)
         if uniform(key, 1) < s.given_up * agent.tries**0.5 or agent.tries > _TRIES:
             if agent.broken:
                 agent.todo_from = agent.todo
@@ -171,8 +171,8 @@ def _look(w: Any, a: int, t: int) -> None:
 
 
 @inner
-def _mend(w: Any, a: int, t: int, able: float, key: Any) -> None:
-    """Each kind of failure that was seen is understood, or not, for itself."""
+def _fix_causes(w: Any, a: int, t: int, able: float, key: Any) -> None:
+    """Decide for each kind of failure seen whether its cause is understood and fixed."""
     s, agent = w.settings[0], w.agents[a]
     if agent.broken and (agent.saw_script or agent.saw_input):
         if agent.out > 0 and uniform(key, 3) < s.rest_cancelled:
@@ -196,7 +196,7 @@ def _mend(w: Any, a: int, t: int, able: float, key: Any) -> None:
 
 @inner
 def _cancel_rest(w: Any, a: int, t: int) -> None:
-    """Cancel what is left of a burst, to be submitted again mended."""
+    """Cancel the rest of a burst, to resubmit it fixed."""
     agent = w.agents[a]
     seq = agent.last
     while seq >= w.clock[0].head:
@@ -208,7 +208,7 @@ def _cancel_rest(w: Any, a: int, t: int) -> None:
 
 @inner
 def _requeue(w: Any, a: int) -> None:
-    """The failed cases before those never submitted."""
+    """Put the failed cases before those never submitted."""
     agent = w.agents[a]
     left = agent.todo - agent.todo_from
     redo = agent.redo

@@ -1,4 +1,4 @@
-"""What ends a job: the first of everything that would.
+"""What ends a job: the earliest of all events that would.
 
 The one place where truth becomes an outcome. The simulation asks it when a job starts and whenever
 something strikes from outside; `replay` asks it again with another request.
@@ -33,7 +33,7 @@ def first_ending(
     cancel_after: Any,
     preempt_after: Any,
 ) -> Any:
-    """Cause and seconds after the start. Of two at the same second the earlier in this list wins.
+    """Return cause and seconds after the start. Of two at the same second the earlier in this list wins.
 
     A time limit strikes up to half a minute late, since Slurm looks only so often (`kill_delay`).
     """

@@ -1,4 +1,4 @@
-"""The event loop: time goes from one event to the next, and queues are served as nodes come free."""
+"""The event loop: time moves from event to event, and queues are served as nodes become free."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _STARVED = DAY // 3  # seconds past its turn after which nodes are kept free for
 
 @entry
 def populate(w: Any) -> None:
-    """Before the first second: who is there, and the first of everything that comes again and again."""
+    """Set up the users and the first of every recurring event, before the first second."""
     s = w.settings[0]
     t = int(s.start)
     for slot in range(w.people.size):
@@ -170,7 +170,7 @@ def _serve(w: Any, g: int, t: int) -> None:
 
 @inner
 def _head(w: Any, p: int) -> int:
-    """The job whose turn it is, or -1; those cancelled or moved meanwhile fall out."""
+    """Return the job whose turn it is, or -1; skip those cancelled or moved meanwhile."""
     clock, partition, queue = w.clock[0], w.partitions[p], w.queues[p]
     while partition.queued > 0:
         seq = queue[0, WHO]
@@ -186,7 +186,7 @@ def _head(w: Any, p: int) -> int:
 
 @inner
 def _make_room(w: Any, seq: int, t: int) -> None:
-    """Preempt as many preemptible jobs as it takes on the nodes that were found for this one."""
+    """Preempt as many preemptible jobs as necessary on the nodes found for this one."""
     i = ring(w, seq)
     job = w.jobs[i]
     for k in range(job.nodes):
@@ -208,7 +208,7 @@ def _make_room(w: Any, seq: int, t: int) -> None:
 
 @inner
 def _holds(w: Any, i: int, n: int) -> bool:
-    """Whether a job in the ring holds a node."""
+    """Check whether a job in the ring holds a node."""
     found = False
     for k in range(w.jobs[i].nodes):
         found |= w.placed[i, k] == n
@@ -217,7 +217,7 @@ def _holds(w: Any, i: int, n: int) -> bool:
 
 @inner
 def _change(w: Any, seq: int, t: int) -> None:
-    """Its user, or an operator, changes a waiting job: another partition, or another time limit."""
+    """Change a pending job as its user or an operator would: another partition or time limit."""
     job = w.jobs[ring(w, seq)]
     key = key_of(w.seed, JOB, seq)
     partition = w.partitions[job.partition]
@@ -296,7 +296,7 @@ def _take_down(w: Any, n: int, t: int) -> None:
 
 @inner
 def _drift(w: Any, i: int) -> None:
-    """A program changes for everybody."""
+    """Change a program for all users."""
     event = w.drift[i]
     for a in range(w.applications.size):
         if event.application < 0 or event.application == a:

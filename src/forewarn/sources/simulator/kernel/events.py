@@ -1,4 +1,4 @@
-"""A heap of events, and of waiting jobs: rows of time, order, kind, who, stamp.
+"""A heap of events, and of pending jobs: rows of time, order, kind, subject, stamp.
 
 Order makes ties deterministic. A stamp tells an event that is out of date from one that holds.
 """
@@ -43,7 +43,7 @@ def heap_push(heap: Any, count: int, time: int, order: int, kind: int, who: int,
 
 @typed("void(int64[:,::1], int64)")
 def heap_pop(heap: Any, count: int) -> None:
-    """Take the first row off a heap of `count` rows; it has one less then."""
+    """Remove the first row of a heap of `count` rows; it then has one less."""
     last = count - 1
     _swap(heap, 0, last)
     i = 0
@@ -61,7 +61,7 @@ def heap_pop(heap: Any, count: int) -> None:
 
 @inner
 def schedule_event(w: Any, time: int, kind: int, who: int, stamp: int) -> None:
-    """Something will happen."""
+    """Add an event."""
     clock = w.clock[0]
     heap_push(w.events, clock.events, time, clock.order, kind, who, stamp)
     clock.events += 1

@@ -82,7 +82,7 @@ Records = NDArray[Any]
 
 
 class World(NamedTuple):
-    """Everything that is, and what it was told to be like."""
+    """The whole state of the simulation, and its settings."""
 
     seed: np.uint64
     settings: Records  # one record: the scenario's numbers by name

@@ -1,4 +1,4 @@
-"""A job's life: submitted with its truth, started, struck from outside, ended; and who hears of it."""
+"""A job's life: submitted with its hidden truth, started, hit by faults, ended, noticed by its user."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _SHARE_FACTOR = 6.0  # how much longer than alone somebody's burst takes when ot
 
 @inner
 def submit(w: Any, a: int, index: int, t: int, number: int, array: int) -> None:
-    """One job enters the queue, with all that will be true of it."""
+    """Submit one job, with everything that will be true of it."""
     s, clock, agent = w.settings[0], w.clock[0], w.agents[a]
     person, partition = w.people[agent.user], w.partitions[agent.partition]
     seq = clock.tail
@@ -100,8 +100,8 @@ def submit(w: Any, a: int, index: int, t: int, number: int, array: int) -> None:
 
 @inner
 def _draw_truth(w: Any, seq: int, agent: Any) -> None:
-    """What the job needs, and what is wrong with it: by its case, so that the same case again needs the
-    same again, but for what differs from run to run."""
+    """Draw what the job needs and what is wrong with it, by its case: the same case needs the same again,
+    except for what differs from run to run."""
     s, app = w.settings[0], w.applications[agent.application]
     job = w.jobs[ring(w, seq)]
     key = key_of(w.seed, JOB, seq)
@@ -137,8 +137,8 @@ def _draw_truth(w: Any, seq: int, agent: Any) -> None:
 
 @inner
 def _draw_exit(job: Any, key: Any) -> None:
-    """How a broken program says so. A missing file or module is 1, 2 or 127; a bug also dies by signal:
-    139 and 134 where a shell passes it on, 0:11 and 0:6 where it does not."""
+    """Draw the exit code of a broken program. A missing file or module is 1, 2 or 127; a bug also dies by
+    signal: 139 and 134 where a shell passes it on, 0:11 and 0:6 where it does not."""
     u = uniform(key, 1)
     if job.bug_cause == INPUT:
         job.bug_exit = 1 if u < 0.45 else 2 if u < 0.75 else 127
@@ -158,7 +158,7 @@ def _draw_exit(job: Any, key: Any) -> None:
 
 @inner
 def enqueue(w: Any, seq: int, t: int) -> None:
-    """Wait in the partition, where each person's turn comes by what they have asked of it already."""
+    """Queue a job in its partition, ordered by how much its user has already requested there."""
     clock = w.clock[0]
     job = w.jobs[ring(w, seq)]
     partition, slot = w.partitions[job.partition], w.agents[job.agent].user
@@ -173,7 +173,7 @@ def enqueue(w: Any, seq: int, t: int) -> None:
 
 @inner
 def start(w: Any, seq: int, t: int) -> None:
-    """Run on the nodes that were found."""
+    """Start a job on the nodes that were found."""
     s, clock = w.settings[0], w.clock[0]
     i = ring(w, seq)
     job = w.jobs[i]
@@ -199,7 +199,7 @@ def start(w: Any, seq: int, t: int) -> None:
 
 @inner
 def _draw_sick_exit(w: Any, job: Any, n: int, key: Any) -> None:
-    """An illness shows mostly in one way: a lost mount (107), I/O errors (5), bad memory (SIGBUS)."""
+    """Draw how a node's fault shows: a lost mount (107), I/O errors (5), bad memory (SIGBUS)."""
     illness = mix(key_of(w.seed, NODE_DICE, n), w.nodes[n].stamp)
     u = uniform(illness, 1) if uniform(key, 36) < 0.75 else uniform(key, 35)
     if u < 0.35:
@@ -214,7 +214,7 @@ def _draw_sick_exit(w: Any, job: Any, n: int, key: Any) -> None:
 
 @inner
 def _aim(w: Any, seq: int) -> None:
-    """Set when and of what a running job ends, as things stand."""
+    """Set when and why a running job ends, as things stand."""
     job = w.jobs[ring(w, seq)]
     cause, after = first_ending(
         job.need_time,
@@ -237,7 +237,7 @@ def _aim(w: Any, seq: int) -> None:
 
 @inner
 def strike_node(w: Any, seq: int, n: int, t: int) -> None:
-    """The node under a running job is gone."""
+    """Fail the node under a running job."""
     job = w.jobs[ring(w, seq)]
     if job.node_after < 0 or job.node_after > t - job.start:
         job.node_after, job.sick_node = t - job.start, n
@@ -247,7 +247,7 @@ def strike_node(w: Any, seq: int, n: int, t: int) -> None:
 
 @inner
 def strike_outage(w: Any, seq: int, t: int) -> None:
-    """The file system under a running job is gone; it notices within seconds."""
+    """Fail the file system under a running job, which notices within seconds."""
     s, job = w.settings[0], w.jobs[ring(w, seq)]
     key = mix(key_of(w.seed, JOB, seq), 60 + w.clock[0].outages)
     if uniform(key, 1) < s.outage_reach * w.applications[job.application].io_exposed and job.outage_after < 0:
@@ -257,7 +257,7 @@ def strike_outage(w: Any, seq: int, t: int) -> None:
 
 @inner
 def preempt(w: Any, seq: int, t: int) -> None:
-    """A running job must leave at once."""
+    """End a running job at once for another."""
     job = w.jobs[ring(w, seq)]
     job.preempt_after = t - job.start
     _aim(w, seq)
@@ -265,7 +265,7 @@ def preempt(w: Any, seq: int, t: int) -> None:
 
 @inner
 def cancel(w: Any, seq: int, t: int, again: int) -> None:
-    """Its user cancels it, perhaps in order to submit it again mended."""
+    """Cancel a job as its user would, perhaps to resubmit it fixed."""
     job = w.jobs[ring(w, seq)]
     job.again = again
     if job.state == PENDING:
@@ -278,7 +278,7 @@ def cancel(w: Any, seq: int, t: int, again: int) -> None:
 
 @inner
 def finish(w: Any, seq: int, t: int) -> None:
-    """A running job has ended: its nodes are free, its user may hear of it."""
+    """End a running job: free its nodes, and let its user notice."""
     clock = w.clock[0]
     job = w.jobs[ring(w, seq)]
     occupy(w, seq, -1)
@@ -319,7 +319,7 @@ def _hear(w: Any, seq: int, t: int) -> None:
 
 @inner
 def arrange_look(w: Any, a: int, t: int) -> None:
-    """When the workflow's owner, or their script, next looks at it."""
+    """Schedule when the workflow's owner, or their script, next looks at it."""
     agent = w.agents[a]
     key = mix(key_of(w.seed, CAMPAIGN, agent.campaign), 100 + w.clock[0].order)
     if agent.redo > 0:

@@ -1,4 +1,4 @@
-"""Nodes: which are free, which a job takes, which it gives back."""
+"""Nodes: which are free, which a job takes, which it releases."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from forewarn.compiled import inner
 
 @inner
 def ring(w: Any, seq: int) -> int:
-    """Where a job stands in the ring."""
+    """Return where a job stands in the ring."""
     return int(seq & (w.jobs.size - 1))
 
 
 @inner
 def find_nodes(w: Any, seq: int, lent_too: bool) -> bool:
-    """The first nodes on which a job fits, written to its place; with `lent_too` those that jobs in a
-    preemptible partition would have to leave count as free.
+    """Find the first nodes on which a job fits and write them to its place; with `lent_too` count nodes as
+    free that jobs of a preemptible partition would have to leave.
 
     Small jobs fill the group from its first node, jobs that take most of a node from its last: so
     neither cuts the other's room to pieces.
@@ -44,7 +44,7 @@ def find_nodes(w: Any, seq: int, lent_too: bool) -> bool:
 
 @inner
 def occupy(w: Any, seq: int, sign: int) -> None:
-    """Take the job's nodes (sign 1) or give them back (-1)."""
+    """Take the job's nodes (sign 1) or release them (-1)."""
     i = ring(w, seq)
     job = w.jobs[i]
     partition = w.partitions[job.partition]
@@ -63,7 +63,7 @@ def occupy(w: Any, seq: int, sign: int) -> None:
 
 @inner
 def claim_nodes(w: Any, seq: int) -> None:
-    """Keep the emptiest nodes for a job: nobody of another partition starts there until it has."""
+    """Reserve the emptiest nodes for a job: no other partition starts jobs there until it has started."""
     job = w.jobs[ring(w, seq)]
     group = w.groups[w.partitions[job.partition].group]
     for _ in range(job.nodes):
@@ -79,7 +79,7 @@ def claim_nodes(w: Any, seq: int) -> None:
 
 @inner
 def give_up_claim(w: Any, p: int) -> None:
-    """What a partition had claimed is anybody's again."""
+    """Release the reservation of a partition."""
     partition = w.partitions[p]
     group = w.groups[partition.group]
     for n in range(group.first, group.first + group.count):
@@ -91,7 +91,7 @@ def give_up_claim(w: Any, p: int) -> None:
 
 @inner
 def free(w: Any, g: int) -> None:
-    """Something in a group became free: its queues are worth another look."""
+    """Mark a group for another scheduling pass, since something in it became free."""
     w.groups[g].freed = 1
     for p in range(w.partitions.size):
         if w.partitions[p].group == g:

@@ -1,4 +1,4 @@
-"""Who is there, when they are at work, and what they do again and again."""
+"""Users: when they work, what they learn, and their recurring workflows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BURSTS = 0.7  # of the campaigns of a workflow with a preferred shape; the other
 
 @inner
 def skill_at(w: Any, person: Any, t: int) -> float:
-    """People learn."""
+    """Return a user's skill at a time: it grows with experience."""
     learnt = w.settings[0].learning_per_month * (t - person.arrive) / MONTH
     return float(min(0.97, person.skill + learnt))
 
@@ -53,7 +53,7 @@ def _day_off(person: Any, day: int) -> bool:
 
 @inner
 def at_work(w: Any, person: Any, t: int) -> bool:
-    """Whether they sit at their desk, by the clock of the cluster's zone."""
+    """Check whether a user is at work, by the clock of the cluster's zone."""
     day, second = divmod(t + _offset(w, t), DAY)
     hour = second / 3600.0
     return not _day_off(person, day) and person.from_hour <= hour < person.from_hour + person.hours
@@ -61,7 +61,7 @@ def at_work(w: Any, person: Any, t: int) -> bool:
 
 @inner
 def next_at_work(w: Any, person: Any, t: int, share_of_day: float) -> int:
-    """The next working day of theirs, that share of their hours into it."""
+    """Return the user's next working day, at that share of their hours."""
     offset = _offset(w, t)
     day, second = divmod(t + offset, DAY)
     if second >= person.from_hour * 3600.0:
@@ -73,7 +73,7 @@ def next_at_work(w: Any, person: Any, t: int, share_of_day: float) -> int:
 
 @inner
 def notice_at(w: Any, person: Any, t: int, key: Any, salt: int) -> int:
-    """When somebody sees what became of their job."""
+    """Draw when a user sees the result of their job."""
     if at_work(w, person, t):
         return t + 20 + int(exponential(key, salt) * w.settings[0].notice_minutes * 60.0)
     return max(t + 60, next_at_work(w, person, t, 0.2 * uniform(key, salt)))
@@ -81,7 +81,7 @@ def notice_at(w: Any, person: Any, t: int, key: Any, salt: int) -> int:
 
 @inner
 def mean_size(w: Any, shape: int) -> float:
-    """Jobs in a campaign of a shape, on average."""
+    """Return the average number of jobs in a campaign of a shape."""
     s = w.settings[0]
     if shape == SINGLE:
         return 1.0
@@ -92,7 +92,7 @@ def mean_size(w: Any, shape: int) -> float:
 
 @inner
 def _draw_shape(w: Any, key: Any) -> int:
-    """A shape by the scenario's weights."""
+    """Draw a shape by the scenario's weights."""
     s = w.settings[0]
     u = uniform(key, 7) * (s.single + s.sweep + s.array + s.chain)
     if u < s.single:
@@ -104,8 +104,8 @@ def _draw_shape(w: Any, key: Any) -> int:
 
 @inner
 def next_campaign_at(w: Any, a: int, t: int, key: Any) -> int:
-    """When a workflow is taken up again: by how active its owner is, and by how far the cluster is behind
-    or ahead of the number of jobs it should have seen by now."""
+    """Draw when a workflow is continued: by its owner's activity, and by how far the cluster is behind or
+    ahead of the number of jobs it should have seen by now."""
     s, clock, agent = w.settings[0], w.clock[0], w.agents[a]
     person = w.people[agent.user]
     expected = s.jobs_per_day * (t - s.start) / DAY
@@ -122,7 +122,7 @@ def next_campaign_at(w: Any, a: int, t: int, key: Any) -> int:
 
 @inner
 def arrive(w: Any, slot: int, t: int) -> None:
-    """A new person takes a slot, with workflows of their own."""
+    """Add a new user in a slot, with workflows of their own."""
     s, clock, person = w.settings[0], w.clock[0], w.people[slot]
     key = key_of(w.seed, USER, clock.user)
     person.number = clock.user
@@ -154,7 +154,7 @@ def arrive(w: Any, slot: int, t: int) -> None:
 
 @inner
 def _take_up(w: Any, a: int, slot: int) -> None:
-    """A workflow: a program, an input, and habits."""
+    """Create a workflow: a program, an input, and habits."""
     s, clock, agent = w.settings[0], w.clock[0], w.agents[a]
     key = key_of(w.seed, WORKFLOW, clock.workflow)
     agent.user = slot

@@ -1,4 +1,4 @@
-"""What a program needs, what its user asks for, and how the two come apart."""
+"""What a program needs, what its user requests, and how the two differ."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def _rounded_up(values: Any, wanted: float) -> int:
 
 @inner
 def round_limit(seconds: float) -> int:
-    """The next time limit that people write."""
+    """Return the next time limit that people write."""
     return 60 * _rounded_up(_MINUTES, seconds / 60.0)
 
 
 @inner
 def run_time_of(w: Any, agent: Any, size: float) -> float:
-    """Seconds that the program takes for an input of this size on the agent's processors."""
+    """Compute the seconds that the program takes for an input of this size on the agent's CPUs."""
     app = w.applications[agent.application]
     speed = (agent.cpus * agent.nodes / w.cpus_choices[agent.application, 0]) ** app.scaling
     return float(app.run_time * size**app.run_power / speed)
@@ -47,7 +47,7 @@ def run_time_of(w: Any, agent: Any, size: float) -> float:
 
 @inner
 def memory_of(w: Any, agent: Any, size: float) -> float:
-    """MiB that it takes on each node at its peak."""
+    """Compute the MiB that it takes on each node at its peak."""
     app = w.applications[agent.application]
     memory = app.memory * size**app.memory_power
     if app.memory_by == BY_CPU:
@@ -57,7 +57,7 @@ def memory_of(w: Any, agent: Any, size: float) -> float:
 
 @inner
 def memory_given(w: Any, partition: Any, mode: int, asked: int, cpus: int) -> int:
-    """MiB on each node that a request amounts to."""
+    """Compute the MiB on each node that a request amounts to."""
     node = w.groups[partition.group].memory
     if mode == ALL_OF_NODE:
         return int(node)
@@ -83,8 +83,8 @@ def _admits(w: Any, p: int, agent: Any, limit: int, memory: float) -> bool:
 
 @inner
 def settle_partition(w: Any, agent: Any) -> None:
-    """The partition for the agent's request: the one they are used to, else the first that admits it,
-    else the roomiest there is, with the request cut down to it."""
+    """Choose the partition for the agent's request: the usual one, else the first that admits it, else the
+    largest there is, with the request cut down to it."""
     limit = 0 if agent.time_defaulted else agent.limit
     memory = 0
     if agent.memory_mode == BY_NODE:
@@ -124,7 +124,7 @@ def _room(w: Any, p: int) -> float:
 
 @inner
 def ask(w: Any, agent: Any, t: int) -> None:
-    """The request of a new campaign: mostly the last one again, else a guess with a margin, rounded up."""
+    """Draw the request of a campaign: mostly the last one again, else a guess with a margin, rounded up."""
     s, person = w.settings[0], w.people[agent.user]
     key = mix(key_of(w.seed, CAMPAIGN, agent.campaign), 20)
     if agent.runs > 0 and uniform(key, 1) < s.copied:
@@ -142,7 +142,7 @@ def ask(w: Any, agent: Any, t: int) -> None:
 
 @inner
 def raise_memory(w: Any, agent: Any, key: Any) -> None:
-    """After a memory kill: about twice as much, and by node from now on if it had been left to the site."""
+    """Raise memory after a memory kill: about double, from now on per node if it was the default."""
     more = 1.4 + 1.2 * uniform(key, 1)
     partition = w.partitions[agent.partition]
     if agent.memory_mode == BY_CPU:
@@ -156,7 +156,7 @@ def raise_memory(w: Any, agent: Any, key: Any) -> None:
 
 @inner
 def raise_limit(w: Any, agent: Any, key: Any) -> None:
-    """After a time-out: the next round number that is a good deal longer."""
+    """Raise the limit after a timeout: the next round number that is considerably longer."""
     agent.limit = round_limit(agent.limit * (1.3 + 1.4 * uniform(key, 2)))
     agent.time_defaulted = 0
     settle_partition(w, agent)

@@ -10,4 +10,4 @@ WRITERS: dict[str, type[FileWriter]] = {
     writer.name: writer for writer in (ParquetWriter, SacctWriter, SlurmrestdWriter, SwfWriter)
 }
 
-__all__ = ["WRITERS", "ParquetWriter", "SacctWriter", "SlurmrestdWriter", "SwfWriter", "FileWriter"]
+__all__ = ["WRITERS", "FileWriter", "ParquetWriter", "SacctWriter", "SlurmrestdWriter", "SwfWriter"]

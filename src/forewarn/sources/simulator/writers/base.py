@@ -1,4 +1,4 @@
-"""The contract of a writer: frames of observations in, one file out, whole or not at all.
+"""The contract of a writer: frames of observations in, one file out, complete or not at all.
 
 What is written lies beside the file that was asked for, and takes its name when it is whole (see
 `forewarn.files`). A name that ends in `.gz` is gzipped.
@@ -22,7 +22,7 @@ _GZIP_LEVEL = 4  # half the time of the usual 6 for a few per cent more bytes
 
 
 class FileWriter(ABC):
-    """One file being written. A context: what goes wrong inside leaves no file."""
+    """One file being written, as a context: an error inside leaves no file."""
 
     name: ClassVar[str]
 
@@ -44,7 +44,7 @@ class FileWriter(ABC):
 
     @abstractmethod
     def drop(self) -> None:
-        """Let go of what is open, whatever became of it."""
+        """Release what is open, whether or not the write succeeded."""
 
     def __enter__(self) -> Self:
         with writing(self.path):
@@ -78,20 +78,20 @@ class TextWriter(FileWriter):
 
     @abstractmethod
     def body(self, frame: pl.DataFrame) -> pl.Series:
-        """The text of each job that has ended, without the line end."""
+        """Return the text of each ended job, without the line end."""
 
     def head(self) -> str:
-        """What stands before the first job."""
+        """Return the text before the first job."""
         return ""
 
     def foot(self) -> str:
-        """What stands after the last job."""
+        """Return the text after the last job."""
         return ""
 
     separator: ClassVar[str] = "\n"  # between jobs
 
     def open(self) -> None:
-        """Make the file; the head goes before the first job."""
+        """Create the file; the head goes before the first job."""
         plain = self.partial.open("wb")
         zipped = self.path.suffix == ".gz"
         self._stream = cast(IO[bytes], gzip.GzipFile("", "wb", _GZIP_LEVEL, plain)) if zipped else plain
@@ -99,7 +99,7 @@ class TextWriter(FileWriter):
         self._before = self.head()
 
     def write(self, frame: pl.DataFrame) -> None:
-        """Add the jobs of a frame that have ended: none of these formats knows of others."""
+        """Add the ended jobs of a frame: these formats have no others."""
         ended = frame.filter(pl.col("outcome").is_not_null())
         if ended.is_empty():
             return
@@ -109,7 +109,7 @@ class TextWriter(FileWriter):
         self._before = self.separator
 
     def close(self) -> None:
-        """End with the foot."""
+        """Write the foot and close."""
         no_job = self._before != self.separator
         with self._plain, self._stream:
             self._stream.write(f"{self._before if no_job else ''}\n{self.foot()}".encode())
@@ -117,5 +117,5 @@ class TextWriter(FileWriter):
     def drop(self) -> None:
         """Close what is open."""
         for stream in (self._stream, self._plain):
-            with suppress(OSError):  # a full disk is told once
+            with suppress(OSError):  # a full disk is reported once
                 stream.close()

@@ -1,4 +1,4 @@
-"""The simulated machine itself, as slurmrestd answers `/slurm/v0.0.45/nodes` and `/partitions`."""
+"""The simulated nodes and partitions, as slurmrestd answers `/slurm/v0.0.45/nodes` and `/partitions`."""
 
 from __future__ import annotations
 

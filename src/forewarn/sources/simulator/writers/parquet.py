@@ -1,4 +1,4 @@
-"""Our own columns in Parquet: nothing is lost, and observations of waiting jobs are kept."""
+"""Our own columns in Parquet: nothing is lost, and observations of pending jobs are kept."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from forewarn.sources.simulator.writers.base import FileWriter
 
 
 class ParquetWriter(FileWriter):
-    """Frames become parts in a folder beside the file; at the end they are streamed into one."""
+    """A writer that saves frames as parts in a folder beside the file and streams them into one."""
 
     name: ClassVar[str] = "parquet"
 
     def open(self) -> None:
-        """Make the folder of parts."""
+        """Create the folder of parts."""
         self._parts = Path(tempfile.mkdtemp(prefix=f"{self.path.name}.", dir=self.path.parent))
         self._count = 0
 

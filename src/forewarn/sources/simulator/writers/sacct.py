@@ -70,7 +70,7 @@ def _disk(name: str) -> pl.Expr:
 
 
 def _step(job: dict[str, pl.Expr], name: str, **own: pl.Expr) -> pl.Expr:
-    """A step's line: the job's where a step has the same, empty where sacct prints nothing for steps."""
+    """Write a step's line: the job's value where a step has it too, empty where sacct prints nothing."""
     same = ("Cluster", "Account", "AllocCPUS", "AllocTRES", "Start", "End", "Elapsed", "ElapsedRaw")
     line = {
         **dict.fromkeys(job, pl.lit("")),
@@ -124,9 +124,9 @@ class SacctWriter(TextWriter):
         self._lines = [_row(job), *(_steps(job) if steps else ())]
 
     def head(self) -> str:
-        """The names of the fields."""
+        """Return the names of the fields."""
         return self._header
 
     def body(self, frame: pl.DataFrame) -> pl.Series:
-        """A job's line and those of its steps."""
+        """Return a job's line and those of its steps."""
         return frame.select(pl.concat_str(self._lines, separator="\n", ignore_nulls=True)).to_series()

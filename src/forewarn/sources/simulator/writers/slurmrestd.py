@@ -37,7 +37,7 @@ class SlurmrestdWriter(TextWriter):
         self._old = int(version.rpartition(".")[2]) <= 38
 
     def head(self) -> str:
-        """Who answers; then the list of jobs begins."""
+        """Return the meta data and the beginning of the list of jobs."""
         meta = {
             "plugin": {"type": "openapi/slurmdbd", "data_parser": f"data_parser/{self._version}"},
             "slurm": {"release": "simulated", "cluster": self.scenario.cluster.name},
@@ -45,11 +45,11 @@ class SlurmrestdWriter(TextWriter):
         return f'{{"meta": {json.dumps(meta)}, "errors": [], "warnings": [], "jobs": [\n'
 
     def foot(self) -> str:
-        """The end of the list."""
+        """Return the end of the list."""
         return "]}\n"
 
     def body(self, frame: pl.DataFrame) -> pl.Series:
-        """Each job as one JSON object."""
+        """Return each job as one JSON object."""
         frame = frame.with_columns(
             _asked=_counted(frame["tres_asked"]),
             _given=_counted(frame["tres_given"]),
@@ -141,7 +141,7 @@ class SlurmrestdWriter(TextWriter):
         )
 
     def _steps(self) -> pl.Expr:
-        """The batch step, which did all the work; none of a job that never ran."""
+        """Return the batch step, which did all the work; none for a job that never ran."""
         step = pl.struct(
             time=pl.struct(
                 elapsed=pl.col("end") - pl.col("start"),
@@ -174,14 +174,14 @@ def _seconds(amount: pl.Expr) -> pl.Expr:
 
 
 def _measured(tres: str, column: str) -> pl.Expr:
-    """A list of one resource that a step used; empty where nobody measured it."""
+    """Return a list of one resource that a step used; empty if it was not measured."""
     kind, _, name = tres.partition("/")
     one = pl.struct(type=pl.lit(kind), name=pl.lit(name), id=pl.lit(_TRES_IDS[tres]), count=pl.col(column))
     return pl.concat_list(one).list.head(pl.col(column).is_not_null().cast(pl.Int64))
 
 
 def _counted(tres: pl.Series) -> pl.Series:
-    """TRES texts as slurmdb lists them, memory in megabytes: read once for each different text."""
+    """Convert TRES texts to slurmdb's lists, memory in megabytes, once for each distinct text."""
     different = tres.unique(maintain_order=True)
     lists = pl.Series("list", [_list(text) for text in different], dtype=_COUNTED)
     table = pl.DataFrame([different.alias("text"), lists])

@@ -1,4 +1,4 @@
-"""The Standard Workload Format: 18 numbers a job. Most of what Slurm tells has no place in it.
+"""The Standard Workload Format: 18 numbers per job. Most of Slurm's fields have no place in it.
 
 Lost are array ids, names, folders, scripts, nodes, GPUs, exit codes; memory kills, time-outs and lost
 nodes become `failed`, preempted jobs `cancelled`.
@@ -25,7 +25,7 @@ class SwfWriter(TextWriter):
     name: ClassVar[str] = "swf"
 
     def head(self) -> str:
-        """Directives: when it starts, in which zone, and what queues and partitions are called."""
+        """Write the directives: start time, zone, names of queues and partitions."""
         cluster = self.scenario.cluster
         lines = {
             "Version": "2.2",
@@ -49,7 +49,7 @@ class SwfWriter(TextWriter):
         return {p.name: n for n, p in enumerate(self.scenario.partitions, 1)}
 
     def body(self, frame: pl.DataFrame) -> pl.Series:
-        """The 18 numbers, -1 for what is not known."""
+        """Write the 18 numbers, -1 for what is unknown."""
         col = pl.col
         programs = {name: n for n, name in enumerate(self.scenario.applications, 1)}
         asked = col("tres_asked").str.extract(r"\bmem=(\d+)")

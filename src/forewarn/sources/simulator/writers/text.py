@@ -6,7 +6,7 @@ import polars as pl
 
 
 def clock(seconds: str, zone: str) -> pl.Expr:
-    """A time on the zone's clock with its offset from UTC; `None` where there is none.
+    """Write a time on the zone's clock with its offset from UTC; `None` if there is none.
 
     >>> pl.DataFrame({"at": [1719828000]}).select(clock("at", "Europe/Berlin")).item()
     '2024-07-01T12:00:00+0200'
@@ -16,7 +16,7 @@ def clock(seconds: str, zone: str) -> pl.Expr:
 
 
 def duration(seconds: pl.Expr) -> pl.Expr:
-    """Days, hours, minutes, seconds.
+    """Write days, hours, minutes, seconds.
 
     >>> pl.select(duration(pl.lit(93784))).item(), pl.select(duration(pl.lit(62))).item()
     ('1-02:03:04', '00:01:02')
@@ -32,7 +32,7 @@ def duration(seconds: pl.Expr) -> pl.Expr:
 
 
 def fine_duration(seconds: pl.Expr) -> pl.Expr:
-    """The same with milliseconds, as CPU time is shown."""
+    """Write a duration with milliseconds, as CPU time is shown."""
     thousandths = (seconds * 1000).round().cast(pl.Int64)
     return pl.concat_str(
         duration(thousandths // 1000), pl.lit("."), (thousandths % 1000).cast(pl.String).str.zfill(3)
@@ -40,15 +40,15 @@ def fine_duration(seconds: pl.Expr) -> pl.Expr:
 
 
 def number_in(name: str) -> pl.Expr:
-    """The number that is part of a name: 22 of user0022."""
+    """Return the number that is part of a name: 22 of user0022."""
     return pl.col(name).str.extract(r"(\d+)$").cast(pl.Int64)
 
 
 def uid(user: str = "user") -> pl.Expr:
-    """The simulated user's number on the system."""
+    """Return the simulated user's number on the system."""
     return 20_000 + number_in(user)
 
 
 def gid() -> pl.Expr:
-    """The simulated group's number on the system."""
+    """Return the simulated group's number on the system."""
     return 30_000 + number_in("group")
