@@ -13,8 +13,9 @@ from forewarn.errors import NotEnoughError
 from forewarn.features.kernel import layout
 from forewarn.learn.data.assembly import Assembly
 from forewarn.learn.data.encoders import Encoders
+from forewarn.learn.data.job_details import POSTHOC_COLUMNS
 from forewarn.learn.data.split import split
-from forewarn.learn.data.table import POSTHOC_COLUMNS, JobTable
+from forewarn.learn.data.table import JobTable
 from forewarn.learn.heads.profiles import Profiles
 
 
@@ -43,7 +44,7 @@ def test_what_says_nothing_is_left_out(table: JobTable, rows: np.ndarray) -> Non
 def test_a_set_that_the_source_cannot_fill(table: JobTable, rows: np.ndarray) -> None:
     empty = JobTable(
         table.cluster, table.phase, table.population, table.names, np.full_like(table.values, np.nan),
-        table.fails, table.known, table.moment, table.about,
+        table.fails, table.known_at, table.at, table.about,
     )  # fmt: skip
     with pytest.raises(NotEnoughError, match="`swf` is empty here"):
         Assembly.fit(empty, rows, "swf")
@@ -99,8 +100,8 @@ def test_scripts_are_seen_where_history_holds_them(table: JobTable, rows: np.nda
 def test_no_script_is_no_category(table: JobTable, rows: np.ndarray) -> None:
     without = table.about.with_columns(script_language=pl.lit(None, pl.String))
     blank = JobTable(
-        table.cluster, table.phase, table.population, table.names, table.values, table.fails, table.known,
-        table.moment, without,
+        table.cluster, table.phase, table.population, table.names, table.values, table.fails, table.known_at,
+        table.at, without,
     )  # fmt: skip
     assert "script_language" not in Assembly.fit(blank, rows, "generic").encoders.categories
 

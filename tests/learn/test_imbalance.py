@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from forewarn.errors import NotEnoughError, UsageError
 from forewarn.learn.data import imbalance
-from forewarn.learn.data.imbalance import BALANCINGS, balanced
+from forewarn.learn.data.imbalance import BALANCINGS, balance
 from forewarn.learn.data.matrix import Matrix, Sample
 from tests.learn.conftest import make_sample
 
@@ -41,7 +41,7 @@ def few(failed: int, good: int = 60, seed: int = 0) -> Sample:
 def test_both_classes_weigh_the_same(how: str, failed: int, good: int, heavy: float, seed: int) -> None:
     sample = few(failed, good, seed)
     sample = replace(sample, weights=np.full(len(sample), heavy))
-    made = balanced(sample, how, seed=seed)
+    made = balance(sample, how, seed=seed)
     assert of_class(made, 1).weights.sum() == pytest.approx(of_class(made, 0).weights.sum())
     # No row is lost, and what was there comes first and is as it was.
     np.testing.assert_array_equal(made.matrix.values[: len(sample)], sample.matrix.values)
@@ -52,7 +52,7 @@ def test_both_classes_weigh_the_same(how: str, failed: int, good: int, heavy: fl
 
 @pytest.mark.parametrize("how", BALANCINGS)
 def test_the_same_seed_gives_the_same_rows(how: str, sample: Make) -> None:
-    first, again, other = (balanced(sample(), how, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (balance(sample(), how, seed=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first.matrix.values, again.matrix.values)
     assert (how in ("none", "weights")) == np.array_equal(
         first.matrix.values, other.matrix.values, equal_nan=True
@@ -61,13 +61,13 @@ def test_the_same_seed_gives_the_same_rows(how: str, sample: Make) -> None:
 
 def test_none_is_the_sample_itself(sample: Make) -> None:
     given = sample()
-    assert balanced(given, "none", seed=0) is given
+    assert balance(given, "none", seed=0) is given
 
 
 def test_weights_keep_what_rows_weighed_within_their_class() -> None:
     given = few(10)
     given = replace(given, weights=np.linspace(1, 3, len(given)))
-    made = balanced(given, "weights", seed=0)
+    made = balance(given, "weights", seed=0)
     factors = made.weights / given.weights
     assert len(np.unique(factors[given.fails == 1].round(12))) == 1
     assert made.weights.sum() == pytest.approx(given.weights.sum())
@@ -76,7 +76,7 @@ def test_weights_keep_what_rows_weighed_within_their_class() -> None:
 def test_oversampling_repeats_rows_with_their_weights() -> None:
     given = few(7)
     given = replace(given, weights=np.arange(1.0, len(given) + 1))  # a weight names its row
-    made = balanced(given, "oversample", seed=3)
+    made = balance(given, "oversample", seed=3)
     added = made.weights[len(given) :].astype(int) - 1
     assert set(added) <= set(np.flatnonzero(given.fails == 1))
     np.testing.assert_array_equal(made.matrix.values[len(given) :], given.matrix.values[added])
@@ -84,7 +84,7 @@ def test_oversampling_repeats_rows_with_their_weights() -> None:
 
 def test_made_rows_lie_between_real_ones_of_their_class_and_have_real_categories() -> None:
     given = few(20)
-    made = balanced(given, "smote", seed=0)
+    made = balance(given, "smote", seed=0)
     fresh = made.matrix.values[len(given) :]
     real = of_class(given, 1).matrix.values
     assert len(fresh) == 40
@@ -103,7 +103,7 @@ def test_made_rows_lack_values_as_often_as_real_ones() -> None:
     given = make_sample(3000)
     rows = np.flatnonzero((given.fails == 0) | (np.arange(3000) % 4 == 0))
     given = given.rows(rows)
-    fresh = balanced(given, "smote", seed=0).matrix.values[len(given) :, :8]
+    fresh = balance(given, "smote", seed=0).matrix.values[len(given) :, :8]
     real = np.isnan(of_class(given, 1).matrix.values[:, :8]).mean()
     assert np.isnan(fresh).mean() == pytest.approx(real, rel=0.35)
 
@@ -115,22 +115,22 @@ def test_smote_sees_columns_at_one_scale() -> None:
     given = replace(given, matrix=numbers)
     scales = np.float32(2.0) ** np.arange(0, 40, 5)
     large = replace(given, matrix=replace(numbers, values=numbers.values * scales))
-    plain = balanced(given, "smote", seed=0).matrix.values
-    np.testing.assert_allclose(balanced(large, "smote", seed=0).matrix.values, plain * scales, rtol=1e-3)
+    plain = balance(given, "smote", seed=0).matrix.values
+    np.testing.assert_allclose(balance(large, "smote", seed=0).matrix.values, plain * scales, rtol=1e-3)
 
 
 def test_the_rarer_class_may_be_the_good_ends() -> None:
     given = few(50, good=10)
-    made = balanced(given, "smote", seed=0)
+    made = balance(given, "smote", seed=0)
     assert (made.fails[len(given) :] == 0).all()
     assert len(made) == 100
 
 
 def test_a_large_sample_is_made_up_in_part_and_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(imbalance, "MOST_COMPARED", 8)
-    monkeypatch.setattr(imbalance, "MOST_MADE", 10)
+    monkeypatch.setattr(imbalance, "MOST_SYNTHETIC", 10)
     given = few(20)
-    made = balanced(given, "smote", seed=0)
+    made = balance(given, "smote", seed=0)
     assert len(made) - len(given) == 10
     assert of_class(made, 1).weights.sum() == pytest.approx(of_class(made, 0).weights.sum())
 
@@ -141,28 +141,28 @@ def test_a_column_without_any_value_stays_so() -> None:
     values[:, 3] = np.nan
     values[:, 4] = 7  # constant
     values[:, 8] = np.nan  # a category that nobody has
-    made = balanced(replace(given, matrix=replace(given.matrix, values=values)), "smote", seed=0)
+    made = balance(replace(given, matrix=replace(given.matrix, values=values)), "smote", seed=0)
     assert np.isnan(made.matrix.values[:, [3, 8]]).all()
     assert (made.matrix.values[:, 4] == 7).all()
 
 
 def test_two_rows_are_enough_for_smote_and_one_is_not() -> None:
-    assert len(balanced(few(2), "smote", seed=0)) == 120
+    assert len(balance(few(2), "smote", seed=0)) == 120
     with pytest.raises(NotEnoughError, match="there is 1 among the 61"):
-        balanced(few(1), "smote", seed=0)
+        balance(few(1), "smote", seed=0)
 
 
 @pytest.mark.parametrize("how", BALANCINGS)
 def test_one_class_cannot_be_balanced(how: str) -> None:
     with pytest.raises(NotEnoughError, match="all 60 jobs to learn from ended well"):
-        balanced(few(0), how, seed=0)
+        balance(few(0), how, seed=0)
 
 
 def test_categories_alone_have_nothing_between() -> None:
     with pytest.raises(NotEnoughError, match="categories only"):
-        balanced(few(9).columns(("partition",)), "smote", seed=0)
+        balance(few(9).columns(("partition",)), "smote", seed=0)
 
 
 def test_an_unknown_way_is_named(sample: Make) -> None:
-    with pytest.raises(UsageError, match="no way 'magic'; there are none, weights"):
-        balanced(sample(), "magic", seed=0)
+    with pytest.raises(UsageError, match="no method 'magic'; there are none, weights"):
+        balance(sample(), "magic", seed=0)

@@ -70,28 +70,28 @@ def test_scale_and_direction_do_not_matter() -> None:
 def test_both_measures_find_what_matters(sample: Make) -> None:
     found = rankings(sample(4000), seed=0, threads=1)
     for by in ("correlation", "importance"):
-        assert set(found.kept(by, 2)) == {"x0", "x1"}
-        assert {"x0", "x1", "partition"} <= set(found.kept(by, 4))
+        assert set(found.best(by, 2)) == {"x0", "x1"}
+        assert {"x0", "x1", "partition"} <= set(found.best(by, 4))
     assert sum(found.by["importance"].values()) == pytest.approx(1)
 
 
 def test_kept_columns_stay_in_the_order_of_the_matrix() -> None:
     worth = {"a": 0.1, "b": 0.5, "c": 0.5, "d": 0.9}
     found = Rankings(("a", "b", "c", "d"), {"correlation": worth})
-    assert found.kept("correlation", 2) == ("b", "d")
-    assert found.kept("correlation", 3) == ("b", "c", "d")
-    assert found.kept("correlation", 99) == ("a", "b", "c", "d")
+    assert found.best("correlation", 2) == ("b", "d")
+    assert found.best("correlation", 3) == ("b", "c", "d")
+    assert found.best("correlation", 99) == ("a", "b", "c", "d")
     with pytest.raises(UsageError, match="not ranked by 'luck'; there are correlation"):
-        found.kept("luck", 2)
+        found.best("luck", 2)
     with pytest.raises(UsageError, match="at least one"):
-        found.kept("correlation", 0)
+        found.best("correlation", 0)
 
 
 def test_it_goes_through_json_and_back(sample: Make) -> None:
     found = rankings(sample(), seed=0, threads=1)
     again = Rankings.from_json(json.loads(json.dumps(found.to_json(), sort_keys=True, allow_nan=False)))
     assert again == found
-    assert again.kept("importance", 5) == found.kept("importance", 5)
+    assert again.best("importance", 5) == found.best("importance", 5)
 
 
 def test_the_same_seed_gives_the_same_ranking(sample: Make, monkeypatch: pytest.MonkeyPatch) -> None:

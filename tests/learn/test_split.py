@@ -10,7 +10,7 @@ import pytest
 
 from forewarn.errors import NotEnoughError, UsageError
 from forewarn.learn.data.population import POPULATIONS
-from forewarn.learn.data.split import check_settled, settled, split
+from forewarn.learn.data.split import check_settled, settled_rows, split
 from forewarn.learn.data.table import JobTable
 
 
@@ -35,9 +35,9 @@ def test_phases_are_split_at_the_same_jobs(table: JobTable, start_table: JobTabl
 def test_training_sees_what_was_known_at_the_cut_only(table: JobTable) -> None:
     made = split(table)
     cut = made.cuts[0]
-    rows = settled(table, made.train, cut)
+    rows = settled_rows(table, made.train, cut)
     assert 0 < len(rows) < len(made.train)
-    assert table.known[rows].max() < cut
+    assert table.known_at[rows].max() < cut
 
 
 def test_the_jobs_before_the_gap_are_no_shorter_than_all(table: JobTable) -> None:
@@ -46,10 +46,10 @@ def test_the_jobs_before_the_gap_are_no_shorter_than_all(table: JobTable) -> Non
     rows = np.flatnonzero(table.labelled)
     all_known, before_gap = [], []
     for cut in np.quantile(table.submit, np.linspace(0.4, 0.95, 30)).astype(int):
-        learnt = settled(table, rows, cut)
+        learnt = settled_rows(table, rows, cut)
         end = table.submit[learnt].max()
         near = rows[(table.submit[rows] > end) & (table.submit[rows] < cut)]
-        known = near[table.known[near] < cut]
+        known = near[table.known_at[near] < cut]
         all_known.append(run_time[known].mean() - run_time[near].mean())
         day_before = rows[(table.submit[rows] > end - 86400) & (table.submit[rows] <= end)]
         before_gap.append(run_time[np.intersect1d(day_before, learnt)].mean() - run_time[day_before].mean())
@@ -64,10 +64,10 @@ def test_ten_jobs_are_too_few(table: JobTable) -> None:
 
 def test_ends_that_were_all_known_late(table: JobTable) -> None:
     """As where a collector first looked when all had ended: more of the same would not help."""
-    late = dataclasses.replace(table, known=np.full_like(table.known, table.known.max()))
+    late = dataclasses.replace(table, known_at=np.full_like(table.known_at, table.known_at.max()))
     parts = split(late)
-    known = settled(late, parts.train, parts.cuts[0])
-    with pytest.raises(NotEnoughError, match=r"too young.*Train again when it is older"):
+    known = settled_rows(late, parts.train, parts.cuts[0])
+    with pytest.raises(NotEnoughError, match=r"too short.*Train again when it is longer"):
         check_settled(late, "train", parts.train, known)
 
 
@@ -89,6 +89,6 @@ def test_shares_must_add_up(table: JobTable) -> None:
 def test_populations_leave_out_what_they_say(table: JobTable) -> None:
     started = table.about["start"].is_not_null().to_numpy()
     ran = table.about["run_time"].fill_null(0).to_numpy()
-    assert POPULATIONS["papers"].of(table.about).all()
-    assert (POPULATIONS["papers-started"].of(table.about) == started).all()
-    assert (POPULATIONS["papers-2min"].of(table.about) == (started & (ran >= 120))).all()
+    assert POPULATIONS["papers"].mask(table.about).all()
+    assert (POPULATIONS["papers-started"].mask(table.about) == started).all()
+    assert (POPULATIONS["papers-2min"].mask(table.about) == (started & (ran >= 120))).all()

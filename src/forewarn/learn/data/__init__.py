@@ -1,1 +1,1 @@
-"""The jobs a model learns from, as tables in order of time."""
+"""The data that models learn from: tables of jobs in order of time, and the samples taken from them."""

@@ -1,4 +1,4 @@
-"""From a table to what a model sees: the columns of a feature set, its categories, and profiles."""
+"""The input columns of a model, built from a table: features, categories, and profile probabilities."""
 
 from __future__ import annotations
 
@@ -13,36 +13,38 @@ from forewarn.errors import NotEnoughError
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.job.phase import POSTHOC, phase_of
 from forewarn.learn.data.encoders import CATEGORIES, Encoders
+from forewarn.learn.data.job_details import POSTHOC_COLUMNS
 from forewarn.learn.data.matrix import Matrix, Rows, Sample, effective, places_of
-from forewarn.learn.data.table import POSTHOC_COLUMNS, JobTable
+from forewarn.learn.data.table import JobTable
 from forewarn.learn.heads.profiles import Profiles
 
-# How many jobs of a user have ended all but names the user, and grows out of what was seen in training. On
-# the validation of five logs, two seeds, models without these columns were as good: the difference is noise.
+# The number of a user's ended jobs nearly identifies the user, and later exceeds all values of the training.
+# On the validation rows of five logs, with two seeds, models without these columns were equally good.
 COUNTER = "_ended"
-NEVER_MISSING = "queue_running"  # but where only one person's jobs are known
-# Known even of a job of which a source tells nothing: the time, how the cluster is, what was learnt of those.
-OF_NO_JOB = (
+NEVER_MISSING = "queue_running"  # it is missing only where a single person's jobs are known
+# Features that have values even for a job without any fields: the time, the state of the cluster, and
+# statistics of these (an empty request is also a request with a history).
+NOT_OF_THE_JOB = (
     *("hour", "weekday", "queue_", "submits_", "ends_", "fail_rate_"),
-    *("online", "backoff_", "context_", "request_"),  # a request of which nothing is told is one too
+    *("online", "backoff_", "context_", "request_"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """Which columns a model sees, and how they are made. Learnt from the train part only."""
+    """The columns that a model sees, and how to build them. Fitted on the train block only."""
 
     phase: str
     features: tuple[str, ...]
     encoders: Encoders
     profiles: Profiles | None = None  # the probabilities of each are columns too
-    # The medians of what others' jobs tell, for where only one person's jobs are known: no model has learnt
-    # what to make of a cluster of which nothing is known.
+    # Medians of the features that come from other users' jobs. They are used where only one person's jobs are
+    # known: no model has learnt from rows in which these are missing.
     typical: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def knows_history(self) -> bool:
-        """Whether it tells users apart by what became of their jobs."""
+        """Whether a feature depends on the history of the job's own user."""
         private = {feature.name for feature in L.FEATURES if feature.private}
         return not private.isdisjoint(self.features)
 
@@ -50,7 +52,7 @@ class Assembly:
     def fit(
         cls, table: JobTable, rows: NDArray[np.int64], feature_set: str, profiles: Profiles | None = None
     ) -> Self:
-        """Take the columns of the set that say anything in these rows."""
+        """Select the columns of the feature set that vary in these rows, and fit the encoders."""
         names = [L.FEATURES[place].name for place in L.selected(phase_of(table.phase), feature_set)]
         names = [name for name in names if not name.endswith(COUNTER)]
         if table.phase == POSTHOC:
@@ -59,12 +61,12 @@ class Assembly:
         low = np.nanmin(np.where(np.isnan(values), np.inf, values), axis=0, initial=np.inf)
         high = np.nanmax(np.where(np.isnan(values), -np.inf, values), axis=0, initial=-np.inf)
         missing = np.isnan(values).any(axis=0)
-        says = dict(zip(table.names, (low < high) | ((low == high) & missing), strict=True))
-        features = tuple(name for name in names if says[name])
-        if all(name.startswith(OF_NO_JOB) for name in features):
+        varies = dict(zip(table.names, (low < high) | ((low == high) & missing), strict=True))
+        features = tuple(name for name in names if varies[name])
+        if all(name.startswith(NOT_OF_THE_JOB) for name in features):
             raise NotEnoughError(
                 f"{table.cluster}: the feature set `{feature_set}` is empty here: none of its features that "
-                "tell of a job (its request, its user, what became of jobs like it) has two different values "
+                "describe a job (its request, its user, outcomes of similar jobs) has two different values "
                 f"in the {len(rows):,} jobs to learn from. Choose another --features, or ingest a source "
                 "that has more fields"
             )
@@ -74,13 +76,13 @@ class Assembly:
         return cls(table.phase, features, encoders, profiles, typical)
 
     def matrix(self, table: JobTable, rows: Rows | None = None) -> Matrix:
-        """The columns of some jobs."""
+        """Build the matrix of all jobs of a table, or of some."""
         part = table if rows is None else table.rows(rows)
-        own = part.values.take(places_of(part.names, self.features), axis=1)
+        features = part.values.take(places_of(part.names, self.features), axis=1)
         if self.typical and (alone := np.isnan(part.column(NEVER_MISSING))).any():
-            usual = np.array([self.typical.get(name, np.nan) for name in self.features], np.float32)
-            own = np.where(alone[:, None] & np.isnan(own), usual, own)
-        blocks = [own]
+            medians = np.array([self.typical.get(name, np.nan) for name in self.features], np.float32)
+            features = np.where(alone[:, None] & np.isnan(features), medians, features)
+        blocks = [features]
         names = [*self.features, *self.encoders.categories]
         if self.encoders.categories:
             blocks.append(self.encoders.codes(part.about))
@@ -91,11 +93,11 @@ class Assembly:
         return Matrix(values, tuple(names), frozenset(self.encoders.categories))
 
     def sample(self, table: JobTable, rows: NDArray[np.int64]) -> Sample:
-        """The columns of some jobs with what became of them; equal jobs sent at once weigh as few."""
+        """Build the matrix of some jobs with their outcomes and weights; the jobs of a bulk weigh little."""
         return Sample(self.matrix(table, rows), table.fails[rows], effective(table.weights[rows]))
 
     def to_json(self) -> dict[str, Any]:
-        """For the bundle; the profiles are kept beside it."""
+        """Return the form that the bundle stores; the profiles are stored in a file of their own."""
         return {
             "phase": self.phase,
             "features": list(self.features),
@@ -106,7 +108,7 @@ class Assembly:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], profiles: Profiles | None) -> Self:
-        """From the bundle, with the profiles that lie beside it."""
+        """Read the form that the bundle stores, with the bundle's profiles."""
         return cls(
             value["phase"],
             tuple(value["features"]),

@@ -1,4 +1,4 @@
-"""What a model sees: rows of numbers, and what became of them."""
+"""The input of a model: rows of numbers (`Matrix`), and rows with outcomes and weights (`Sample`)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Rows = NDArray[Any]  # places of rows, or a mask over them
+Rows = NDArray[Any]  # row numbers, or a mask
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Rows for a model. NaN is missing, and needs no imputation.
+    """Feature values for a model. NaN is missing, and needs no imputation.
 
-    A categorical column holds codes 0, 1, 2 …; a category that was not there in training is NaN.
+    A categorical column holds codes 0, 1, 2 …; a category that was rare or absent in training is NaN.
     """
 
     values: NDArray[np.float32]  # rows × columns
@@ -24,11 +24,11 @@ class Matrix:
     categorical: frozenset[str] = frozenset()
 
     def rows(self, which: Rows) -> Matrix:
-        """Some of the rows."""
+        """Select rows."""
         return replace(self, values=self.values[which])
 
     def columns(self, names: tuple[str, ...]) -> Matrix:
-        """Some of the columns, in the order asked for."""
+        """Select columns, in the order of `names`."""
         if names == self.names:
             return self
         return Matrix(
@@ -39,16 +39,16 @@ class Matrix:
 
 
 @lru_cache(maxsize=1024)
-def places_of(names: tuple[str, ...], wanted: tuple[str, ...]) -> NDArray[np.intp]:
-    """Find where some columns are. Remembered: for one row, looking for them takes longer than its trees.
+def places_of(names: tuple[str, ...], selected: tuple[str, ...]) -> NDArray[np.intp]:
+    """Find the places of selected columns. Cached: for one row, the lookup takes longer than its trees.
 
     >>> places_of(("a", "b", "c"), ("c", "a")).tolist()
     [2, 0]
     """
-    at = {name: place for place, name in enumerate(names)}
-    found = np.array([at[name] for name in wanted], np.intp)
-    found.flags.writeable = False  # it is everybody's
-    return found
+    place_of = {name: place for place, name in enumerate(names)}
+    places = np.array([place_of[name] for name in selected], np.intp)
+    places.flags.writeable = False  # all callers share the cached array
+    return places
 
 
 @lru_cache(maxsize=1024)
@@ -57,14 +57,15 @@ def _categorical_of(names: tuple[str, ...], categorical: frozenset[str]) -> froz
 
 
 def or_zero(values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-    """The values with 0 for what is missing: for one row, a tenth of what `nan_to_num` takes."""
+    """Replace missing values by 0; for one row in a tenth of the time of `nan_to_num`."""
     return np.where(np.isnan(values), 0.0, values)
 
 
 def effective(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The weights in a scale in which they add up to as many rows as they are worth (Kish 1965).
+    """Scale weights so that they add up to the effective number of rows (Kish 1965).
 
-    How strongly a fit is held back is set in rows: where all weigh little, that must not be all it sees.
+    The parameters of regularisation count rows: without the scale, it would dominate where all weights are
+    small.
 
     >>> effective(np.array([0.5, 0.5])).tolist(), round(float(effective(np.array([1.0, 0.1])).sum()), 2)
     ([1.0, 1.0], 1.2)
@@ -74,18 +75,18 @@ def effective(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Rows with what became of them, and how much each counts."""
+    """Rows with their outcomes and weights."""
 
     matrix: Matrix
     fails: NDArray[np.float64]  # 1 or 0, never missing
     weights: NDArray[np.float64]
 
     def rows(self, which: Rows) -> Sample:
-        """Some of the rows."""
+        """Select rows."""
         return Sample(self.matrix.rows(which), self.fails[which], self.weights[which])
 
     def columns(self, names: tuple[str, ...]) -> Sample:
-        """All rows with some of the columns."""
+        """Select columns, in the order of `names`."""
         return replace(self, matrix=self.matrix.columns(names))
 
     def __len__(self) -> int:
