@@ -334,7 +334,7 @@ def test_an_environment_that_is_not_there(tmp_path: Path) -> None:
     assert other == [("missing-environment", 2, "error")]
     by_module = HEAD + "module load conda\nconda activate other\n"
     assert rules(tmp_path, by_module, environment=around | HAS_MODULES) == []
-    assert LocalHost({"HOME": str(tmp_path)}).environments("torch") == f"{tmp_path}/miniconda3/envs/torch"
+    assert LocalHost({"HOME": str(tmp_path)}).conda_environment("torch") == f"{tmp_path}/miniconda3/envs/torch"
 
 
 def test_a_script_in_python_itself(tmp_path: Path) -> None:
