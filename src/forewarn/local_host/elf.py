@@ -2,6 +2,7 @@
 
 `ldd` would tell the same, but it starts the program's own loader: not for a file that somebody else wrote.
 Layout: the System V ABI's object file format, and glibc's `ldconfig` for the cache.
+Why no library: `docs/decisions/0004-libraries-scripts.md`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Program:
 
 
 def is_elf(head: bytes | None) -> bool:
-    """Whether a file begins as a program does."""
+    """Tell whether a file begins as a program does."""
     return head is not None and head.startswith(b"\x7fELF")
 
 
@@ -50,14 +51,12 @@ def _read(data: bytes) -> Program:
     first, size, count = _headers_at(data, wide, order)
     headers = [_header(data, first + place * size, wide, order) for place in range(min(count, _MOST))]
     loader = next((_text(data, at) for kind, at, _, _ in headers if kind == _INTERPRETER), None)
+    # A program has one dynamic segment; a file that names thousands of them must not cost their product.
+    dynamic = next(((at, length) for kind, at, _, length in headers if kind == _DYNAMIC), None)
     needed, folders = list[str](), list[str]()
-    for kind, at, _, length in headers:
-        if kind != _DYNAMIC:
-            continue
-        entries = _entries(data, at, length, wide, order)
-        strings = next((_offset(value, headers) for tag, value in entries if tag == _STRINGS), None)
-        if strings is None:
-            continue
+    entries = _entries(data, *dynamic, wide, order) if dynamic else []
+    strings = next((_offset(value, headers) for tag, value in entries if tag == _STRINGS), None)
+    if strings is not None:
         needed += [_text(data, strings + value) for tag, value in entries if tag == _NEEDED]
         for tag, value in entries:
             if tag in (_RPATH, _RUNPATH):
@@ -76,7 +75,7 @@ def _headers_at(data: bytes, wide: bool, order: str) -> tuple[int, int, int]:
 
 
 def _header(data: bytes, at: int, wide: bool, order: str) -> tuple[int, int, int, int]:
-    """Kind, place in the file, address in memory, length in the file."""
+    """Read a header: its kind, place in the file, address in memory, length in the file."""
     if wide:
         kind, _, offset, address, _, length = struct.unpack_from(f"{order}IIQQQQ", data, at)
     else:
@@ -110,7 +109,7 @@ def _text(data: bytes, at: int) -> str:
 
 
 def loader_cache(data: bytes) -> Collection[str] | None:
-    """The names of libraries in /etc/ld.so.cache; None where it is of a kind not known."""
+    """Read the names of libraries in /etc/ld.so.cache; None where it is of an unknown kind."""
     begin = data.find(_CACHE)
     if begin < 0:
         return None

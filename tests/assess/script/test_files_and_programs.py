@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
+import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,22 @@ def program(folder: Path, name: str, content: bytes, mode: int = 0o755) -> Path:
 def binary() -> bytes:
     """A real program, linked dynamically."""
     return Path(os.path.realpath("/bin/ls")).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "FILES=(a.txt b.txt)\necho ${FILES[0]}\n",
+        "RATES=(\n  0.1\n  0.2\n)\necho\n",
+        "for ((i=0; i<10; i++)); do\n  echo $i\ndone\n",
+        "(( $# < 3 )) || echo\n",
+        "case $1 in\n  fast ) echo 1;;\n  * ) echo 2;;\nesac\n",
+        "cleanup () {\n  rm -f x\n}\ntrap cleanup EXIT\n",
+        "OPTIONS+=-v\nOPTIONS[1]=-q\necho\n",
+    ],
+)
+def test_what_is_no_command_is_not_looked_for(tmp_path: Path, body: str) -> None:
+    assert rules(tmp_path, f"#!/bin/bash\nset -e\n{body}") == []
 
 
 # A module system whose modules cannot be looked at.
@@ -357,6 +375,20 @@ def test_a_real_program_is_read() -> None:
     assert read.machine == os.uname().machine
     assert "libc.so.6" in read.needed
     assert read.interpreter is not None
+
+
+def test_a_program_that_was_made_to_be_slow() -> None:
+    """Thousands of dynamic segments, each with thousands of entries, cost no more than one."""
+    load = struct.pack("<IIQQQQQQ", 1, 4, 0, 0, 0, 1 << 24, 1 << 24, 8)
+    dynamic = struct.pack("<IIQQQQQQ", 2, 4, 64 + 56 * 4000, 0, 0, 1 << 20, 1 << 20, 8)
+    identity = b"\x7fELF\x02\x01\x01" + bytes(9)
+    header = struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, 0, 64, 0, 0, 64, 56, 4000, 0, 0, 0)
+    entries = struct.pack("<qQ", 1, 1) * 4000 + struct.pack("<qQqQ", 5, 0, 0, 0)
+    begun = time.thread_time()
+    read = read_program(identity + header + load + dynamic * 3999 + entries)
+    assert time.thread_time() - begun < 2
+    assert read is not None
+    assert (read.machine, read.needed[:1], len(read.needed)) == ("x86_64", ("ELF\x02\x01\x01",), 4000)
 
 
 def test_the_loader_s_cache_is_read() -> None:

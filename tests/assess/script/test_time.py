@@ -15,6 +15,9 @@ REPEATED = {
     "continued lines": "\\\n", "names": "x",
     "subshells": "(a\n", "subshells in the background": "(a) &\n", "ends of subshells": "a;(\n) &\n",
     "folders": "cd a\n", "files": "cat < a > b\n",
+    "here-documents without end": "<<E\n" * 3, "blocks in a line": "{)" * 8,
+    "arrays": "a=(", "arrays in lines": "a=(\n", "arithmetic": "((a ", "tests": "[[ ",
+    "lists": "a || ", "lists in lines": "a &&\n", "cases": "case a in b) ",
 }  # fmt: skip
 LENGTH = 6_000
 

@@ -138,6 +138,11 @@ def test_patterns_of_a_case_are_no_commands() -> None:
         ("(\n  (\n ./a\n )\n ./b\n) || true\n./last", {"a": True, "b": True, "true": True, "last": False}),
         ("./first\n(\n  ./gone\n)\n./last", {"first": False, "gone": False, "last": False}),
         ("cd run && ./gone &\n./last", {"cd": True, "gone": True, "last": False}),
+        ("cd run && ./gone || ./other\n./last", {"cd": True, "gone": True, "other": True, "last": False}),
+        (
+            "cd run &&\n\n  ./gone ||  # or\n./other\n./last",
+            {"cd": True, "gone": True, "other": True, "last": False},
+        ),
         ("./first; ./gone &\n./last", {"first": False, "gone": True, "last": False}),
         ("(\n  ./gone", {"gone": False}),
         ("./first )\n./last", {"first": False, "last": False}),
@@ -147,6 +152,51 @@ def test_what_may_fail_as_a_group(text: str, tested: dict[str, bool]) -> None:
     """A subshell or block before `&` or `||`, on one line or on many: the script goes on without it."""
     found = read_body(f"#!/bin/bash\n{text}\n").calls
     assert {call.name: call.command.tested for call in found} == tested
+
+
+@pytest.mark.parametrize(
+    ("text", "commands"),
+    [
+        ("FILES=(a.txt b.txt)\n./last", [(2, "./last", 0)]),
+        ("RATES=(\n  0.1  # low\n  0.2\n)\n./last", [(5, "./last", 0)]),
+        ("declare -A size=([a]=1 [b]=2)\n./last", [(1, "declare", 0), (2, "./last", 0)]),
+        ("FILES+=(c.txt)\nOPTIONS[0]=-v\nPATH+=:/opt/bin\n./last", [(4, "./last", 0)]),
+        ("for ((i=0; i<10; i++)); do\n  ./run $i\ndone\n./last", [(2, "./run", 1), (4, "./last", 0)]),
+        ("(( N > 3 )) && ./run\n./last", [(1, "(( N > 3 ))", 0), (1, "./run", 0), (2, "./last", 0)]),
+        ("if [[ $A =~ ^(x|y)$ && -f z ]]; then\n  ./run\nfi", [(1, "[[", 0), (2, "./run", 1)]),
+        ("cleanup () {\n  rm -f x\n}\n./last", [(2, "rm", 1), (4, "./last", 0)]),
+        ("x=$(sort a |\n  head -1)\n./last", [(3, "./last", 0)]),
+        ('x="$(sort "it\'s" |\n  head -1)"\n./last', [(3, "./last", 0)]),
+        ("x=$(sort a\n./last", [(2, "./last", 0)]),  # never closed
+        ("cat <<A <<B\n./a\nA\n./b\nB\n./last", [(1, "cat", 0), (6, "./last", 0)]),
+        ("cat <<'A'; ./run\n./a\nA\n./last", [(1, "cat", 0), (1, "./run", 0), (4, "./last", 0)]),
+        ("cat <<A 2>&1 | sort\n./a\nA\n./last", [(1, "cat", 0), (1, "sort", 0), (4, "./last", 0)]),
+        ("for f; do ./run; done\n./last", [(1, "./run", 1), (2, "./last", 0)]),
+    ],
+)
+def test_commands_of_a_script(text: str, commands: list[tuple[int, str, int]]) -> None:
+    """Arrays, arithmetic and tests hold no commands; the lines are those of the script."""
+    found = read_body(f"{text}\n").commands
+    assert [(c.line, c.words[0], c.depth) for c in found if c.words] == commands
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "case $1 in\n  a ) ./a;;\n  'b' | c* ) ./b ;&\n  (d)\n    ./d\n    ;;\n  * ) ./e;;\nesac\n./last",
+        "case $1 in a) ./a;; b|c) ./b;; d) ./d;; *) ./e;; esac\n./last",
+    ],
+)
+def test_commands_of_a_case(text: str) -> None:
+    found = read_body(f"{text}\n").commands
+    assert [(c.words, c.depth) for c in found] == [
+        *((("./a",), 1), (("./b",), 1), (("./d",), 1), (("./e",), 1), (("./last",), 0))
+    ]
+
+
+def test_a_value_that_is_appended_to() -> None:
+    found = read_body("A=x\nA+=yz\n./run $A\nA+=$B\n./run $A\n").commands
+    assert [command.words for command in found if command.words] == [("./run", "xyz"), ("./run", "$A")]
 
 
 def test_what_it_submits_itself() -> None:

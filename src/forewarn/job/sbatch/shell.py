@@ -1,24 +1,34 @@
-"""A shell script split into commands, well enough to tell what it will run. Nothing is executed.
+"""Splits a shell script into the commands that it runs. Nothing is executed.
 
-Not a shell: quotes, comments, continued lines, here-documents, redirections and the words that begin and
-end a block are understood; substitutions are left in the text as they stand, but for variables that the
-script itself has set to something plain. Whoever reads a word asks `is_plain` before trusting it.
+Not a shell: quotes, comments, continued lines, here-documents, redirections, arrays, arithmetic and the words
+that begin and end a block are understood; substitutions stay in the text as they are, except for variables
+that the script itself has set to something plain. A caller checks a word with `is_plain` before using it.
+
+Why no library: `docs/decisions/0004-libraries-scripts.md`. The time it takes is proportional to the length of
+the script, whatever the script holds: the collector reads the scripts of all users.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 _OPENS = frozenset({"if", "for", "while", "until", "case", "select", "{"})
 _CLOSES = frozenset({"fi", "done", "esac", "}"})
 _SKIPPED = frozenset({"then", "else", "elif", "do", "!", "time", "in"})
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[[^=]*\])?(\+?)=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _NOT_PLAIN = re.compile(r"[$`*?{}\[\]<>|&;()\x00-\x1f]")
-_CASE = re.compile(r"\s*\(?[^()#'\"$`\s|]+(?:\s*\|\s*[^()#'\"$`\s|]+)*\)")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)([\w.+-]+)\1")
+_FUNCTION = re.compile(r"[^()\s]+\(\)")
+# Round brackets of one level inside are enough; two that open together end the attempt, so that many unclosed
+# ones are not searched again and again.
+_ARITHMETIC = re.compile(r"\(\((?:[^()]|\([^()]*\))*+\)\)")
+_ARRAY = re.compile(r"(?:[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=)$")
+_GOES_ON = frozenset({"&&", "||", "|", "|&"})  # at the end of a line: the next line belongs to it
+_NEXT_PATTERN = frozenset({";;", ";&", ";;&"})
 _LONGEST = 100_000  # characters of a line; nobody's commands are longer
 _LONGEST_VALUE = 4096  # of a variable: one that doubles itself must not fill the memory
 
@@ -45,12 +55,12 @@ class Command:
 
 
 def is_plain(word: str) -> bool:
-    """Whether a word is what it will be when the script runs."""
+    """Tell whether a word is what it will be when the script runs."""
     return bool(word) and not _NOT_PLAIN.search(word)
 
 
 def commands(script: str) -> Iterator[Command]:
-    r"""The commands of a script, in its order.
+    r"""Yield the commands of a script, in its order.
 
     >>> for command in commands("A=x\ncd /d && ./p -i $A.txt \\\n  >out # why\n"):
     ...     print(command.line, command.words, command.redirects)
@@ -60,17 +70,20 @@ def commands(script: str) -> Iterator[Command]:
     """
     known: dict[str, str] = {}
     depth = 0
+    cases = _Cases()
     groups = _Groups()
+    tested = goes_on = False
     for line, text in _logical_lines(script):
-        tested = False
-        if depth and (pattern := _CASE.match(text)):  # `a|b) command` in a case: no command a
-            text = text[pattern.end() :]
+        tested = tested and goes_on
         for tokens, divider in _simple(text):
+            if not tokens and not divider:
+                break  # the end of a line, behind a divider or blank
+            tokens = cases.without_pattern(tokens, divider, depth)
             subshells, ended_subshells = tokens.count(_OPEN), tokens.count(_CLOSE)
             tokens, opened, closed, asks = _blocks([t for t in tokens if t not in (_OPEN, _CLOSE)])
             groups.open(_OPEN, subshells)
             depth = max(0, depth - closed)
-            if tokens:
+            if tokens and not cases.is_pattern:
                 tests = tested or asks or divider in ("||", "&")
                 for command in _command(line, tokens, depth, tests, known):
                     groups.found.append(command)
@@ -78,14 +91,56 @@ def commands(script: str) -> Iterator[Command]:
             groups.close(_BLOCK, closed)
             groups.open(_BLOCK, opened)
             depth += opened
+            cases.after(divider, depth)
             tested = divider in ("&&", "||")
+            goes_on = divider in _GOES_ON and not cases.is_pattern
             yield from groups.divided(divider)
-        yield from groups.divided("\n")
+        if not goes_on:
+            yield from groups.divided("\n")
     yield from groups.found
 
 
+_Token = tuple[str, bool]  # its text, and whether it is an operator of the shell
 _OPEN, _CLOSE, _BLOCK = ("(", True), (")", True), ("{", True)
 _DEEPEST = 100  # subshells and blocks in each other; deeper ones are not told apart
+
+
+class _Cases:
+    """The `case` blocks that are open, and whether a pattern comes next in the innermost one."""
+
+    def __init__(self) -> None:
+        self.is_pattern = False  # what was read last is a part of a pattern: `a |` of `a | b)`
+        self._depths: list[int] = []  # of the commands in each
+        self._expects_pattern = False
+
+    def without_pattern(self, tokens: list[_Token], divider: str, depth: int) -> list[_Token]:
+        """Drop the pattern `a | b)` before a command, and note a `case` that opens."""
+        self.is_pattern = False
+        if self._expects_pattern and tokens != [("esac", False)]:
+            if _CLOSE in tokens:
+                tokens = tokens[tokens.index(_CLOSE) + 1 :]
+                self._expects_pattern = False
+            else:
+                self.is_pattern = divider == "|"
+        if _is_case(tokens):
+            self._depths.append(depth + 1)
+            self._expects_pattern = True
+        return tokens
+
+    def after(self, divider: str, depth: int) -> None:
+        """Take in what divides a command from the next one, and the depth behind it."""
+        while self._depths and self._depths[-1] > depth:
+            self._depths.pop()
+            self._expects_pattern = False
+        if self._depths and divider in _NEXT_PATTERN:
+            self._expects_pattern = True
+
+
+def _is_case(tokens: list[_Token]) -> bool:
+    """Whether these are the words `case … in`, behind words such as `then`."""
+    if len(tokens) < 3 or tokens[-3] != ("case", False) or tokens[-1] != ("in", False):
+        return False
+    return all(token == _OPEN or token[0] in _SKIPPED | _OPENS for token in tokens[:-3])
 
 
 class _Groups:
@@ -96,14 +151,15 @@ class _Groups:
 
     def __init__(self) -> None:
         self.found: list[Command] = []
-        self._open: list[tuple[tuple[str, bool], int]] = []  # what opened it, and how many were found before
-        self._list = self._pipeline = 0  # where the list of `&&` and `||`, and the pipeline, began
+        self._open: list[tuple[_Token, int]] = []  # what opened it, and how many were found before
+        self._list = 0  # where the list of `&&` and `||` began
+        self._tested = 0  # commands before this one were marked already
 
-    def open(self, sign: tuple[str, bool], times: int) -> None:
+    def open(self, sign: _Token, times: int) -> None:
         """Begin subshells or blocks."""
         self._open += [(sign, len(self.found))] * min(times, max(0, _DEEPEST - len(self._open)))
 
-    def close(self, sign: tuple[str, bool], times: int) -> None:
+    def close(self, sign: _Token, times: int) -> None:
         """End them: they are part of the list that is divided next."""
         for _ in range(min(times, len(self._open))):
             # A bracket without its fellow is one of a pattern; a block ends what was left open in it.
@@ -111,28 +167,27 @@ class _Groups:
                 return
             while self._open:
                 opened, begin = self._open.pop()
-                self._list, self._pipeline = min(self._list, begin), min(self._pipeline, begin)
+                self._list, self._tested = min(self._list, begin), min(self._tested, begin)
                 if opened == sign:
                     break
 
     def divided(self, divider: str) -> Iterator[Command]:
         """Take in what stands behind a command, and give what is now known."""
         if divider in ("&", "||"):
-            begin = self._list if divider == "&" else self._pipeline
+            begin = max(self._list, self._tested)  # in a chain of `||` each command is marked once
             self.found[begin:] = [replace(command, tested=True) for command in self.found[begin:]]
-        if divider == "" or (divider.startswith("|") and divider != "||"):
-            return  # a line's end is told by itself; a pipeline goes on
-        self._pipeline = len(self.found)
-        if divider not in ("&&", "||"):
-            self._list = len(self.found)
-            if not self._open:
-                yield from self.found
-                self.found.clear()
-                self._list = self._pipeline = 0
+            self._tested = len(self.found)
+        if divider == "" or divider in _GOES_ON:
+            return  # the end of a line is a divider of its own; a list or pipeline goes on
+        self._list = len(self.found)
+        if not self._open:
+            yield from self.found
+            self.found.clear()
+            self._list = self._tested = 0
 
 
 def _command(
-    line: int, tokens: list[tuple[str, bool]], depth: int, tested: bool, known: dict[str, str]
+    line: int, tokens: list[_Token], depth: int, tested: bool, known: dict[str, str]
 ) -> Iterator[Command]:
     words, redirects, variables = list[str](), list[Redirect](), list[tuple[str, str]]()
     at = 0
@@ -144,8 +199,8 @@ def _command(
             at += 2
             continue
         match = _ASSIGNMENT.fullmatch(text)
-        if match and not match[2] and (not words or words[0] in ("export", "declare", "local", "readonly")):
-            value = _filled(match[3], known)
+        if match and (not words or words[0] in ("export", "declare", "local", "readonly")):
+            value = _filled(f"${{{match[1]}}}{match[4]}" if match[2] or match[3] else match[4], known)
             variables.append((match[1], value))
             if not words or words[0] != "local":
                 words_follow = not words and any(not op for _, op in tokens[at + 1 :])
@@ -170,12 +225,12 @@ def _filled(text: str, known: dict[str, str]) -> str:
     return _VARIABLE.sub(lambda match: known.get(match[1] or match[2], match[0]), text)
 
 
-def _blocks(tokens: list[tuple[str, bool]]) -> tuple[list[tuple[str, bool]], int, int, bool]:
-    """A command without the words of the shell before it; blocks that it opens and closes."""
-    opened = closed = 0
+def _blocks(tokens: list[_Token]) -> tuple[list[_Token], int, int, bool]:
+    """Take the shell's own words off the begin of a command; count the blocks that it opens and closes."""
+    opened = closed = at = 0
     asks = False
-    while tokens and not tokens[0][1]:
-        word = tokens[0][0]
+    while at < len(tokens) and not tokens[at][1]:
+        word = tokens[at][0]
         if word in _OPENS:
             opened += 1
             asks = asks or word in ("if", "while", "until")
@@ -185,79 +240,116 @@ def _blocks(tokens: list[tuple[str, bool]]) -> tuple[list[tuple[str, bool]], int
             closed += 1
         elif word in ("elif", "!"):
             asks = True
-        elif word == "function":
-            tokens = tokens[1:]
-        elif word not in _SKIPPED and not re.fullmatch(r"[^()\s]+\(\)", word):
+        elif word == "function" or tokens[at + 1 : at + 2] == [("()", False)]:  # function name, name ()
+            at += 1
+        elif word not in _SKIPPED and not _FUNCTION.fullmatch(word):
             break
-        tokens = tokens[1:]
-    return tokens, opened, closed, asks
+        at += 1
+    return tokens[at:], opened, closed, asks
 
 
 def _logical_lines(script: str) -> Iterator[tuple[int, str]]:
-    """Lines joined where a backslash or an open quote continues them; here-documents left out."""
+    """Join the lines that a backslash, an open quote or bracket continues; leave here-documents out."""
     lines = script.split("\n")
-    at = 0
+    at, brackets, ends = 0, True, _HeredocEnds(lines)
     while at < len(lines):
-        begin, text = at, lines[at].rstrip("\r")[:_LONGEST]
+        begin, parts, still_open = at, [lines[at].rstrip("\r")[:_LONGEST]], list[str]()
         at += 1
-        if text.lstrip().startswith("#"):
+        if parts[0].lstrip().startswith("#"):
             continue
-        quote = _open_quote(text, "")
-        while at < len(lines) and (_continues(text) or quote) and len(text) < _LONGEST:
+        _follow(parts[0], still_open, brackets)
+        length = len(parts[0])
+        while at < len(lines) and (_continues(parts[-1]) or still_open) and length < _LONGEST:
             more = lines[at].rstrip("\r")
-            quote = _open_quote(more, quote)
-            text = (text[:-1] + " " if _continues(text) else text + "\n") + more
+            _follow(more, still_open, brackets)
+            parts[-1] = parts[-1][:-1] + " " if _continues(parts[-1]) else parts[-1] + "\n"
+            parts.append(more)
+            length += len(more) + 1
             at += 1
+        if still_open[:1] == [")"]:  # nothing closes it: from here on brackets join no lines
+            at, brackets = begin, False
+            continue
+        text = "".join(parts)
         for match in _HEREDOC.finditer(text):
-            end = next((n for n in range(at, len(lines)) if lines[n].strip() == match[2]), None)
-            if end is not None:
-                at = end + 1
+            at = ends.behind(match[2], at)
         yield begin + 1, text
+
+
+class _HeredocEnds:
+    """The lines that may end a here-document, by their word: a search for each would take squares of time."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self._places: dict[str, list[int]] | None = None  # found when the first is asked for
+
+    def behind(self, word: str, at: int) -> int:
+        """Return the line behind the here-document that begins at a line; that line where nothing ends it."""
+        if self._places is None:
+            self._places = {}
+            for place, line in enumerate(self._lines):
+                self._places.setdefault(line.strip(), []).append(place)
+        places = self._places.get(word, [])
+        found = bisect_left(places, at)
+        return places[found] + 1 if found < len(places) else at
 
 
 def _continues(text: str) -> bool:
     return (len(text) - len(text.rstrip("\\"))) % 2 == 1
 
 
-def _open_quote(text: str, quote: str) -> str:
-    """The quote that is open at a text's end, empty for none; `quote` is the one that is open before it."""
+def _follow(text: str, still_open: list[str], brackets: bool) -> None:
+    """Update the quotes, and the brackets of arrays and substitutions, that are open behind a text."""
     at = 0
     while at < len(text):
-        sign = text[at]
-        if sign == "\\" and quote != "'":
+        sign, inner = text[at], still_open[-1] if still_open else ""
+        if sign == "\\" and inner != "'":
             at += 1
-        elif quote:
-            quote = "" if sign == quote else quote
+        elif inner and sign == inner:
+            still_open.pop()
+        elif sign == "(" and inner != "'":
+            behind = text[at - 1 : at]
+            if brackets and (behind == "$" or (inner != '"' and (behind == "=" or inner))):
+                still_open.append(")")
+        elif inner in ("'", '"'):
+            pass
         elif sign in "\"'":
-            quote = sign
+            still_open.append(sign)
         elif sign == "#" and (at == 0 or text[at - 1] in " \t;&|("):
             break
         at += 1
-    return quote
 
 
-def _simple(text: str) -> Iterator[tuple[list[tuple[str, bool]], str]]:
-    """The simple commands of a line, each as tokens (a redirection's sign is marked), and what divides."""
-    tokens = list[tuple[str, bool]]()
+def _simple(text: str) -> Iterator[tuple[list[_Token], str]]:
+    """Yield the simple commands of a line, each as tokens, and what divides it from the next."""
+    tokens = list[_Token]()
     for kind, token in _tokens(text):
         if kind == "divider":
             yield tokens, token
             tokens = []
         else:
             tokens.append((token, kind != "word"))
+            if token == "in" and _is_case(tokens):
+                yield tokens, ";"
+                tokens = []
     yield tokens, ""
 
 
-_DIVIDER = re.compile(r"&&|\|\||\|&|;;|[;&|\n]")
+_DIVIDER = re.compile(r"&&|\|\||\|&|;;&?|;&|[;&|\n]")
 _REDIRECT = re.compile(r"(?:\d*|&)(?:<<<|<<-?|>>|>\||>&|<&|<>|[<>])")
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    at = 0
+    at, is_test, last_test = 0, False, text.rfind("]]")
     while at < len(text):
         sign = text[at]
-        if sign in " \t\r":
+        if sign in " \t\r" or (is_test and sign == "\n"):
             at += 1
+        elif is_test and sign in "()|&<>;":  # operators of [[ … ]], not of the shell
+            at += 1
+            yield "word", sign
+        elif sign == "(" and (match := _ARITHMETIC.match(text, at)) is not None:
+            at = match.end()
+            yield "word", match[0]
         elif sign in "()" and not text.startswith("()", at):
             at += 1
             yield "group", sign
@@ -277,11 +369,12 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
             yield "divider", match[0]
         else:
             word, at = _word(text, at)
+            is_test = at < last_test if word == "[[" else is_test and word != "]]"
             yield "word", word
 
 
 def _word(text: str, at: int) -> tuple[str, int]:
-    """One word without its quotes, and where it ends."""
+    """Read one word without its quotes, and where it ends."""
     found, begin = list[str](), at
     while at < len(text):
         sign = text[at]
@@ -299,6 +392,10 @@ def _word(text: str, at: int) -> tuple[str, int]:
             at = end + 1
         elif text.startswith(("$(", "<(", ">("), at) or text.startswith("${", at):
             end = _bracket(text, at + 1)
+            found.append(text[at:end])
+            at = end
+        elif sign == "(" and at > begin and text[at - 1] == "=" and _ARRAY.match(text[begin:at]):
+            end = _bracket(text, at)
             found.append(text[at:end])
             at = end
         elif sign in " \t\r\n;&|<>" or (sign in "()" and not text.startswith("()", at)):
@@ -320,7 +417,7 @@ def _closing(text: str, at: int) -> int:
 
 
 def _bracket(text: str, at: int) -> int:
-    """Where the bracket that stands at a place is closed."""
+    """Find where the bracket that stands at a place is closed."""
     opens = text[at]
     closes, depth = {"(": ")", "{": "}"}[opens], 0
     while at < len(text):
