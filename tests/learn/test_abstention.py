@@ -60,7 +60,7 @@ def test_the_ladder_is_climbed_by_the_users_jobs_and_then_by_those_alike() -> No
 def test_it_finds_the_rungs_on_which_the_model_guesses(weak: set[int]) -> None:
     table, p = made(lambda rung: ~np.isin(rung, list(weak)))
     found = Abstention.fit(table, np.arange(len(p)), p)
-    assert {place for place, rung in enumerate(found.rungs) if not rung.carries} == weak
+    assert {place for place, rung in enumerate(found.levels) if not rung.carries} == weak
     assert [bool(reason) for reason in found.why(columns(LADDER))] == [place in weak for place in range(6)]
 
 
@@ -90,7 +90,7 @@ def test_the_reason_has_the_jobs_and_their_failure_rate() -> None:
     reason = found.why(columns(LADDER))[0]
     assert reason
     assert reason.code is AbstentionCode.NO_JOB
-    assert reason.values == {"jobs": 600, "failure_rate": found.rungs[0].failed}
+    assert reason.values == {"jobs": 600, "failure_rate": found.levels[0].failed}
     assert found.why(columns(LADDER))[1:] == [None] * 5
 
 

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from forewarn.learn.data.table import JobTable
-from forewarn.learn.evaluation.baselines import RULES, baselines, best_baseline
+from forewarn.learn.evaluation.baselines import RULES, baseline_alarms, best_rule
 from forewarn.learn.evaluation.metrics import f1
 
 NAN = np.nan
@@ -32,7 +32,7 @@ def test_each_rule_falls_back_as_its_name_says_and_then_on_the_majority_of_train
     mostly: float, left: bool
 ) -> None:
     everything = np.arange(4)
-    found = baselines(made([mostly] * 3 + [1 - mostly]), everything, everything)
+    found = baseline_alarms(made([mostly] * 3 + [1 - mostly]), everything, everything)
     assert {name: alarms.tolist() for name, alarms in found.items()} == {
         "majority": [left] * 4,
         "last_user": [True, True, False, left],
@@ -48,21 +48,21 @@ def test_each_rule_falls_back_as_its_name_says_and_then_on_the_majority_of_train
 
 def test_the_majority_is_of_train_and_the_alarms_of_the_rows_asked_for() -> None:
     table = made([1, 1, 0, 0])
-    assert baselines(table, np.array([3]), np.array([0, 1]))["majority"].tolist() == [True]
-    assert baselines(table, np.array([3]), np.array([2, 3]))["majority"].tolist() == [False]
+    assert baseline_alarms(table, np.array([3]), np.array([0, 1]))["majority"].tolist() == [True]
+    assert baseline_alarms(table, np.array([3]), np.array([2, 3]))["majority"].tolist() == [False]
 
 
 def test_the_best_is_the_one_with_the_highest_f1() -> None:
     table = made([1, 1, 0, 0])
-    found = baselines(table, np.arange(4), np.arange(4))
-    assert best_baseline(found, table.fails) == "last_user"
+    found = baseline_alarms(table, np.arange(4), np.arange(4))
+    assert best_rule(found, table.fails) == "last_user"
 
 
 def test_on_a_simulated_cluster_the_last_outcome_beats_the_majority(table: JobTable) -> None:
     rows = np.flatnonzero(table.labelled)
     early, late = np.array_split(rows, 2)
-    found = baselines(table, late, early)
+    found = baseline_alarms(table, late, early)
     assert list(found) == list(RULES)
     assert all(alarms.dtype == bool and len(alarms) == len(late) for alarms in found.values())
-    best = best_baseline(found, table.fails[late])
+    best = best_rule(found, table.fails[late])
     assert f1(table.fails[late], found[best]) > f1(table.fails[late], found["majority"])

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from forewarn.learn.evaluation.metrics import ScoredPredictions, ranking
 from forewarn.learn.families.base import probabilities
-from forewarn.learn.fitting.calibration import Calibration, calibrate, calibrated_in_time
+from forewarn.learn.fitting.calibration import Calibration, calibrate, calibrate_over_time
 
 DAY = 86_400
 
@@ -32,14 +32,14 @@ def test_a_straight_miscalibration_is_undone_by_platt(truth: np.ndarray) -> None
     found = calibrate(margins, drawn(truth))
     assert ranking(drawn(truth, 1), probabilities(margins))["ece"] > 0.08
     assert ranking(drawn(truth, 1), found(margins))["ece"] < 0.02
-    straight = (found.slope * margins + found.intercept) if found.kind == "platt" else found.log_odds(margins)
+    straight = (found.slope * margins + found.intercept) if found.method == "platt" else found.log_odds(margins)
     assert np.abs(straight - truth).mean() < 0.25
 
 
 def test_a_bent_miscalibration_takes_the_isotonic_curve(truth: np.ndarray) -> None:
     margins = np.where(truth > -1, 4 * (truth + 1), truth + 1)
     found = calibrate(margins, drawn(truth))
-    assert found.kind == "isotonic"
+    assert found.method == "isotonic"
     losses = found.evidence["log_loss"]
     assert losses["isotonic"] < losses["platt"] < losses["identity"]
     assert ranking(drawn(truth, 1), found(margins))["ece"] < 0.02
@@ -49,7 +49,7 @@ def test_the_isotonic_curve_keeps_the_ranking(truth: np.ndarray) -> None:
     margins = np.where(truth > -1, 4 * (truth + 1), truth + 1)
     found = calibrate(margins, drawn(truth))
     before, after = (ScoredPredictions(drawn(truth, 1), p) for p in (probabilities(margins), found(margins)))
-    assert found.kind == "isotonic"
+    assert found.method == "isotonic"
     assert after.roc_auc() == pytest.approx(before.roc_auc(), abs=1e-9)
     assert after.pr_auc() == pytest.approx(before.pr_auc(), abs=1e-9)
 
@@ -76,7 +76,7 @@ def test_few_rows_or_one_class_move_little_and_say_so(rows: int, only: float | N
     margins = np.random.default_rng(0).normal(size=rows)
     fails = np.full(rows, only) if only is not None else drawn(margins)
     found = calibrate(margins, fails)
-    assert found.kind == "platt"
+    assert found.method == "platt"
     assert "too few" in found.evidence["why"]
     assert found.slope > 0
     if only is None or rows <= 1:
@@ -111,17 +111,17 @@ def test_a_correction_in_time_holds_against_drift() -> None:
     margins, fails, moment, known = drifting()
     half = len(margins) // 2
     static = calibrate(margins[: half // 2], fails[: half // 2])
-    p = calibrated_in_time(margins, fails, moment, known, start=static)
+    p = calibrate_over_time(margins, fails, moment, known, start=static)
     assert ranking(fails[half:], static(margins)[half:])["ece"] > 0.04
     assert ranking(fails[half:], p[half:])["ece"] < 0.02
 
 
 def test_a_correction_knows_nothing_of_what_was_not_known_yet() -> None:
     margins, fails, moment, known = drifting(days=20)
-    before = calibrated_in_time(margins, fails, moment, known, start=Calibration(), window=300)
+    before = calibrate_over_time(margins, fails, moment, known, start=Calibration(), window=300)
     for day in (5, 12):
         rewritten = np.where(known >= day * DAY, 1 - fails, fails)
-        after = calibrated_in_time(margins, rewritten, moment, known, start=Calibration(), window=300)
+        after = calibrate_over_time(margins, rewritten, moment, known, start=Calibration(), window=300)
         early = moment < (day + 1) * DAY
         assert np.array_equal(before[early], after[early])
         assert not np.array_equal(before[~early], after[~early])
@@ -130,7 +130,7 @@ def test_a_correction_knows_nothing_of_what_was_not_known_yet() -> None:
 def test_before_any_outcome_is_known_the_start_holds_and_unknown_ones_never_count() -> None:
     margins, fails, moment, known = drifting(days=10)
     start = Calibration("platt", 0.7, -0.2)
-    silent = calibrated_in_time(margins, fails, moment, np.full_like(known, -1), start=start)
+    silent = calibrate_over_time(margins, fails, moment, np.full_like(known, -1), start=start)
     assert silent == pytest.approx(start(margins))
     with_holes = np.where(moment % 2 == 0, np.nan, fails)
-    assert np.isfinite(calibrated_in_time(margins, with_holes, moment, known, start=start)).all()
+    assert np.isfinite(calibrate_over_time(margins, with_holes, moment, known, start=start)).all()

@@ -66,8 +66,8 @@ def test_it_learns_nothing_of_what_was_not_known_at_the_cut(
 ) -> None:
     """Turn every outcome that was known too late for a block: only the test figures may change."""
     parts = split(table)
-    late = table.known >= parts.cuts[0]
-    late[parts.search] = table.known[parts.search] >= parts.cuts[2]
+    late = table.known_at >= parts.cuts[0]
+    late[parts.search] = table.known_at[parts.search] >= parts.cuts[2]
     fails = np.where(late & np.isfinite(table.fails), 1 - table.fails, table.fails)
     fails[parts.test] = table.fails[parts.test]
     again = found_on(replace(table, fails=fails))
@@ -81,7 +81,7 @@ def test_another_seed_gives_other_figures(table: JobTable, found: dict[str, dict
 def test_too_little_is_said(table: JobTable) -> None:
     with pytest.raises(NotEnoughError, match="too few jobs"):
         found_on(table.rows(np.arange(10)))
-    with pytest.raises(NotEnoughError, match="ended well under the policy"):
+    with pytest.raises(NotEnoughError, match="ended well in the population"):
         found_on(replace(table, fails=np.where(np.isfinite(table.fails), 0.0, np.nan)))
     with pytest.raises(NotEnoughError, match="feature set `generic` is empty"):
         found_on(replace(table, values=np.full_like(table.values, np.nan)))

@@ -10,10 +10,10 @@ from forewarn.learn.evaluation.decisions import (
     FEW,
     GAP,
     REQUEST,
-    by_decision,
+    count_decisions,
     decisions,
-    decisions_of,
-    effective,
+    effective_count,
+    evaluate_by_decision,
 )
 from forewarn.learn.evaluation.metrics import ScoredPredictions, at_threshold, weighted_at_threshold
 
@@ -31,7 +31,7 @@ def test_a_decision_ends_with_a_gap_another_user_or_another_request() -> None:
 
 def test_a_long_bulk_is_one_decision_as_long_as_it_goes_on() -> None:
     about = jobs(["a"] * 100, [place * (GAP - 1) for place in range(100)])
-    assert decisions_of(about) == {"jobs": 100, "decisions": 1, "effective": 1.0, "few": True}
+    assert count_decisions(about) == {"jobs": 100, "decisions": 1, "effective": 1.0, "few": True}
 
 
 def test_without_users_equal_jobs_are_one() -> None:
@@ -39,7 +39,7 @@ def test_without_users_equal_jobs_are_one() -> None:
 
 
 def test_no_jobs_hold_no_decision() -> None:
-    assert decisions_of(jobs([], [])) == {"jobs": 0, "decisions": 0, "effective": 0.0, "few": True}
+    assert count_decisions(jobs([], [])) == {"jobs": 0, "decisions": 0, "effective": 0.0, "few": True}
 
 
 def test_a_bulk_has_one_vote() -> None:
@@ -51,7 +51,7 @@ def test_a_bulk_has_one_vote() -> None:
     fails = np.concatenate([np.ones(1000), (random.random(count) < 0.4).astype(np.float64)])
     p = np.concatenate([np.full(1000, 0.2), np.where(fails[1000:] > 0, 0.7, 0.1)])
     rule = np.concatenate([np.ones(1000, np.bool_), np.zeros(count, np.bool_)])
-    found = by_decision(about, fails, p, p > 0.5, {"rule": rule}, resamples=20)
+    found = evaluate_by_decision(about, fails, p, p > 0.5, {"rule": rule}, resamples=20)
     assert at_threshold(fails, rule)["f1"] > 0.9 > 0.2 > at_threshold(fails, p > 0.5)["f1"]  # by job
     assert found["f1"] > 0.95  # by decision it is the other way round
     assert found["above_best_baseline"]["f1"] > 0.9
@@ -68,11 +68,11 @@ def test_single_jobs_are_judged_as_by_job() -> None:
     about = jobs([f"u{place}" for place in range(count)], [0] * count)
     p = random.random(count)
     fails = (random.random(count) < p).astype(np.float64)
-    found = by_decision(about, fails, p, p > 0.5, {"never": p > 2}, resamples=5)
+    found = evaluate_by_decision(about, fails, p, p > 0.5, {"never": p > 2}, resamples=5)
     judged = ScoredPredictions(fails, p)
     assert found["roc_auc"] == pytest.approx(judged.roc_auc())
     assert found["pr_auc"] == pytest.approx(judged.pr_auc())
-    assert found["effective"] == effective(np.arange(count)) == count
+    assert found["effective"] == effective_count(np.arange(count)) == count
     assert not found["few"]
     by_job = at_threshold(fails, p > 0.5)
     for name, value in weighted_at_threshold(fails, p > 0.5, np.ones(count)).items():

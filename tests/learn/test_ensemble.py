@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from forewarn.learn.data.matrix import Sample
-from forewarn.learn.fitting.ensemble import Ensemble, Recipe, fit_ensemble, shares
+from forewarn.learn.fitting.ensemble import Ensemble, Recipe, fit_ensemble, member_weights
 
 
 @pytest.fixture
@@ -39,9 +39,9 @@ def test_contributions_add_up_over_members_with_different_columns(ensemble: tupl
 
 
 def test_importance_is_a_share_and_sorted(ensemble: tuple[Ensemble, Sample]) -> None:
-    shares = list(ensemble[0].importance().values())
-    assert sum(shares) == pytest.approx(1)
-    assert shares == sorted(shares, reverse=True)
+    member_weights = list(ensemble[0].importance().values())
+    assert sum(member_weights) == pytest.approx(1)
+    assert member_weights == sorted(member_weights, reverse=True)
 
 
 def test_a_recipe_comes_back_from_json_and_gives_the_same_model(sample: Callable[..., Sample]) -> None:
@@ -55,7 +55,7 @@ def test_a_recipe_comes_back_from_json_and_gives_the_same_model(sample: Callable
 
 
 def test_trees_share_alike_the_online_regression_has_a_third_and_nobody_is_dropped() -> None:
-    assert shares(4, online=True) == [pytest.approx(1 / 6)] * 4 + [pytest.approx(1 / 3)]
-    assert shares(4, online=False) == [0.25] * 4
-    assert shares(1, online=True) == [pytest.approx(2 / 3), pytest.approx(1 / 3)]
-    assert shares(0, online=True) == [1]
+    assert member_weights(4, online=True) == [pytest.approx(1 / 6)] * 4 + [pytest.approx(1 / 3)]
+    assert member_weights(4, online=False) == [0.25] * 4
+    assert member_weights(1, online=True) == [pytest.approx(2 / 3), pytest.approx(1 / 3)]
+    assert member_weights(0, online=True) == [1]

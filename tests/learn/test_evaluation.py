@@ -14,7 +14,7 @@ from sklearn.metrics import precision_recall_curve, roc_curve
 from forewarn.errors import LearningError, NotEnoughError
 from forewarn.learn.data.split import split
 from forewarn.learn.data.table import JobTable
-from forewarn.learn.evaluation.evaluate import _curves, _thinned, evaluate
+from forewarn.learn.evaluation.evaluate import _curves, _thin_out, evaluate
 from forewarn.learn.evaluation.metrics import at_threshold, ranking
 
 
@@ -29,7 +29,7 @@ def with_partitions(table: JobTable, names: list[str | None]) -> JobTable:
     partition = pl.Series("partition", [names[place % len(names)] for place in range(table.about.height)])
     return JobTable(
         *(table.cluster, table.phase, table.population, table.names, table.values, table.fails),
-        *(table.known, table.moment, table.about.with_columns(partition)),
+        *(table.known_at, table.at, table.about.with_columns(partition)),
     )
 
 
@@ -108,7 +108,7 @@ def test_one_class_only(table: JobTable) -> None:
 
 def test_what_cannot_be_judged_is_refused(table: JobTable) -> None:
     parts = split(table)
-    with pytest.raises(NotEnoughError, match="no jobs to judge"):
+    with pytest.raises(NotEnoughError, match="no jobs to evaluate"):
         evaluate(table, parts.test[:0], np.zeros(0), 0.5, train_rows=parts.train)
     with pytest.raises(LearningError, match="one probability"):
         evaluate(table, parts.test, np.full(len(parts.test), np.nan), 0.5, train_rows=parts.train)
@@ -138,12 +138,12 @@ def assert_on_curve(xs: list[float], ys: list[float], x: np.ndarray, y: np.ndarr
         assert np.abs(there - point).max(axis=1).min() < 1e-5
 
 
-def test_thinned_curves_keep_their_shape() -> None:
+def test_thin_out_curves_keep_their_shape() -> None:
     random = np.random.default_rng(0)
     fails = (random.random(20_000) < 0.2).astype(float)
     p = np.clip(0.2 * fails + random.random(20_000) * 0.8, 0, 1)
     x, y, _ = roc_curve(fails, p, drop_intermediate=False)
-    kept = _thinned(x, y)
+    kept = _thin_out(x, y)
     assert len(kept) == 200
     along, across = x + y, y - x  # the curve rises straight in places: seen from its diagonal it does not
     assert np.abs(np.interp(along, along[kept], across[kept]) - across).max() < 0.005

@@ -11,9 +11,10 @@ import pytest
 
 from forewarn.learn.data.split import split
 from forewarn.learn.data.table import JobTable
-from forewarn.learn.evaluation.baselines import baselines
-from forewarn.learn.evaluation.prequential import static
-from forewarn.learn.fitting.fit import FitSettings, fit
+from forewarn.learn.evaluation.baselines import baseline_alarms
+from forewarn.learn.evaluation.prequential import predict_static
+from forewarn.learn.fitting.fit import fit
+from forewarn.learn.fitting.fit_settings import FitSettings
 from forewarn.learn.fitting.train import TrainedModel, train
 from forewarn.learn.registry.bundle import Bundle
 from forewarn.learn.registry.versions import tags_of
@@ -49,12 +50,12 @@ def test_a_rule_that_is_clearly_better_on_the_block_before_the_test_stands_in(
 ) -> None:
     made = fit(knowing_rule, ONLINE, folder=tmp_path)
     assert made.rule == "last_user_request"
-    said = static(knowing_rule, made)
-    alarms = baselines(knowing_rule, said.rows, made.learnt)["last_user_request"]
+    said = predict_static(knowing_rule, made)
+    alarms = baseline_alarms(knowing_rule, said.rows, made.learnt_rows)["last_user_request"]
     assert np.array_equal(said.p >= said.thresholds, alarms)
     assert said.p[alarms].mean() == pytest.approx(knowing_rule.fails[said.rows][alarms].mean(), abs=0.1)
     # The test part has no say in it.
-    later = knowing_rule.known >= made.parts.cuts[2]
+    later = knowing_rule.known_at >= made.parts.cuts[2]
     turned = replace(knowing_rule, fails=np.where(later, 1 - knowing_rule.fails, knowing_rule.fails))
     again = fit(turned, ONLINE, folder=tmp_path / "again")
     assert np.array_equal(again.probabilities(turned, said.rows), said.p)
@@ -66,7 +67,7 @@ def test_a_model_that_is_better_stays(table: JobTable, tmp_path: Path) -> None:
 
 def test_a_model_without_history_is_not_held_to_rules_of_history(table: JobTable, tmp_path: Path) -> None:
     settings = FitSettings(families=("lightgbm",), trials=1, feature_set="restricted", threads=2)
-    assert train(table, settings, searches=tmp_path, now=0).bundle.rule is None
+    assert train(table, settings, searches=tmp_path, at=0).bundle.rule is None
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +75,7 @@ def beaten(table: JobTable, tmp_path_factory: pytest.TempPathFactory) -> tuple[J
     """A training whose model is beaten on the test part only."""
     rows = split(table).test
     doctored = with_columns(table, rows, user_request_last=nearly(table.fails[rows], 0.97))
-    return doctored, train(doctored, ONLINE, searches=tmp_path_factory.mktemp("searches"), now=0)
+    return doctored, train(doctored, ONLINE, searches=tmp_path_factory.mktemp("searches"), at=0)
 
 
 def test_a_model_beaten_on_later_jobs_is_replaced_by_the_rule(beaten: tuple[JobTable, TrainedModel]) -> None:
@@ -88,7 +89,7 @@ def test_a_model_beaten_on_later_jobs_is_replaced_by_the_rule(beaten: tuple[JobT
     assert any(w["level"] == "beware" and LABEL in w["text"] for w in warnings(trained.report))
     rows = split(table).test
     p = trained.bundle.probability(trained.bundle.assembly.matrix(table, rows))
-    alarms = baselines(table, rows, rows)["last_user_request"]
+    alarms = baseline_alarms(table, rows, rows)["last_user_request"]
     assert np.array_equal(p >= trained.bundle.chosen.value, alarms)
 
 

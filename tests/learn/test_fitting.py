@@ -12,8 +12,10 @@ from forewarn.errors import LearningError, NotEnoughError, UsageError
 from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.table import JobTable, read_table
 from forewarn.learn.evaluation.benchmark import benchmark, figures
-from forewarn.learn.evaluation.prequential import retrained, static
-from forewarn.learn.fitting.fit import FitResult, FitSettings, fit
+from forewarn.learn.evaluation.prequential import predict_retrained, predict_static
+from forewarn.learn.fitting.fit import fit
+from forewarn.learn.fitting.fit_result import FitResult
+from forewarn.learn.fitting.fit_settings import FitSettings
 from forewarn.learn.fitting.train import train
 from forewarn.store.base import Store
 
@@ -34,14 +36,14 @@ def rewritten(table: JobTable, later: np.ndarray) -> JobTable:
 
 def test_the_test_part_has_no_say(table: JobTable, fitted: FitResult, tmp_path: Path) -> None:
     """With every outcome that was not known at the last cut turned round, the model is the same."""
-    unknown = table.known >= fitted.parts.cuts[2]
+    unknown = table.known_at >= fitted.parts.cuts[2]
     assert unknown.sum() > 500
     again = fit(rewritten(table, unknown), SETTINGS, folder=tmp_path)
     rows = fitted.parts.test
     assert np.array_equal(fitted.probabilities(table, rows), again.probabilities(table, rows))
     assert fitted.threshold.value == again.threshold.value
     # And the proof can fail: an outcome that was known does change it.
-    known = rewritten(table, (table.submit >= fitted.parts.cuts[1]) & (table.known < fitted.parts.cuts[2]))
+    known = rewritten(table, (table.submit >= fitted.parts.cuts[1]) & (table.known_at < fitted.parts.cuts[2]))
     other = fit(known, ONLINE, folder=tmp_path / "other")
     assert other.calibration != fit(table, ONLINE, folder=tmp_path / "one").calibration
 
@@ -53,17 +55,17 @@ def test_a_model_is_better_than_chance_on_jobs_to_come(table: JobTable, fitted: 
 
 
 def benchmark_of(table: JobTable, fitted: FitResult) -> dict:
-    return figures(table, fitted, static(table, fitted), seed=0)
+    return figures(table, fitted, predict_static(table, fitted), seed=0)
 
 
 def test_a_retrained_model_knows_only_what_was_known_when_it_was_made(
     table: JobTable, fitted: FitResult
 ) -> None:
-    said = retrained(table, fitted, SETTINGS, every=DAY)
+    said = predict_retrained(table, fitted, SETTINGS, every=DAY)
     begin = fitted.parts.cuts[2] + 2 * DAY
     early = table.submit[said.rows] < begin
     assert 0 < early.sum() < len(early)
-    again = retrained(rewritten(table, table.known >= begin), fitted, SETTINGS, every=DAY)
+    again = predict_retrained(rewritten(table, table.known_at >= begin), fitted, SETTINGS, every=DAY)
     assert np.array_equal(said.p[early], again.p[early])
     assert np.array_equal(said.thresholds[early], again.thresholds[early])
     assert not np.array_equal(said.p[~early], again.p[~early])
@@ -92,14 +94,16 @@ def test_every_way_to_balance_makes_a_calibrated_model(table: JobTable, tmp_path
     assert (made.active is not None) == (how == "active")
     if how == "active":
         assert len(made.left_out)
-        assert not set(made.learnt) & set(made.left_out)
-        assert set(made.held_out) & set(made.learnt)  # what is newer than the choice is learnt from
-        assert retrained(table, made, settings, every=30 * DAY).retrained == 1
+        assert not set(made.learnt_rows) & set(made.left_out)
+        assert set(made.held_out) & set(made.learnt_rows)  # what is newer than the choice is learnt from
+        assert predict_retrained(table, made, settings, every=30 * DAY).retrained == 1
 
 
 def test_a_rule_that_was_asked_for_is_followed_in_time(table: JobTable, fitted: FitResult) -> None:
-    careful = retrained(table, fitted, dataclasses.replace(SETTINGS, threshold="precision=0.9"), every=DAY)
-    plain = retrained(table, fitted, SETTINGS, every=DAY)
+    careful = predict_retrained(
+        table, fitted, dataclasses.replace(SETTINGS, threshold="precision=0.9"), every=DAY
+    )
+    plain = predict_retrained(table, fitted, SETTINGS, every=DAY)
     assert np.array_equal(careful.p, plain.p)
     assert np.median(careful.thresholds) > np.median(plain.thresholds)
 
@@ -126,7 +130,7 @@ def test_phases_are_judged_on_the_same_jobs_and_posthoc_is_labelled(
 def test_a_posthoc_model_cannot_be_made(cluster: tuple[Store, str], tmp_path: Path) -> None:
     table = read_table(*cluster, "posthoc", POPULATIONS["papers"])
     with pytest.raises(LearningError, match="known only at the end"):
-        train(table, ONLINE, searches=tmp_path, now=0)
+        train(table, ONLINE, searches=tmp_path, at=0)
 
 
 def test_all_features_missing(table: JobTable, tmp_path: Path) -> None:
@@ -164,9 +168,9 @@ def test_a_restricted_model_speaks_of_new_users(table: JobTable, tmp_path: Path)
 
 def test_the_model_of_starts_learns_jobs_that_wait_as_it_serves_them(start_table: JobTable) -> None:
     """They have neither nodes nor anything given, which a model has to have seen missing."""
-    assert start_table.waiting is not None
-    rows, _ = start_table.waiting
-    learnt = start_table.as_learnt()
+    assert start_table.pending_features is not None
+    rows, _ = start_table.pending_features
+    learnt = start_table.for_training()
     assert 0.2 < len(rows) / (start_table.column("wait") > 0).sum() < 0.8
     for name in ("cpus_given", "node_rate_mean"):
         assert np.isnan(learnt.column(name)[rows]).all()

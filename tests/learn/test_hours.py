@@ -11,8 +11,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.table import JobTable, read_table
-from forewarn.learn.evaluation.cause_figures import by_cause
-from forewarn.learn.evaluation.hours import NO_ASKED, NO_HOURS, RankedHours, by_hours
+from forewarn.learn.evaluation.cause_figures import evaluate_by_cause
+from forewarn.learn.evaluation.hours import NO_REQUESTED, NO_HOURS, RankedHours, evaluate_by_hours
 from forewarn.store.base import Store
 
 
@@ -35,7 +35,7 @@ def made(count: int = 400, seed: int = 0) -> tuple[pl.DataFrame, np.ndarray, np.
 
 def test_areas_are_those_of_weighted_rows() -> None:
     about, fails, p = made()
-    found = by_hours(about, fails, p, None, {"never": p > 2, "half": p > 0.5}, resamples=20)
+    found = evaluate_by_hours(about, fails, p, None, {"never": p > 2, "half": p > 0.5}, resamples=20)
     used, asked = about["cpu_hours"].to_numpy(), about["asked_cpu_hours"].to_numpy()
     assert found["roc_auc"] == pytest.approx(roc_auc_score(fails, p, sample_weight=used))
     assert found["pr_auc"] == pytest.approx(average_precision_score(fails, p, sample_weight=used))
@@ -61,7 +61,7 @@ def test_a_job_that_tells_no_hours_is_ranked_by_its_risk_of_middling_ones() -> N
         asked_cpu_hours=pl.when(pl.Series(unknown)).then(None).otherwise("asked_cpu_hours")
     )
     lost = np.where(unknown, np.nan, p * asked)
-    found = by_hours(told, fails, p, lost, {"never": p > 2}, resamples=5)
+    found = evaluate_by_hours(told, fails, p, lost, {"never": p > 2}, resamples=5)
     expected = p * np.where(unknown, np.median(asked[~unknown]), asked)
     wasted = about["cpu_hours"].to_numpy() * fails
     assert found["top_20"] == pytest.approx(RankedHours(expected, wasted).share(0.2))
@@ -71,10 +71,12 @@ def test_a_job_that_tells_no_hours_is_ranked_by_its_risk_of_middling_ones() -> N
 def test_jobs_are_ranked_by_the_hours_that_they_may_lose_not_by_risk() -> None:
     about, fails, p = made()
     used = about["cpu_hours"].to_numpy()
-    found = by_hours(about, fails, p, used * fails, {"never": p > 2}, resamples=5)
+    found = evaluate_by_hours(about, fails, p, used * fails, {"never": p > 2}, resamples=5)
     by_risk = RankedHours(p, used * fails).share(0.1)
     assert found["top_10"] > by_risk + 0.3  # the truth itself, which no list can beat
-    assert found["top_10"] >= by_hours(about, fails, p, None, {"never": p > 2}, resamples=5)["top_10"]
+    assert (
+        found["top_10"] >= evaluate_by_hours(about, fails, p, None, {"never": p > 2}, resamples=5)["top_10"]
+    )
 
 
 def test_equal_scores_share_what_is_wasted() -> None:
@@ -90,15 +92,17 @@ def test_equal_scores_share_what_is_wasted() -> None:
 def test_a_source_without_hours_is_told_so() -> None:
     about, fails, p = made(50)
     rules = {"never": p > 2}
-    nothing = by_hours(about.with_columns(cpu_hours=pl.lit(None)), fails, p, None, rules)
+    nothing = evaluate_by_hours(about.with_columns(cpu_hours=pl.lit(None)), fails, p, None, rules)
     assert nothing["pr_auc"] is None
     assert nothing["asked_alone"]["top_10"] is None
     assert nothing["note"] == NO_HOURS
-    no_limits = by_hours(about.with_columns(asked_cpu_hours=pl.lit(None)), fails, p, None, rules, resamples=5)
+    no_limits = evaluate_by_hours(
+        about.with_columns(asked_cpu_hours=pl.lit(None)), fails, p, None, rules, resamples=5
+    )
     assert no_limits["pr_auc"] is not None
     assert no_limits["top_10"] is None
     assert no_limits["asked_alone"]["pr_auc"] is None
-    assert no_limits["note"] == NO_ASKED
+    assert no_limits["note"] == NO_REQUESTED
     json.dumps([nothing, no_limits], allow_nan=False)
 
 
@@ -107,8 +111,8 @@ def test_jobs_whose_hours_are_not_known_are_left_out() -> None:
     holes = about.with_columns(cpu_hours=pl.when(pl.int_range(pl.len()) % 2 == 0).then("cpu_hours"))
     half = np.arange(100) % 2 == 0
     rules = {"half": p > 0.5}
-    found = by_hours(holes, fails, p, None, rules, resamples=5)
-    only = by_hours(
+    found = evaluate_by_hours(holes, fails, p, None, rules, resamples=5)
+    only = evaluate_by_hours(
         about.filter(pl.Series(half)), fails[half], p[half], None, {"half": (p > 0.5)[half]}, resamples=5
     )
     assert found == only
@@ -127,13 +131,13 @@ def test_each_cause_is_judged_among_all_jobs() -> None:
     )
     fails = np.array([1.0, 1, 0, 1, 0])
     outcomes = {"timeout": np.array([0.9, 0.2, 0.1, 0.8, 0.1]), "failed": np.array([0.1, 0.1, 0.2, 0.1, 0.1])}
-    found = by_cause(about, fails, outcomes)
+    found = evaluate_by_cause(about, fails, outcomes)
     assert list(found) == ["timeout", "failed"]
     assert found["timeout"]["roc_auc"] == found["timeout"]["hours"]["pr_auc"] == 1.0
     assert found["timeout"]["base_rate"] == 0.4
     assert found["timeout"]["hours"]["share"] == pytest.approx(20 / 23)
     assert found["failed"]["roc_auc"] == pytest.approx(3 / 8)
-    unlearnt = by_cause(about, fails, {"timeout": outcomes["timeout"]})["failed"]
+    unlearnt = evaluate_by_cause(about, fails, {"timeout": outcomes["timeout"]})["failed"]
     assert unlearnt["n"] == 1
     assert unlearnt["roc_auc"] is None
     json.dumps(found, allow_nan=False)

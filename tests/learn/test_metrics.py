@@ -15,8 +15,8 @@ from forewarn.learn.evaluation.metrics import (
     at_threshold,
     calibration_bins,
     f1,
+    log_losses,
     ranking,
-    surprise,
 )
 from tests.learn.oracles import best_f1
 
@@ -113,4 +113,4 @@ def test_no_alarm_has_precision_zero_and_no_failure_recall_zero() -> None:
 
 
 def test_a_certainty_that_was_wrong_is_costly_but_finite() -> None:
-    assert np.isfinite(surprise(np.array([1.0, 0.0]), np.array([0.0, 1.0]))).all()
+    assert np.isfinite(log_losses(np.array([1.0, 0.0]), np.array([0.0, 1.0]))).all()

@@ -14,7 +14,7 @@ import pytest
 
 from bench.never_below_rule import LOGS, Log, row, tables
 from forewarn.errors import NotEnoughError
-from forewarn.learn.fitting.fit import FitSettings
+from forewarn.learn.fitting.fit_settings import FitSettings
 from forewarn.learn.search.ray_cluster import ray_cluster
 
 pytestmark = pytest.mark.shared_data

@@ -47,7 +47,7 @@ def test_a_forecast_that_comes_true_counts_most_and_noise_least() -> None:
     model, given, over, fails = jobs(1)  # later jobs
     stated = risk(model, given, CAUSES, {"timeout": over}, good)
     assert stated.by_cause.sum(axis=1) == pytest.approx(stated.probability)
-    assert stated.own is model
+    assert stated.model_probability is model
     assert stated.probability[fails == 1].mean() > stated.probability[fails == 0].mean() + 0.1
     assert stated.probability.mean() == pytest.approx(fails.mean(), abs=0.03), "calibrated as it is stated"
 
@@ -134,6 +134,6 @@ def test_a_pooling_with_a_record_and_no_forecast_survives_the_bundle() -> None:
     few = np.full(COUNT, np.nan)
     made = choose_pooling(model, given, CAUSES, {}, fails, np.ones(COUNT), np.arange(COUNT), few, 0.2)
     assert made is not None
-    assert (made.record, made.usual, made.outcomes) == (0.5, 0.2, ())
+    assert (made.record, made.base_rate, made.outcomes) == (0.5, 0.2, ())
     assert Pooling.from_json(made.to_json()) == made
     assert risk(model, given, CAUSES, {}, made).probability == pytest.approx(model)

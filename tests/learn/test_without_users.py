@@ -11,7 +11,7 @@ from forewarn.config import Config
 from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.table import JobTable, read_table
 from forewarn.learn.evaluation.benchmark import benchmark
-from forewarn.learn.fitting.fit import FitSettings
+from forewarn.learn.fitting.fit_settings import FitSettings
 from forewarn.store.opening import open_store
 from tests.learn.campaigns import campaigns
 

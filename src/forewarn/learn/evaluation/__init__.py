@@ -1,1 +1,1 @@
-"""How good a model is, beside simple rules, on later jobs."""
+"""Evaluation: how good a model is on later jobs, compared with simple rules."""

@@ -1,9 +1,9 @@
-"""What needs no model: the majority, and that the next job ends as the last one did.
+"""Simple rules to compare a model with: the majority, or that the next job ends as the last one did.
 
 The last one is the last that had *ended* when this job was submitted, never the last submitted: its outcome
-would not have been known. Where there is none, the rule falls back on what its name says, and then on the
-majority. Rules of anyone's jobs are all that a log without users has: the last outcome of the same request,
-and at start, when the first tasks have ended, of the same array.
+would not have been known. Where there is none, a rule falls back on what its name says, and then on the
+majority. A log without users has only rules about anyone's jobs: the last outcome of the same request, and at
+start, when the first tasks have ended, of the same array.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from forewarn.learn.data.table import JobTable
 from forewarn.learn.evaluation.metrics import Alarms, Floats, f1
 
 MAJORITY = "majority"
-# The columns that a rule asks, the first that has an answer wins.
+# The columns that a rule uses; the first that is known decides.
 RULES: Mapping[str, tuple[str, ...]] = {
     MAJORITY: (),
     "last_user": ("user_last",),
@@ -42,43 +42,43 @@ _LABELS: Mapping[str, str] = {
 }
 
 
-def label(rule: str) -> str:
-    """What is shown where a rule serves in a model's place.
+def rule_label(rule: str) -> str:
+    """Return the label that is shown where a rule serves in a model's place.
 
-    >>> label("last_user_request")
+    >>> rule_label("last_user_request")
     'rule: last outcome of this user with this request'
     """
     return f"rule: {_LABELS.get(rule, rule.replace('_', ' '))}"
 
 
-def baselines(table: JobTable, rows: Rows, train: Rows) -> dict[str, Alarms]:
-    """The alarms of each rule for some jobs. The majority is that of the jobs learnt from."""
+def baseline_alarms(table: JobTable, rows: Rows, train: Rows) -> dict[str, Alarms]:
+    """Compute the alarms of each rule for some jobs. The majority is that of the jobs learnt from."""
     majority = float(np.nanmean(table.fails[train]) > 0.5)
-    made = {}
+    alarms = {}
     for name, columns in RULES.items():
-        answer = np.full(len(table.fails[rows]), majority)
+        prediction = np.full(len(table.fails[rows]), majority)
         for column in reversed(columns):
             if column in table.names:
                 last = table.column(column)[rows]
-                answer = np.where(np.isnan(last), answer, last)
-        made[name] = answer > 0.5
-    return made
+                prediction = np.where(np.isnan(last), prediction, last)
+        alarms[name] = prediction > 0.5
+    return alarms
 
 
-def best_baseline(alarms: Mapping[str, Alarms], fails: Floats, among: Iterable[str] | None = None) -> str:
-    """The rule with the highest F1, of all or of some, which a model has to beat.
+def best_rule(alarms: Mapping[str, Alarms], fails: Floats, among: Iterable[str] | None = None) -> str:
+    """Find the rule with the highest F1, of all or of some, which a model has to beat.
 
-    >>> best_baseline({"never": np.array([False, False]), "always": np.array([True, True])}, np.ones(2))
+    >>> best_rule({"never": np.array([False, False]), "always": np.array([True, True])}, np.ones(2))
     'always'
     """
     return max(alarms if among is None else among, key=lambda name: f1(fails, alarms[name]))
 
 
-def within(features: Iterable[str]) -> tuple[str, ...]:
-    """The rules that a model with these columns could follow; to predict the majority needs none.
+def available_rules(features: Iterable[str]) -> tuple[str, ...]:
+    """List the rules that a model with these features could follow; the majority needs none.
 
-    >>> within(["cpus", "user_last"])
+    >>> available_rules(["cpus", "user_last"])
     ('majority', 'last_user')
     """
-    there = {*features}
-    return tuple(name for name, columns in RULES.items() if there.issuperset(columns))
+    available = {*features}
+    return tuple(name for name, columns in RULES.items() if available.issuperset(columns))

@@ -1,4 +1,4 @@
-"""One log, each phase, every figure beside the baselines on the same jobs."""
+"""The benchmark: the figures of one log at each phase, beside those of simple rules on the same jobs."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from forewarn.job.phase import POSTHOC, Phase
 from forewarn.learn.data.split import used_rows
 from forewarn.learn.data.table import JobTable
 from forewarn.learn.evaluation import bootstrap
-from forewarn.learn.evaluation.baselines import baselines, label
-from forewarn.learn.evaluation.cause_figures import by_cause
-from forewarn.learn.evaluation.decisions import by_decision, decisions_of
-from forewarn.learn.evaluation.hours import by_hours
+from forewarn.learn.evaluation.baselines import baseline_alarms, rule_label
+from forewarn.learn.evaluation.cause_figures import evaluate_by_cause
+from forewarn.learn.evaluation.decisions import count_decisions, evaluate_by_decision
+from forewarn.learn.evaluation.hours import evaluate_by_hours
 from forewarn.learn.evaluation.metrics import at_threshold, ranking
-from forewarn.learn.evaluation.prequential import TimedPredictions, retrained, static
+from forewarn.learn.evaluation.prequential import TimedPredictions, predict_retrained, predict_static
 from forewarn.learn.evaluation.published import PUBLISHED
-from forewarn.learn.fitting.fit import FitResult, FitSettings, fit
+from forewarn.learn.fitting.fit import fit
+from forewarn.learn.fitting.fit_result import FitResult
+from forewarn.learn.fitting.fit_settings import FitSettings
 from forewarn.learn.fitting.train import search_key
 from forewarn.progress import Watch, unwatched
 
 POSTHOC_PROTOCOL = (
-    "the papers' protocol: run time and CPU time are known only when a job has ended. Shown beside their "
-    "tables, never served"
+    "the papers' protocol, in which run time and CPU time are known: to compare with their tables, never "
+    "served"
 )
 
 
@@ -40,68 +42,72 @@ def benchmark(
     searches: Path,
     watch: Watch = unwatched,
 ) -> dict[str, Any]:
-    """The figures of each phase. `read` gives the table of a phase, `searches` keeps unfinished searches."""
-    found: dict[str, Any] = {}
+    """Compute the figures of each phase.
+
+    `read` returns the table of a phase, `searches` is the folder of unfinished searches.
+    """
+    entries: dict[str, Any] = {}
     searched: list[Path] = []
     at_submit: dict[str, tuple[float, float]] = {}  # probability and threshold of each job
     for phase in phases:
         table = read(phase)
         search = searches / search_key(table, settings)
         fitted = fit(table, settings, folder=search, watch=watch)
-        said = (
-            retrained(table, fitted, settings, watch=watch) if retrain == "weekly" else static(table, fitted)
-        )
-        entry = figures(table, fitted, said, seed=settings.seed)
+        if retrain == "weekly":
+            predictions = predict_retrained(table, fitted, settings, watch=watch)
+        else:
+            predictions = predict_static(table, fitted)
+        entry = figures(table, fitted, predictions, seed=settings.seed)
         searched.append(search)
-        ids = _ids(table, said.rows)
+        ids, fails = _ids(table, predictions.rows), table.fails[predictions.rows]
         if phase == Phase.SUBMIT:
-            at_submit = dict(zip(ids, zip(said.p, said.thresholds, strict=True), strict=True))
+            pairs = zip(predictions.p, predictions.thresholds, strict=True)
+            at_submit = dict(zip(ids, pairs, strict=True))
         elif phase == Phase.START and at_submit:
             p, thresholds = np.array([at_submit[job] for job in ids]).T
-            entry["submit_on_these_jobs"] = {
-                **ranking(table.fails[said.rows], p),
-                **_at_both(table.fails[said.rows], p, thresholds),
-            }
+            entry["submit_on_these_jobs"] = {**ranking(fails, p), **_at_both(fails, p, thresholds)}
         elif phase == POSTHOC:
             entry = {"protocol": POSTHOC_PROTOCOL, **entry, "published": [dict(row) for row in PUBLISHED]}
-        found[phase] = entry
-    for search in searched:  # only now: an interrupted benchmark goes on with all its phases
+        entries[phase] = entry
+    for search in searched:  # only now, so that an interrupted benchmark resumes all its phases
         shutil.rmtree(search, ignore_errors=True)
-    return found
+    return entries
 
 
-def figures(table: JobTable, fitted: FitResult, said: TimedPredictions, *, seed: int) -> dict[str, Any]:
-    """What was said of the test part against what came true, and against the simple rules."""
-    fails, rows = table.fails[said.rows], said.rows
-    about, alarms = table.about[rows], said.p >= said.thresholds
-    causes = fitted.needs.causes
-    rules = baselines(table, rows, fitted.learnt)
-    judged = {name: _short(fails, simple) for name, simple in rules.items()}
-    best = max(judged, key=lambda name: judged[name]["f1"])
+def figures(
+    table: JobTable, fitted: FitResult, predictions: TimedPredictions, *, seed: int
+) -> dict[str, Any]:
+    """Compare predictions for the test block with the outcomes, and with the simple rules."""
+    rows, p, thresholds = predictions.rows, predictions.p, predictions.thresholds
+    fails, about, alarms = table.fails[rows], table.about[rows], p >= thresholds
+    causes = fitted.risk_inputs.causes
+    rules = baseline_alarms(table, rows, fitted.learnt_rows)
+    baselines = {name: _short(fails, rule_alarms) for name, rule_alarms in rules.items()}
+    best = max(baselines, key=lambda name: baselines[name]["f1"])
     groups = bootstrap.groups(about)
+    blocks = used_rows(table, fitted.parts)
+    hours_lost = causes.hours_lost(predictions.by_cause, about)
     return {
-        **ranking(fails, said.p),
-        "threshold_rule": said.rule,
-        **_at_both(fails, said.p, said.thresholds),
-        "baselines": judged,
+        **ranking(fails, p),
+        "threshold_rule": predictions.rule,
+        **_at_both(fails, p, thresholds),
+        "baselines": baselines,
         "above_best_baseline": {
             "baseline": best,
             **bootstrap.difference(groups, fails, alarms, rules[best], seed=seed),
         },
-        "intervals": bootstrap.intervals(groups, bootstrap.statistics(fails, said.p, alarms), seed=seed),
+        "intervals": bootstrap.intervals(groups, bootstrap.statistics(fails, p, alarms), seed=seed),
         "by_decision": {
-            **by_decision(about, fails, said.p, alarms, rules, seed=seed),
-            "blocks": {
-                name: decisions_of(table.about[used]) for name, used in used_rows(table, fitted.parts).items()
-            },
+            **evaluate_by_decision(about, fails, p, alarms, rules, seed=seed),
+            "blocks": {name: count_decisions(table.about[used]) for name, used in blocks.items()},
         },
-        "hours": by_hours(about, fails, said.p, causes.hours_lost(said.by_cause, about), rules, seed=seed),
-        "causes": by_cause(about, fails, causes.outcomes(said.by_cause)),
-        "retrained": said.retrained,
-        "abstention": _abstention(fails, said.p, fitted.abstains(table, rows)),
-        "rule": fitted.rule and label(fitted.rule),
+        "hours": evaluate_by_hours(about, fails, p, hours_lost, rules, seed=seed),
+        "causes": evaluate_by_cause(about, fails, causes.outcomes(predictions.by_cause)),
+        "retrained": predictions.retrained,
+        "abstention": _abstention(fails, p, fitted.abstains(table, rows)),
+        "rule": fitted.rule and rule_label(fitted.rule),
         "members": {recipe.family: round(weight, 3) for weight, recipe in fitted.recipes if weight > 0},
-        "calibration": fitted.last_calibration.kind,
+        "calibration": fitted.last_calibration.method,
         "forecast_weight": fitted.pooling.weight if fitted.pooling and fitted.pooling.outcomes else None,
         "record_weight": fitted.pooling.record if fitted.pooling else 0.0,
         "trials": len(fitted.search.trials) if fitted.search else 0,
@@ -109,17 +115,17 @@ def figures(table: JobTable, fitted: FitResult, said: TimedPredictions, *, seed:
 
 
 def _abstention(
-    fails: NDArray[np.float64], p: NDArray[np.float64], silent: NDArray[np.bool_]
+    fails: NDArray[np.float64], p: NDArray[np.float64], abstains: NDArray[np.bool_]
 ) -> dict[str, Any]:
-    """Of how many jobs the model would say that it does not know, and how good it is on the others."""
-    others = ranking(fails[~silent], p[~silent]) if not silent.all() else None
-    return {"share": float(silent.mean()), "others": others}
+    """Compute the share of jobs for which the model abstains, and how good it is on the others."""
+    others = ranking(fails[~abstains], p[~abstains]) if not abstains.all() else None
+    return {"share": float(abstains.mean()), "others": others}
 
 
 def _at_both(
     fails: NDArray[np.float64], p: NDArray[np.float64], thresholds: NDArray[np.float64]
 ) -> dict[str, Any]:
-    """At the threshold that was chosen without these jobs, and at one half."""
+    """Compute the figures at the threshold that was chosen without these jobs, and at one half."""
     return {
         "at_validation": {"threshold": float(np.median(thresholds)), **_short(fails, p >= thresholds)},
         "at_0_5": {"threshold": 0.5, **_short(fails, p >= 0.5)},
@@ -127,8 +133,8 @@ def _at_both(
 
 
 def _short(fails: NDArray[np.float64], alarms: NDArray[np.bool_]) -> dict[str, float]:
-    found = at_threshold(fails, alarms)
-    return {name: found[name] for name in ("accuracy", "precision", "recall", "f1")}
+    full = at_threshold(fails, alarms)
+    return {name: full[name] for name in ("accuracy", "precision", "recall", "f1")}
 
 
 def _ids(table: JobTable, rows: NDArray[np.int64]) -> list[str]:

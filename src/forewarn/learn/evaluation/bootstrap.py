@@ -1,7 +1,7 @@
-"""Intervals that know that jobs come in bursts.
+"""Bootstrap intervals that account for bursts of jobs.
 
-Jobs of one user within one week resemble each other: a script that crashes is sent again and again.
-Resampling single jobs would take them for independent and give intervals that are too narrow, so whole
+Jobs of one user within one week resemble each other: a script that crashes is submitted again and again.
+Resampling single jobs would treat them as independent and give intervals that are too narrow, so whole
 user-weeks are resampled. A resample is a weight for each row (how often its user-week was drawn): nothing is
 copied or sorted again.
 """
@@ -21,27 +21,25 @@ Groups = NDArray[np.int64]
 Statistic = Callable[[Floats], float]  # of the rows under these weights
 RESAMPLES = 300
 DAY = 86_400
-
-
 _REQUEST = ("partition", "label", "cpus", "nodes", "time_limit")
 
 
 def groups(about: pl.DataFrame) -> Groups:
-    """The user-week of each job, as a number.
+    """Number the user-week of each job.
 
-    Weeks are ISO weeks in UTC. Of a job without a user, equal requests of that week are the group; where
-    nothing of the request is known either, it is a group of its own.
+    Weeks are ISO weeks in UTC. Jobs without a user are grouped by equal requests in that week; a job of which
+    the request is unknown too is a group of its own.
 
     >>> groups(pl.DataFrame({"user": ["ann", "ann", "ann", None, None], "submit": [0, 5, 604800, 0, 0]}))
     array([0, 0, 1, 2, 3])
     """
     week = (pl.col("submit") // DAY + 3) // 7  # the epoch began on a Thursday
     request = [name for name in _REQUEST if name in about.columns]
-    nobody, unknown = pl.col("user").is_null(), pl.all_horizontal(pl.lit(True), pl.col(request).is_null())
+    no_user, unknown = pl.col("user").is_null(), pl.all_horizontal(pl.lit(True), pl.col(request).is_null())
     parts = [
         *(pl.col("user"), week.alias("week")),
-        *(pl.when(nobody).then(name).alias(name) for name in request),
-        pl.when(nobody & unknown).then(pl.int_range(pl.len())).alias("alone"),
+        *(pl.when(no_user).then(name).alias(name) for name in request),
+        pl.when(no_user & unknown).then(pl.int_range(pl.len())).alias("alone"),
     ]
     keys = about.select(pl.struct(parts).alias("key"))
     first = keys.with_row_index("row").select(pl.col("row").min().over("key")).to_series().to_numpy()
@@ -49,14 +47,14 @@ def groups(about: pl.DataFrame) -> Groups:
 
 
 def statistics(fails: Floats, p: Floats, alarms: Alarms) -> dict[str, Statistic]:
-    """The measures of a report, each for weights by row."""
-    judged = ScoredPredictions(fails, p)
+    """Return the measures of a report, each a function of row weights."""
+    scored = ScoredPredictions(fails, p)
     return {
-        "roc_auc": judged.roc_auc,
-        "pr_auc": judged.pr_auc,
-        "brier": judged.brier,
-        "ece": judged.ece,
-        "log_loss": judged.log_loss,
+        "roc_auc": scored.roc_auc,
+        "pr_auc": scored.pr_auc,
+        "brier": scored.brier,
+        "ece": scored.ece,
+        "log_loss": scored.log_loss,
         "f1": lambda weights: f1(fails, alarms, weights),
     }
 
@@ -70,17 +68,17 @@ def intervals(
     level: float = 0.95,
     counts: Floats | None = None,
 ) -> dict[str, list[float] | None]:
-    """The percentile interval of each statistic; `counts` is how much a row weighs in each resample.
+    """Compute the percentile interval of each statistic; `counts` are row weights within each resample.
 
-    `None` where there is none: fewer than two groups, or a statistic that most resamples leave undefined
-    (a ROC-AUC when nearly all of them have one class only).
+    It is `None` with fewer than two groups, or for a statistic that is undefined in most resamples (a ROC-AUC
+    when nearly all of them have one class only).
     """
     if not len(groups) or groups.max() < 1:
         return dict.fromkeys(statistics)
     drawn = np.array(
         [
             [measure(weights if counts is None else weights * counts) for measure in statistics.values()]
-            for weights in _resampled(groups, resamples, seed)
+            for weights in _resample(groups, resamples, seed)
         ]
     )
     return {name: _interval(drawn[:, place], level) for place, name in enumerate(statistics)}
@@ -96,38 +94,39 @@ def difference(
     seed: int = 0,
     level: float = 0.95,
 ) -> dict[str, Any]:
-    """By how much the F1 of the alarms is above the baseline's, paired: both on the same resamples.
+    """Compute the lead of the alarms over a baseline in F1, with an interval from paired resamples.
 
-    Alarms are given as such, so that each side may have thresholds that vary in time.
+    Both sides are passed as alarms, so that each may have thresholds that vary over time.
     """
 
-    def ahead(weights: Floats) -> float:
+    def lead(weights: Floats) -> float:
         return f1(fails, alarms, weights) - f1(fails, baseline, weights)
 
-    found = intervals(groups, {"f1": ahead}, resamples=resamples, seed=seed, level=level)
-    return {"f1": ahead(np.ones(len(fails))), "interval": found["f1"]}
+    bounds = intervals(groups, {"f1": lead}, resamples=resamples, seed=seed, level=level)
+    return {"f1": lead(np.ones(len(fails))), "interval": bounds["f1"]}
 
 
 def paired_lead(one: Floats, other: Floats, weights: Floats, *, seed: int = 0) -> tuple[float, float]:
-    """By how much the mean loss of the second is lower than that of the first, and its standard error.
+    """Compute the mean loss of the first minus that of the second, and the standard error of this lead.
 
-    Both were judged on the same rows, given as sums by group: the losses of each, and the rows' weights.
+    Both are of the same rows, passed as sums by group: the losses of each, and the row weights.
 
     >>> lead, error = paired_lead(np.array([3.0, 5.0]), np.array([2.0, 4.0]), np.array([10.0, 10.0]))
     >>> round(lead, 3), round(error, 3)
     (0.1, 0.0)
     """
     rows = np.arange(len(weights), dtype=np.int64)
-    less = one - other
-    drawn = [_dot(times, less) / _dot(times, weights) for times in _resampled(rows, RESAMPLES, seed)]
-    return float(less.sum() / weights.sum()), float(np.std(drawn, ddof=1))
+    gain = one - other
+    drawn = [_dot(times, gain) / _dot(times, weights) for times in _resample(rows, RESAMPLES, seed)]
+    return float(gain.sum() / weights.sum()), float(np.std(drawn, ddof=1))
 
 
 def _dot(left: Floats, right: Floats) -> float:
     return float(np.einsum("i,i", left, right))  # not `@`: see `metrics.py`
 
 
-def _resampled(groups: Groups, resamples: int, seed: int) -> Iterator[Floats]:
+def _resample(groups: Groups, resamples: int, seed: int) -> Iterator[Floats]:
+    """Yield the row weights of each resample."""
     random = np.random.default_rng(seed)
     count = int(groups.max()) + 1
     for _ in range(resamples):
@@ -136,8 +135,8 @@ def _resampled(groups: Groups, resamples: int, seed: int) -> Iterator[Floats]:
 
 
 def _interval(drawn: Floats, level: float) -> list[float] | None:
-    there = np.isfinite(drawn)
-    if 2 * there.sum() < len(drawn):
+    defined = np.isfinite(drawn)
+    if 2 * defined.sum() < len(drawn):
         return None
-    low, high = np.quantile(drawn[there], [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(drawn[defined], [(1 - level) / 2, (1 + level) / 2])
     return [float(low), float(high)]

@@ -1,7 +1,7 @@
-"""Every way to deal with few failures on one log, in one table, as Table I of papers/001.
+"""A comparison of all ways to balance the classes on one log, as in Table I of papers/001.
 
-All are fitted with the same params for the same rounds on the same jobs, and judged on the same later
-ones: what differs is the balancing alone.
+All models are fitted with the same parameters and rounds on the same jobs, and evaluated on the same later
+ones: only the balancing differs.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ from numpy.typing import NDArray
 
 from forewarn.learn.data.active import RANDOM_CHOICES, ROUNDS, active_learning
 from forewarn.learn.data.assembly import Assembly
-from forewarn.learn.data.imbalance import BALANCINGS, balanced
+from forewarn.learn.data.imbalance import BALANCINGS, balance
 from forewarn.learn.data.matrix import Sample
-from forewarn.learn.data.split import Split, check, settled
+from forewarn.learn.data.split import Split, check, settled_rows
 from forewarn.learn.data.table import JobTable
 from forewarn.learn.evaluation.metrics import at_threshold, ranking
 from forewarn.learn.families.base import FittedModel, ModelFamily, Params, probabilities
-from forewarn.learn.fitting.thresholds import choose
+from forewarn.learn.fitting.thresholds import choose_threshold
 
 WAYS = (*BALANCINGS, "active", "random")
 MEASURES = ("precision", "recall", "f1")
-Judge = Callable[[FittedModel], dict[str, Any]]
 
 
 def compare(
@@ -38,26 +37,26 @@ def compare(
     threads: int,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> list[dict[str, Any]]:
-    """One entry for each of `WAYS`: what it learnt from, and how good it was on the test block.
+    """Compare each of `WAYS`: what the model learnt from, and how good it was on the test block.
 
     `at_0_5` is the papers' threshold, `at_validation` the one with the best F1 on the search block, which
-    also judges the rounds of active learning. `random` has the mean of its choices, and under `spread`
+    also evaluates the rounds of active learning. `random` has the mean of its choices, and under `spread`
     their standard deviations.
     """
-    train = settled(table, split.train, split.cuts[0])
-    held = settled(table, split.search, split.cuts[2])
+    train = settled_rows(table, split.train, split.cuts[0])
+    validation_rows = settled_rows(table, split.search, split.cuts[2])
     check(table, "train", train)
-    check(table, "search", held)
+    check(table, "search", validation_rows)
     assembly = Assembly.fit(table, train, feature_set)
-    sample, validation, test = (assembly.sample(table, rows) for rows in (train, held, split.test))
+    sample, validation, test = (assembly.sample(table, rows) for rows in (train, validation_rows, split.test))
     params = params or {}
     total = len(BALANCINGS) + ROUNDS + 1 + RANDOM_CHOICES
 
-    found = []
-    for number, how in enumerate(BALANCINGS):
-        made = balanced(sample, how, seed=seed)
-        model = family.fit(made, params, seed=seed, threads=threads)
-        found.append({"way": how} | _learnt_from(made) | _judged(model, validation, test))
+    entries = []
+    for number, way in enumerate(BALANCINGS):
+        balanced_sample = balance(sample, way, seed=seed)
+        model = family.fit(balanced_sample, params, seed=seed, threads=threads)
+        entries.append({"way": way} | _learnt_from(balanced_sample) | _evaluate(model, validation, test))
         progress(number + 1, total)
 
     chosen = active_learning(
@@ -69,29 +68,31 @@ def compare(
         threads=threads,
         progress=lambda done, _: progress(len(BALANCINGS) + done, total),
     )
-    found.append(
+    entries.append(
         {"way": "active"}
         | _learnt_from(sample.rows(chosen.rows))
-        | _judged(chosen.model, validation, test)
+        | _evaluate(chosen.model, validation, test)
         | {"rounds": chosen.to_json()}
     )
-    by_chance = [_judged(choice.model, validation, test) for choice in chosen.random]
-    found.append(
+    random_figures = [_evaluate(choice.model, validation, test) for choice in chosen.random]
+    entries.append(
         {"way": "random"}
         | _learnt_from(sample.rows(chosen.random[0].rows))
-        | _over(by_chance, np.mean)
-        | {"choices": len(by_chance), "spread": _over(by_chance, np.std)}
+        | _reduce(random_figures, np.mean)
+        | {"choices": len(random_figures), "spread": _reduce(random_figures, np.std)}
     )
-    return found
+    return entries
 
 
 def _learnt_from(sample: Sample) -> dict[str, Any]:
     return {"jobs": len(sample), "failed": int(sample.fails.sum())}
 
 
-def _judged(model: FittedModel, validation: Sample, test: Sample) -> dict[str, Any]:
+def _evaluate(model: FittedModel, validation: Sample, test: Sample) -> dict[str, Any]:
     p = probabilities(model.margins(test.matrix))
-    threshold = choose("f1", probabilities(model.margins(validation.matrix)), validation.fails).value
+    threshold = choose_threshold(
+        "f1", probabilities(model.margins(validation.matrix)), validation.fails
+    ).value
     ranked = ranking(test.fails, p)
     return {
         "roc_auc": ranked["roc_auc"],
@@ -102,23 +103,23 @@ def _judged(model: FittedModel, validation: Sample, test: Sample) -> dict[str, A
 
 
 def _at(threshold: float, p: NDArray[np.float64], fails: NDArray[np.float64]) -> dict[str, Any]:
-    judged = at_threshold(fails, p >= threshold)
+    figures = at_threshold(fails, p >= threshold)
     return {
         "threshold": threshold,
-        "accuracy": judged["accuracy"],
-        "failed": {measure: judged[measure] for measure in MEASURES},
-        "completed": judged["completed"],
+        "accuracy": figures["accuracy"],
+        "failed": {measure: figures[measure] for measure in MEASURES},
+        "completed": figures["completed"],
     }
 
 
-def _over(entries: Sequence[dict[str, Any]], statistic: Callable[[list[float]], Any]) -> dict[str, Any]:
-    """The same figures of several entries as one, by a statistic.
+def _reduce(entries: Sequence[dict[str, Any]], statistic: Callable[[list[float]], Any]) -> dict[str, Any]:
+    """Reduce the same figures of several entries to one entry by a statistic.
 
-    >>> _over([{"a": 1.0, "b": {"c": 2.0}}, {"a": 3.0, "b": {"c": 2.0}}], np.mean)
+    >>> _reduce([{"a": 1.0, "b": {"c": 2.0}}, {"a": 3.0, "b": {"c": 2.0}}], np.mean)
     {'a': 2.0, 'b': {'c': 2.0}}
     """
     return {
-        name: _over([entry[name] for entry in entries], statistic)
+        name: _reduce([entry[name] for entry in entries], statistic)
         if isinstance(value, dict)
         else float(statistic([entry[name] for entry in entries]))
         for name, value in entries[0].items()

@@ -1,7 +1,7 @@
-"""Figures by decision: a bulk of equal jobs that a user sends at once has one vote, however many they are.
+"""Figures by decision: a bulk of equal jobs that a user submits at once has one vote, whatever its size.
 
-By job, one script sent a thousand times outweighs everybody else. What a block proves is bounded by the
-number of decisions in it, not of jobs.
+By job, one script that is submitted a thousand times outweighs all other users. What a block can prove is
+limited by the number of decisions in it, not of jobs.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from forewarn.learn.evaluation.metrics import (
     Alarms,
     Floats,
     ScoredPredictions,
-    defined,
     f1,
+    finite_or_none,
     weighted_at_threshold,
 )
 
@@ -29,10 +29,10 @@ REQUEST = ("cpus", "nodes", "gpus", "memory", "time_limit", "partition", "qos")
 
 
 def decisions(about: pl.DataFrame) -> NDArray[np.int64]:
-    """The decision that each job belongs to, as a number; jobs come in order of submit.
+    """Number the decision that each job belongs to; jobs are in order of submit.
 
-    Jobs are of one decision if one user sent them with the same request, each less than ten minutes after the
-    one before. Where a log has no users, equal jobs of anyone count as one user's.
+    Jobs belong to one decision if one user submitted them with the same request, each less than ten minutes
+    after the one before. Where a log has no users, equal jobs of anyone count as one user's.
 
     >>> jobs = {name: [1] * 5 for name in REQUEST} | {"user": ["ann", "ann", "bob", "ann", "ann"]}
     >>> decisions(pl.DataFrame(jobs | {"submit": [0, 9, 9, 609, 700]})).tolist()
@@ -45,24 +45,29 @@ def decisions(about: pl.DataFrame) -> NDArray[np.int64]:
     return np.unique(first, return_inverse=True)[1].astype(np.int64)
 
 
-def effective(bulks: NDArray[np.int64]) -> float:
-    """How many decisions of equal size would tell as much: n² / Σ size².
+def effective_count(bulks: NDArray[np.int64]) -> float:
+    """Compute the effective number of decisions, as if all had the same size: n² / Σ size².
 
-    >>> effective(np.array([0, 1, 2])), round(effective(np.array([0] * 98 + [1, 2])), 2)
+    >>> effective_count(np.array([0, 1, 2])), round(effective_count(np.array([0] * 98 + [1, 2])), 2)
     (3.0, 1.04)
     """
     sizes = np.bincount(bulks)
     return float(len(bulks) ** 2 / (sizes.astype(np.float64) ** 2).sum()) if len(bulks) else 0.0
 
 
-def decisions_of(about: pl.DataFrame) -> dict[str, Any]:
-    """How many decisions a block of jobs holds, and whether they are too few to prove much."""
+def count_decisions(about: pl.DataFrame) -> dict[str, Any]:
+    """Count the decisions in a block of jobs, and check whether they are too few to prove much."""
     bulks = decisions(about)
-    worth = effective(bulks)
-    return {"jobs": len(bulks), "decisions": len(np.unique(bulks)), "effective": worth, "few": worth < FEW}
+    effective = effective_count(bulks)
+    return {
+        "jobs": len(bulks),
+        "decisions": len(np.unique(bulks)),
+        "effective": effective,
+        "few": effective < FEW,
+    }
 
 
-def by_decision(
+def evaluate_by_decision(
     about: pl.DataFrame,
     fails: Floats,
     p: Floats,
@@ -72,19 +77,19 @@ def by_decision(
     seed: int = 0,
     resamples: int = bootstrap.RESAMPLES,
 ) -> dict[str, Any]:
-    """Judge predictions with one vote for each decision: its jobs share it alike.
+    """Evaluate predictions with one vote for each decision, shared equally by its jobs.
 
-    `few` says that the number of effective decisions is too small to prove much.
+    `few` means that the effective number of decisions is too small to prove much.
     """
     bulks = decisions(about)
     votes = 1.0 / np.bincount(bulks)[bulks]
-    judged = ScoredPredictions(fails, p)
-    of_rules = {name: f1(fails, simple, votes) for name, simple in rules.items()}
-    best = max(of_rules, key=lambda name: of_rules[name])
-    worth = effective(bulks)
+    scored = ScoredPredictions(fails, p)
+    baselines = {name: f1(fails, rule_alarms, votes) for name, rule_alarms in rules.items()}
+    best = max(baselines, key=lambda name: baselines[name])
+    effective = effective_count(bulks)
     measures: dict[str, bootstrap.Statistic] = {
-        "roc_auc": judged.roc_auc,
-        "pr_auc": judged.pr_auc,
+        "roc_auc": scored.roc_auc,
+        "pr_auc": scored.pr_auc,
         "f1": lambda weights: f1(fails, alarms, weights),
         "f1_above_best_baseline": lambda weights: (
             f1(fails, alarms, weights) - f1(fails, rules[best], weights)
@@ -92,16 +97,16 @@ def by_decision(
     }
     return {
         "decisions": int(bulks.max()) + 1,
-        "effective": worth,
-        "few": worth < FEW,
-        "base_rate": defined(np.average(fails, weights=votes)),
-        "roc_auc": defined(judged.roc_auc(votes)),
-        "pr_auc": defined(judged.pr_auc(votes)),
-        "brier": defined(judged.brier(votes)),
-        "ece": defined(judged.ece(votes)),
-        "log_loss": defined(judged.log_loss(votes)),
+        "effective": effective,
+        "few": effective < FEW,
+        "base_rate": finite_or_none(np.average(fails, weights=votes)),
+        "roc_auc": finite_or_none(scored.roc_auc(votes)),
+        "pr_auc": finite_or_none(scored.pr_auc(votes)),
+        "brier": finite_or_none(scored.brier(votes)),
+        "ece": finite_or_none(scored.ece(votes)),
+        "log_loss": finite_or_none(scored.log_loss(votes)),
         **weighted_at_threshold(fails, alarms, votes),
-        "baselines": of_rules,
+        "baselines": baselines,
         "above_best_baseline": {
             "baseline": best,
             "f1": measures["f1_above_best_baseline"](votes),

@@ -1,9 +1,9 @@
-"""Retrain every week, predict the next: how a model fares that is kept up.
+"""Prequential evaluation: retrain every week, predict the next one, as a maintained model does.
 
-Recipes and their weights stay as the search found them; at each week's begin they are fitted again on all
-that is settled by then (causes and forecasts of needs stay as they are). Calibration and threshold follow in
-time too, from earlier predictions, beginning with those of the block `calibrate`: what is learnt from an
-outcome is learnt when it was known.
+Recipes and their weights stay as the search found them; at the beginning of each week they are fitted again
+on all jobs that are settled by then (causes and usage forecasts stay as they are). Calibration and threshold
+follow over time too, from earlier predictions, beginning with those of the block `calibrate`: an outcome is
+used only after it was known.
 """
 
 from __future__ import annotations
@@ -14,11 +14,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from forewarn.learn.data.split import settled
+from forewarn.learn.data.split import settled_rows
 from forewarn.learn.data.table import JobTable
-from forewarn.learn.fitting.calibration import calibrated_in_time
-from forewarn.learn.fitting.fit import FitResult, FitSettings, refit
-from forewarn.learn.fitting.thresholds import RECENT, NotReachedWarning, choose, parsed, rolling_expected_f1
+from forewarn.learn.fitting.calibration import calibrate_over_time
+from forewarn.learn.fitting.fit_result import FitResult
+from forewarn.learn.fitting.fit_settings import FitSettings
+from forewarn.learn.fitting.held_out import refit
+from forewarn.learn.fitting.thresholds import (
+    RECENT,
+    NotReachedWarning,
+    choose_threshold,
+    parse_rule,
+    rolling_expected_f1,
+)
 from forewarn.progress import Watch, unwatched
 
 WEEK = 7 * 86_400
@@ -26,81 +34,83 @@ WEEK = 7 * 86_400
 
 @dataclass(frozen=True, slots=True)
 class TimedPredictions:
-    """What was said of each job of the test part, and the threshold in force when it was said."""
+    """The predictions for the test block, with the threshold in force at each."""
 
     rows: NDArray[np.int64]
     p: NDArray[np.float64]
     by_cause: NDArray[np.float64]  # jobs × causes; rows add up to `p`
     thresholds: NDArray[np.float64]
-    rule: str  # that gave them
+    rule: str  # that chose the thresholds
     retrained: int = 0
 
 
-def static(table: JobTable, fitted: FitResult) -> TimedPredictions:
-    """One model, one calibration and one threshold for all of the test part."""
+def predict_static(table: JobTable, fitted: FitResult) -> TimedPredictions:
+    """Predict the test block with one model, one calibration and one threshold."""
     rows = fitted.parts.test
     thresholds = np.full(len(rows), fitted.threshold.value)
     stated = fitted.risk(table, rows)
     return TimedPredictions(rows, stated.probability, stated.by_cause, thresholds, fitted.threshold.rule)
 
 
-def retrained(
+def predict_retrained(
     table: JobTable, fitted: FitResult, settings: FitSettings, *, every: int = WEEK, watch: Watch = unwatched
 ) -> TimedPredictions:
-    """A new model every week, calibrated and thresholded by what was known when it was made."""
+    """Predict the test block with a new model every week, with calibration and threshold of that time."""
     rows = fitted.parts.test
     examples = np.setdiff1d(np.flatnonzero(table.labelled), fitted.left_out)
-    week_of = (table.submit[rows] - fitted.parts.cuts[2]) // every
-    weeks = np.unique(week_of)
+    week_of_row = (table.submit[rows] - fitted.parts.cuts[2]) // every
+    weeks = np.unique(week_of_row)
     log_odds = np.empty(len(rows))
-    with watch("retraining week by week") as far:
+    with watch("retraining week by week") as show:
         for done, week in enumerate(weeks, 1):
-            known = settled(table, examples, int(fitted.parts.cuts[2] + week * every))
+            known = settled_rows(table, examples, int(fitted.parts.cuts[2] + week * every))
             ensemble = refit(table, fitted.assembly, fitted.recipes, known, settings)
-            now = week_of == week
-            log_odds[now] = fitted.log_odds(table, rows[now], ensemble)
-            far(done, len(weeks))
-    every_row = np.concatenate([fitted.held_out, rows])
-    said = np.concatenate([fitted.held_out_log_odds, log_odds])
-    in_order = np.argsort(table.moment[every_row], kind="stable")  # as they were said, at every phase
-    every_row, said = every_row[in_order], said[in_order]
-    p = calibrated_in_time(
-        said,
-        table.fails[every_row],
-        table.moment[every_row],
-        table.known[every_row],
+            inside = week_of_row == week
+            log_odds[inside] = fitted.log_odds(table, rows[inside], ensemble)
+            show(done, len(weeks))
+    all_rows = np.concatenate([fitted.held_out, rows])
+    all_log_odds = np.concatenate([fitted.held_out_log_odds, log_odds])
+    order = np.argsort(table.at[all_rows], kind="stable")  # of the predictions, at every phase
+    all_rows, all_log_odds = all_rows[order], all_log_odds[order]
+    p = calibrate_over_time(
+        all_log_odds,
+        table.fails[all_rows],
+        table.at[all_rows],
+        table.known_at[all_rows],
         start=fitted.last_calibration,
-        weights=table.weights[every_row],
+        weights=table.weights[all_rows],
     )
-    rolling = parsed(settings.threshold)[0] in ("f1", "expected-f1")
+    rolling = parse_rule(settings.threshold)[0] in ("f1", "expected-f1")
     thresholds = (
-        rolling_expected_f1(p, weights=table.weights[every_row])
+        rolling_expected_f1(p, weights=table.weights[all_rows])
         if rolling
-        else _in_time(table, every_row, p, settings.threshold, every)
+        else _weekly_thresholds(table, all_rows, p, settings.threshold, every)
     )
-    back = np.argsort(in_order)[len(fitted.held_out) :]
+    places = np.argsort(order)[len(fitted.held_out) :]  # of the test block, in its own order
     rule = "expected-f1, rolling" if rolling else f"{settings.threshold}, weekly"
     shares = fitted.cause_shares(table, rows)
-    return TimedPredictions(rows, p[back], p[back][:, None] * shares, thresholds[back], rule, len(weeks))
+    return TimedPredictions(
+        rows, p[places], p[places][:, None] * shares, thresholds[places], rule, len(weeks)
+    )
 
 
-def _in_time(
+def _weekly_thresholds(
     table: JobTable, rows: NDArray[np.int64], p: NDArray[np.float64], rule: str, every: int
 ) -> NDArray[np.float64]:
-    """The threshold in force at each prediction, by the recent ones whose outcomes are known, each week anew.
+    """Choose a threshold each week, by recent predictions whose outcomes are known.
 
-    For F1 they would be too noisy: there it is the expected F1 of recent predictions.
+    For F1 they would be too noisy: its rules use the expected F1 of recent predictions.
     """
-    made = np.full(len(rows), 0.5)
+    thresholds = np.full(len(rows), 0.5)
     node_hours = table.about["node_hours"].to_numpy()[rows]
-    week_of = table.moment[rows] // every
-    for week in np.unique(week_of)[1:]:
-        known = np.flatnonzero((table.known[rows] < week * every) & (week_of < week))[-RECENT:]
+    week_of_row = table.at[rows] // every
+    for week in np.unique(week_of_row)[1:]:
+        known = np.flatnonzero((table.known_at[rows] < week * every) & (week_of_row < week))[-RECENT:]
         if table.fails[rows[known]].any():
-            with warnings.catch_warnings():  # the nearest was taken: said once, at training, not every week
+            with warnings.catch_warnings():  # training has warned once; this would repeat it every week
                 warnings.simplefilter("ignore", NotReachedWarning)
-                found = choose(
+                threshold = choose_threshold(
                     rule, p[known], table.fails[rows[known]], node_hours[known], table.weights[rows[known]]
                 )
-            made[week_of == week] = found.value
-    return made
+            thresholds[week_of_row == week] = threshold.value
+    return thresholds

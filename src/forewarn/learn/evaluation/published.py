@@ -1,7 +1,7 @@
-"""The published table that posthoc figures stand beside: Table I of papers/000, in shares.
+"""The published table that posthoc figures are compared with: Table I of papers/000, in shares.
 
-Job failure prediction with run time known, threshold 0.5. The order of its columns there is accuracy, recall,
-precision, F1.
+Job failure prediction with known run time, at threshold 0.5. Its columns are, in this order, accuracy,
+recall, precision, F1.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from types import MappingProxyType
 from typing import Any
 
 _BLUE = (
-    "the table gives 32,135 jobs and 60 users, where this log has 243,306 and 468, and its F1 does not "
-    "follow from its precision and recall (they give 87.5 %): shown beside ours, not the same test"
+    "not the same test: the table has 32,135 jobs and 60 users, this log 243,306 and 468; and the table's F1 "
+    "does not follow from its precision and recall, which give 87.5%"
 )
-_NETBATCH = "not run here: this log cannot be had"
+_NETBATCH = "not run here: this log is not available"
 
 
 def _row(log: str, figures: tuple[float, float, float, float], *, run: bool, note: str | None = None) -> Any:

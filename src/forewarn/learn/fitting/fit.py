@@ -24,7 +24,7 @@ from forewarn.errors import UsageError
 from forewarn.job.phase import POSTHOC
 from forewarn.learn.data.active import active_learning
 from forewarn.learn.data.assembly import Assembly
-from forewarn.learn.data.imbalance import balanced
+from forewarn.learn.data.imbalance import balance
 from forewarn.learn.data.matrix import Sample
 from forewarn.learn.data.selection import Rankings, rankings
 from forewarn.learn.data.split import check_settled, settled_rows, split
@@ -35,7 +35,7 @@ from forewarn.learn.fitting.ensemble import Recipe, member_weights
 from forewarn.learn.fitting.fallback import Recipes, clearly_better_rule, rule_recipes, rule_thresholds
 from forewarn.learn.fitting.fit_result import FitResult
 from forewarn.learn.fitting.fit_settings import FitSettings
-from forewarn.learn.fitting.held_out import ONLINE, balance, balancing, decide_on_held_out, refit
+from forewarn.learn.fitting.held_out import ONLINE, balance_by_settings, balancing, decide_on_held_out, refit
 from forewarn.learn.fitting.pooling import RiskInputs
 from forewarn.learn.heads.causes import Causes
 from forewarn.learn.heads.profiles import Profiles
@@ -53,10 +53,10 @@ def fit(table: JobTable, settings: FitSettings, *, folder: Path, watch: Watch = 
         )
     as_started, table = table, table.for_training()
     parts = split(table, settings.shares)
-    train = _settled_rows(table, "train", parts.train, parts.cuts[0])
-    validation_rows = _settled_rows(table, "search", parts.search, parts.cuts[1])
-    second_rows = _settled_rows(table, "train", np.concatenate([parts.train, parts.search]), parts.cuts[1])
-    held_out = _settled_rows(table, "calibrate", parts.calibrate, parts.cuts[2])
+    train = _checked_rows(table, "train", parts.train, parts.cuts[0])
+    validation_rows = _checked_rows(table, "search", parts.search, parts.cuts[1])
+    second_rows = _checked_rows(table, "train", np.concatenate([parts.train, parts.search]), parts.cuts[1])
+    held_out = _checked_rows(table, "calibrate", parts.calibrate, parts.cuts[2])
     with watch("profiles"):
         profiles = Profiles.fit(table, train, seed=settings.seed)
     assembly = Assembly.fit(
@@ -74,9 +74,9 @@ def fit(table: JobTable, settings: FitSettings, *, folder: Path, watch: Watch = 
     chosen = sample.rows(~np.isin(train, left_out))
     # Where both classes have the same weight in training, they also have it in what stops and chooses trials:
     # log loss at the true rate would penalise such a model for following its settings.
-    weighted = validation if balancing(settings) == "none" else balanced(validation, "weights", seed=0)
+    weighted = validation if balancing(settings) == "none" else balance(validation, "weights", seed=0)
     groups = bootstrap.groups(table.about[validation_rows])
-    found = _search(balance(chosen, settings), weighted, groups, ranked, settings, folder, watch)
+    found = _search(balance_by_settings(chosen, settings), weighted, groups, ranked, settings, folder, watch)
     recipes = _weigh(found, "online" in assembly.features, settings)
 
     before_test = np.concatenate([parts.train, parts.search, parts.calibrate])
@@ -164,7 +164,7 @@ def _fit_usage(
     return pair or (None, None)
 
 
-def _settled_rows(table: JobTable, name: str, rows: NDArray[np.int64], cut: int) -> NDArray[np.int64]:
+def _checked_rows(table: JobTable, name: str, rows: NDArray[np.int64], cut: int) -> NDArray[np.int64]:
     """Return the rows of a block that may be learnt from at the cut; raise if they are too few."""
     known = settled_rows(table, rows, cut)
     check_settled(table, name, rows, known)

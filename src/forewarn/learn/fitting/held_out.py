@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.learn.data.assembly import Assembly
-from forewarn.learn.data.imbalance import balanced
+from forewarn.learn.data.imbalance import balance
 from forewarn.learn.data.matrix import Sample
 from forewarn.learn.data.table import JobTable
 from forewarn.learn.evaluation import bootstrap
@@ -127,9 +127,9 @@ def balancing(settings: FitSettings) -> str:
     return "none" if settings.imbalance == "active" else settings.imbalance
 
 
-def balance(sample: Sample, settings: FitSettings) -> Sample:
+def balance_by_settings(sample: Sample, settings: FitSettings) -> Sample:
     """Balance a sample as the settings say."""
-    return balanced(sample, balancing(settings), seed=settings.seed)
+    return balance(sample, balancing(settings), seed=settings.seed)
 
 
 def _sample_to_fit(
@@ -137,7 +137,11 @@ def _sample_to_fit(
 ) -> Sample:
     """Sample rows to fit recipes on; a rule counts outcomes, so that its sample is not balanced."""
     sample = assembly.sample(table, rows)
-    return balance(sample, settings) if find_rule(recipe for _, recipe in recipes) is None else sample
+    return (
+        balance_by_settings(sample, settings)
+        if find_rule(recipe for _, recipe in recipes) is None
+        else sample
+    )
 
 
 def _mean_log_odds(fails: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
