@@ -165,31 +165,31 @@ def keep(store: Store, *records: Job | Node, seen_at: int | None = None) -> None
     ],
 )
 def test_the_record_alone(fields: dict[str, Any], family: str | None, confidence: Confidence) -> None:
-    said = explain(job(**fields))
-    assert (said.family, said.confidence) == (family, confidence), said.cause
-    assert said.what_to_do
-    assert said.phase == "ended"
+    report = explain(job(**fields))
+    assert (report.family, report.confidence) == (family, confidence), report.cause
+    assert report.what_to_do
+    assert report.phase == "ended"
 
 
 def test_what_is_not_known_is_not_made_up() -> None:
-    said = explain(job(end=NOW + 65))
-    assert said.family is None
-    assert "only its output can tell" in said.cause
-    assert "failed within 5 seconds" in said.cause
-    assert said.kind == "user"
+    report = explain(job(end=NOW + 65))
+    assert report.family is None
+    assert "The record does not show the cause" in report.cause
+    assert "failed within 5 seconds" in report.cause
+    assert report.kind == "user"
 
 
 def test_a_refused_job_was_ended_by_no_signal() -> None:
-    said = explain(job(**REFUSED, exit_code=0, exit_signal=1, reason="BadConstraints"))
-    assert not any("SIGHUP" in fact.what for fact in said.evidence)
-    assert "no node" in said.cause
-    assert "Ask for less memory" in said.what_to_do[0]
+    report = explain(job(**REFUSED, exit_code=0, exit_signal=1, reason="BadConstraints"))
+    assert not any("SIGHUP" in fact.what for fact in report.evidence)
+    assert "no node" in report.cause
+    assert "Request less memory" in report.what_to_do[0]
 
 
 def test_a_failure_at_once_is_no_sign_of_a_missing_thing_where_the_cause_is_known() -> None:
     soon = {"end": NOW + 61}
     killed = StepRecord(name="0", state="OUT_OF_MEMORY", exit_code=0, exit_signal=125)
-    for said in (
+    for report in (
         explain(job(**soon, outcome="out_of_memory")),
         explain(job(**soon), details=JobDetails(steps=(killed,))),
         explain(job(**soon, exit_code=139)),
@@ -198,37 +198,37 @@ def test_a_failure_at_once_is_no_sign_of_a_missing_thing_where_the_cause_is_know
             details=JobDetails(steps=(StepRecord(name="0", state="CANCELLED", exit_code=0, exit_signal=9),)),
         ),
     ):
-        assert not any("failed within" in fact.what for fact in said.evidence), said
-        assert "failed within" not in said.cause
+        assert not any("failed within" in fact.what for fact in report.evidence), report
+        assert "failed within" not in report.cause
 
 
 def test_a_limit_of_its_own_is_not_raised_by_asking_for_more_time() -> None:
-    for said in (explain(job(exit_code=124)), explain(job(outcome="timeout"))):
-        assert not any("#SBATCH --time" in what for what in said.what_to_do)
-        assert "srun --time" in said.what_to_do[0]
+    for report in (explain(job(exit_code=124)), explain(job(outcome="timeout"))):
+        assert not any("#SBATCH --time" in what for what in report.what_to_do)
+        assert "srun --time" in report.what_to_do[0]
 
 
 def test_a_step_that_died_of_a_signal_is_called_cancelled() -> None:
     crashed = StepRecord(name="0", state="CANCELLED", exit_code=0, exit_signal=11)
-    said = explain(job(exit_code=1), details=JobDetails(steps=(crashed,)))
-    assert said.family == "crash"
+    report = explain(job(exit_code=1), details=JobDetails(steps=(crashed,)))
+    assert report.family == "crash"
     ended_with_the_job = StepRecord(name="0", state="CANCELLED", exit_code=0, exit_signal=15)
     assert explain(job(exit_code=1), details=JobDetails(steps=(ended_with_the_job,))).family is None
 
 
 def test_a_completed_job_did_not_fail() -> None:
-    said = explain(ended("COMPLETED", "completed", exit_code=0))
-    assert said.cause == "It did not fail: Slurm calls it completed"
-    assert said.what_to_do == ()
+    report = explain(ended("COMPLETED", "completed", exit_code=0))
+    assert report.cause == "The job did not fail: its state in Slurm is COMPLETED"
+    assert report.what_to_do == ()
 
 
 def test_advice_has_the_job_s_own_numbers() -> None:
-    said = explain(ended("OUT_OF_MEMORY", "out_of_memory", exit_signal=125, max_memory=4 * GIB))
-    assert "`#SBATCH --mem=8G`" in said.what_to_do[0]
+    report = explain(ended("OUT_OF_MEMORY", "out_of_memory", exit_signal=125, max_memory=4 * GIB))
+    assert "`#SBATCH --mem=8G`" in report.what_to_do[0]
     by_cpu = ended("OUT_OF_MEMORY", "out_of_memory", memory_per="cpu", memory_asked=GIB, cpus_given=4)
     assert "`#SBATCH --mem-per-cpu=2G`" in explain(by_cpu).what_to_do[0]
-    said = explain(ended("TIMEOUT", "timeout", end=NOW + 60 + 3600))
-    assert "`#SBATCH --time=02:00:00`" in said.what_to_do[0]
+    report = explain(ended("TIMEOUT", "timeout", end=NOW + 60 + 3600))
+    assert "`#SBATCH --time=02:00:00`" in report.what_to_do[0]
     assert "`#SBATCH --exclude=n1`" in explain(ended("NODE_FAIL", "node_fail")).what_to_do[0]
 
 
@@ -236,41 +236,42 @@ def test_advice_follows_the_forecast_where_there_is_one() -> None:
     killed = ended("OUT_OF_MEMORY", "out_of_memory", exit_signal=125, max_memory=4 * GIB)
     late = ended("TIMEOUT", "timeout", end=NOW + 60 + 3600)
 
-    def advised(one: Job, **foreseen: float) -> str:
-        return explain(one, forecast=lambda: ResubmitForecast(**foreseen)).what_to_do[0]
+    def advised(one: Job, **predicted: float) -> str:
+        return explain(one, forecast=lambda: ResubmitForecast(**predicted)).what_to_do[0]
 
     assert advised(killed, memory=11.2 * GIB) == (
-        "It had 4 GiB on a node; by earlier jobs, 11.2 GiB are enough for 95% of jobs like it: "
-        "`#SBATCH --mem=11776M`."
+        "It had 4 GiB per node; 11.2 GiB is sufficient for 95% of jobs like this: `#SBATCH --mem=11776M`."
     )
-    assert "rule of thumb: `#SBATCH --mem=8G`" in advised(killed), "nobody foresees it"
+    assert "rule of thumb: `#SBATCH --mem=8G`" in advised(killed), "there is no forecast"
     assert "rule of thumb: `#SBATCH --mem=8G`" in advised(killed, memory=3 * GIB), "it needed more than that"
-    assert "enough for 90% of jobs like it: `#SBATCH --time=01:40:00`" in advised(late, seconds=5_900.0)
+    assert "1:40:00 is sufficient for 90% of jobs like this: `#SBATCH --time=01:40:00`" in advised(
+        late, seconds=5_900.0
+    )
     assert "rule of thumb: `#SBATCH --time=02:00:00`" in advised(late)
     by_cpu = replace(killed, memory_per="cpu", memory_asked=GIB, cpus_given=4, memory_given=None)
     assert "`#SBATCH --mem-per-cpu=3G`" in advised(by_cpu, memory=12.0 * GIB)
 
 
-def test_nobody_foresees_what_does_not_matter() -> None:
-    asked: list[str] = []
+def test_there_is_no_forecast_where_it_does_not_matter() -> None:
+    calls: list[str] = []
 
-    def foresee() -> ResubmitForecast:
-        asked.append("foreseen")
+    def forecast() -> ResubmitForecast:
+        calls.append("forecast")
         return ResubmitForecast()
 
-    explain(ended("NODE_FAIL", "node_fail"), forecast=foresee)
-    assert asked == [], "it takes a second"
+    explain(ended("NODE_FAIL", "node_fail"), forecast=forecast)
+    assert calls == [], "it takes a second"
 
 
 def test_an_ended_job_as_a_request() -> None:
     one = as_requested_now(ended("OUT_OF_MEMORY", "out_of_memory", max_memory=4 * GIB), NOW + 9)
-    told = (one.submit, one.user, one.memory_asked, one.start, one.nodes, one.outcome, one.max_memory)
-    assert told == (NOW + 9, job().user, job().memory_asked, None, None, None, None)
+    fields = (one.submit, one.user, one.memory_asked, one.start, one.nodes, one.outcome, one.max_memory)
+    assert fields == (NOW + 9, job().user, job().memory_asked, None, None, None, None)
 
 
 def test_idle_cpus_are_noticed() -> None:
-    said = explain(ended("TIMEOUT", "timeout", end=NOW + 3660, cpus_given=8, cpu_time=20.0))
-    assert any("busy <1%" in fact.what for fact in said.evidence)
+    report = explain(ended("TIMEOUT", "timeout", end=NOW + 3660, cpus_given=8, cpu_time=20.0))
+    assert any("CPU efficiency <1% on 8 CPUs" in fact.what for fact in report.evidence)
 
 
 def test_steps_tell_more_than_the_script() -> None:
@@ -281,9 +282,9 @@ def test_steps_tell_more_than_the_script() -> None:
         ),
         StepRecord(name="1", state="COMPLETED", exit_code=0, exit_signal=0),
     )
-    said = explain(job(), details=JobDetails(steps=steps))
-    assert (said.family, said.confidence) == ("out_of_memory", Confidence.VERY_LIKELY)
-    assert any("step 0 (solver) is OUT_OF_MEMORY" in fact.what for fact in said.evidence)
+    report = explain(job(), details=JobDetails(steps=steps))
+    assert (report.family, report.confidence) == ("out_of_memory", Confidence.VERY_LIKELY)
+    assert any("step 0 (solver): OUT_OF_MEMORY" in fact.what for fact in report.evidence)
 
 
 _TEXT = st.none() | st.sampled_from(["", "n[1-3]", "n1", "broken[", "Dependency", "TimeLimit", "x" * 500])
@@ -305,10 +306,10 @@ _NUMBERS = (
     )
 )
 def test_any_record_has_an_answer(fields: dict[str, Any]) -> None:
-    said = explain(job(**fields), at=NOW + 5000)
-    assert said.cause
-    assert said.phase in ("pending", "running", "ended")
-    said.to_json()
+    report = explain(job(**fields), at=NOW + 5000)
+    assert report.cause
+    assert report.phase in ("pending", "running", "ended")
+    report.to_json()
 
 
 # --- the log --------------------------------------------------------------------------------------------
@@ -321,11 +322,11 @@ def with_log(tmp_path: Path, text: str, **fields: Any) -> PostMortem:
 
 def test_the_log_says_what_it_was(tmp_path: Path) -> None:
     after = "srun: error: n1: task 0: Exited with exit code 1\n"
-    said = with_log(tmp_path, f"hello\nModuleNotFoundError: No module named 'torch'\n{after}")
-    assert (said.family, said.confidence) == ("python_package", Confidence.VERY_LIKELY)
-    assert "Python does not find the package torch" in said.cause
-    assert [(line.line, line.follow_up) for line in said.log] == [(2, False), (3, True)]
-    assert said.logs[0].read
+    report = with_log(tmp_path, f"hello\nModuleNotFoundError: No module named 'torch'\n{after}")
+    assert (report.family, report.confidence) == ("python_package", Confidence.VERY_LIKELY)
+    assert "Python does not find the package torch" in report.cause
+    assert [(line.line, line.follow_up) for line in report.log] == [(2, False), (3, True)]
+    assert report.logs[0].read
 
 
 def test_a_log_and_an_exit_code_that_agree_are_surer(tmp_path: Path) -> None:
@@ -336,28 +337,28 @@ def test_a_log_and_an_exit_code_that_agree_are_surer(tmp_path: Path) -> None:
 
 def test_a_warning_does_not_outweigh_the_scheduler(tmp_path: Path) -> None:
     text = "rm: cannot remove 'old': No such file or directory\nworking\n"
-    said = with_log(tmp_path, text, state="TIMEOUT", outcome="timeout", end=NOW + 3700, exit_code=0)
-    assert said.family == "time_limit"
+    report = with_log(tmp_path, text, state="TIMEOUT", outcome="timeout", end=NOW + 3700, exit_code=0)
+    assert report.family == "time_limit"
 
 
 def test_completed_with_an_error_in_the_log(tmp_path: Path) -> None:
-    said = with_log(
+    report = with_log(
         tmp_path,
         "FileNotFoundError: [Errno 2] No such file: 'a'\n",
         state="COMPLETED",
         outcome="completed",
         exit_code=0,
     )
-    assert "but its log has an error" in said.cause
-    assert said.confidence is Confidence.POSSIBLE
-    assert "set -e" in said.what_to_do[0]
+    assert "but its log has an error" in report.cause
+    assert report.confidence is Confidence.POSSIBLE
+    assert "set -e" in report.what_to_do[0]
 
 
 def test_where_it_looked_is_told(tmp_path: Path) -> None:
-    said = explain(job(work_dir=str(tmp_path)))
-    assert [(file.path, file.read) for file in said.logs] == [(str(tmp_path / "slurm-7.out"), False)]
-    assert said.logs[0].why_not == "no such file or directory"
-    assert said.logs[0].guessed
+    report = explain(job(work_dir=str(tmp_path)))
+    assert [(file.path, file.read) for file in report.logs] == [(str(tmp_path / "slurm-7.out"), False)]
+    assert report.logs[0].why_not == "no such file or directory"
+    assert report.logs[0].guessed
 
 
 def test_a_log_that_is_named_must_be_there(tmp_path: Path) -> None:
@@ -396,7 +397,7 @@ def test_where_the_output_is(fields: dict[str, Any], script: str | None, expecte
 
 def test_what_slurm_tells_of_the_output_wins() -> None:
     told = ["", "/w/%x.%A_%a.out", "/w/%x.%A_%a.out"]
-    assert [str(p) for p in log_paths(job(work_dir="/w"), told=told, script="#SBATCH -o x")] == [
+    assert [str(p) for p in log_paths(job(work_dir="/w"), outputs=told, script="#SBATCH -o x")] == [
         "/w/fit.7_4294967294.out"
     ]
     assert filled("\\%j.out", job()) == "%j.out"
@@ -408,15 +409,15 @@ def test_what_slurm_tells_of_the_output_wins() -> None:
 def test_a_node_that_went_down(store: Store) -> None:
     broken = Node(cluster="c", name="n1", state="DOWN", reason="Not responding", reason_at=NOW + 650)
     keep(store, broken, Node(cluster="c", name="n2", state="DOWN", reason_at=NOW + 650), seen_at=NOW + 660)
-    said = explain(job(), store)
-    assert (said.family, said.confidence) == ("node_failure", Confidence.VERY_LIKELY)
-    assert any("n1 became DOWN" in fact.what and "Not responding" in fact.what for fact in said.evidence)
-    assert not any("n2" in fact.what for fact in said.evidence)
+    report = explain(job(), store)
+    assert (report.family, report.confidence) == ("node_failure", Confidence.VERY_LIKELY)
+    assert any("n1 became DOWN" in fact.what and "Not responding" in fact.what for fact in report.evidence)
+    assert not any("n2" in fact.what for fact in report.evidence)
 
 
-def test_a_node_that_booted_again(store: Store) -> None:
+def test_a_node_that_rebooted(store: Store) -> None:
     keep(store, Node(cluster="c", name="n1", state="IDLE", boot=NOW + 700), seen_at=NOW + 90_000)
-    assert "booted again" in explain(job(), store).cause
+    assert "n1 rebooted" in explain(job(), store).cause
 
 
 def test_a_node_that_went_down_on_another_day(store: Store) -> None:
@@ -432,11 +433,10 @@ def test_a_sick_node_and_a_lost_file_system(store: Store) -> None:
     keep(store, *lost)
     assert explain(job(exit_code=107), store).family == "file_system", "as many elsewhere"
     keep(store, *others(3, 3, at=NOW - 3000, nodes="n1", exit_code=107))
-    said = explain(job(exit_code=107), store)
-    assert said.family == "node_failure"
-    assert any(
-        "5 other jobs on the same nodes failed by the system, elsewhere 3" in f.what for f in said.evidence
-    )
+    report = explain(job(exit_code=107), store)
+    assert report.family == "node_failure"
+    expected = "5 other jobs on the same nodes had system failures within 6 hours of its end, elsewhere 3"
+    assert any(fact.what == expected for fact in report.evidence)
     assert explain(job(exit_code=1), store).family is None, "that is its own"
 
 
@@ -467,9 +467,9 @@ def others(
 
 def test_an_outage_is_nobody_s_fault(store: Store) -> None:
     keep(store, *others(12, 5, at=NOW + 655))
-    said = explain(job(), store)
-    assert said.family == "outage"
-    (fact,) = [fact for fact in said.evidence if fact.source == "cluster"]
+    report = explain(job(), store)
+    assert report.family == "outage"
+    (fact,) = [fact for fact in report.evidence if fact.source == "cluster"]
     assert "12 jobs of 5 other users" in fact.what
 
 
@@ -491,10 +491,10 @@ def test_no_outage(store: Store, ends: list[Job]) -> None:
 
 def test_others_on_the_same_node_are_counted_and_not_named(store: Store) -> None:
     keep(store, *others(6, 3, at=NOW + 400, nodes="n[1-2]"))
-    said = explain(job(), store)
-    (fact,) = [fact for fact in said.evidence if "same nodes" in fact.what]
+    report = explain(job(), store)
+    (fact,) = [fact for fact in report.evidence if "same nodes" in fact.what]
     assert "6 of 6 other jobs" in fact.what
-    assert "u0" not in str(said.to_json())
+    assert "u0" not in str(report.to_json())
 
 
 # --- jobs that have not ended ---------------------------------------------------------------------------
@@ -506,72 +506,76 @@ def waiting(reason: str | None, number: int | str = 7, **more: Any) -> Job:
 
 
 def test_a_job_that_waits() -> None:
-    said = explain(waiting("Priority"), details=JobDetails(start_estimate=NOW + 9000), at=NOW + 1800)
-    assert said.phase == "pending"
-    assert said.cause == "The job waits: jobs of higher priority are before it"
-    assert said.start_estimate == NOW + 9000
-    assert any("Slurm's own estimate" in fact.what and "in 2 hours" in fact.what for fact in said.evidence)
-    assert any("waited for 30 minutes" in fact.what for fact in said.evidence)
+    report = explain(waiting("Priority"), details=JobDetails(start_estimate=NOW + 9000), at=NOW + 1800)
+    assert report.phase == "pending"
+    assert report.cause == "The job is pending: jobs of higher priority are ahead of it"
+    assert report.start_estimate == NOW + 9000
+    assert any("Slurm's own estimate" in fact.what and "in 2 hours" in fact.what for fact in report.evidence)
+    assert any("pending for 30 minutes" in fact.what for fact in report.evidence)
 
 
 def test_an_estimate_that_has_passed_is_none() -> None:
-    said = explain(waiting("Resources"), details=JobDetails(start_estimate=NOW), at=NOW + 1800)
-    assert said.start_estimate is None
+    report = explain(waiting("Resources"), details=JobDetails(start_estimate=NOW), at=NOW + 1800)
+    assert report.start_estimate is None
 
 
 @pytest.mark.parametrize("reason", list(REASONS))
 def test_every_reason_has_words(reason: str) -> None:
-    said = explain(waiting(reason), at=NOW)
-    assert "Slurm says" not in said.cause
-    assert "JOBID" not in str(said.what_to_do)
+    report = explain(waiting(reason), at=NOW)
+    assert "Slurm's reason is" not in report.cause
+    assert "JOBID" not in str(report.what_to_do)
 
 
 @pytest.mark.parametrize(
     ("reason", "words", "never"),
     [
-        ("QOSMaxJobsPerUserLimit", "its QOS lets a user have only so many jobs at once", False),
-        ("AssocGrpCPUMinutesLimit", "CPU minutes, and they are used up", False),
-        ("AssocGrpNodeLimit", "its account together may have only so many nodes at once", False),
-        ("AssocMaxJobsLimit", "its account lets a user have only so many jobs at once", False),
-        ("QOSGrpGRES", "its QOS together may have only so many GPUs or other devices at once", False),
+        ("QOSMaxJobsPerUserLimit", "its QOS limits the jobs per user, and the limit is reached", False),
+        ("AssocGrpCPUMinutesLimit", "the CPU minutes of its account are used up", False),
+        (
+            "AssocGrpNodeLimit",
+            "its account limits the nodes of all its jobs together, and the limit is reached",
+            False,
+        ),
+        ("AssocMaxJobsLimit", "its account limits the jobs per user, and the limit is reached", False),
+        ("QOSGrpGRES", "its QOS limits the GPUs or other devices of all its jobs together", False),
         ("QOSMaxWallDurationPerJobLimit", "it will not start like this", True),
-        ("QOSMaxMemoryPerUser", "only so much memory at once", False),
-        ("MaxJobsPerAccount", "a limit lets an account have only so many jobs at once", False),
-        ("QOSMinGRES", "wants more GPUs", True),
+        ("QOSMaxMemoryPerUser", "its QOS limits the memory per user, and the limit is reached", False),
+        ("MaxJobsPerAccount", "the cluster limits the jobs per account, and the limit is reached", False),
+        ("QOSMinGRES", "it requests fewer GPUs or other devices than its QOS requires", True),
         ("ReqNodeNotAvail, UnavailableNodes:n[1-3]", "(n[1-3])", False),
         (
             "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
             "are down",
             False,
         ),
-        ("SomethingNew_in_Slurm", "Slurm says: SomethingNew in Slurm", False),
+        ("SomethingNew_in_Slurm", "Slurm's reason is SomethingNew in Slurm", False),
         ("", "gives no reason", False),
     ],
 )
 def test_reasons(reason: str, words: str, never: bool) -> None:
-    said = in_words(reason)
-    assert words in said.words
-    assert said.never is never
+    explained = in_words(reason)
+    assert words in explained.words
+    assert explained.never is never
 
 
 def test_a_job_that_runs(tmp_path: Path) -> None:
     running = job(state="RUNNING", outcome=None, end=None, exit_code=None, work_dir=str(tmp_path))
-    said = explain(running, at=NOW + 60 + 1800, risk=0.42)
-    assert (said.phase, said.cause, said.risk) == ("running", "The job runs", 0.42)
-    assert any("30 minutes of the 1 hour that it may (50%)" in fact.what for fact in said.evidence)
-    assert any("42%" in fact.what for fact in said.evidence)
+    report = explain(running, at=NOW + 60 + 1800, risk=0.42)
+    assert (report.phase, report.cause, report.risk) == ("running", "The job is running", 0.42)
+    assert any(fact.what == "run time 0:30:00 of a limit of 1:00:00 (50%)" for fact in report.evidence)
+    assert any(fact.what == "42% risk of failure" for fact in report.evidence)
     (tmp_path / "slurm-7.out").write_text("CUDA error: out of memory\n")
     assert "its log has an error" in explain(running, at=NOW + 1800).cause
 
 
 def test_a_bare_kill_says_nothing_of_memory() -> None:
-    said = explain(job(exit_code=137))
-    assert said.cause == (
+    report = explain(job(exit_code=137))
+    assert report.cause == (
         "The job was ended by a signal: exit code 137, which is signal 9 (SIGKILL): "
         "something outside of it killed it"
     )
-    assert said.kind == "user"
-    assert not any("memory" in text for text in (said.cause, *said.what_to_do))
+    assert report.kind == "user"
+    assert not any("memory" in text for text in (report.cause, *report.what_to_do))
 
 
 # --- which job is meant ---------------------------------------------------------------------------------
@@ -618,7 +622,7 @@ def test_of_an_array_the_task_that_failed(store: Store) -> None:
     )
     found = find_job("5", store, None)
     assert found.job.job_id == "5_2"
-    assert found.notes == ("5 has 4 parts, of which 1 did not complete and 0 have not ended; this is 5_2",)
+    assert found.notes == ("job 5 has 4 parts: 1 did not complete, 0 have not ended; this is 5_2",)
     assert find_job("5_1", store, None).job.outcome == "completed"
     scheduler = FakeScheduler(FakeTime())
     find_job("5", store, scheduler)
@@ -633,16 +637,14 @@ def test_an_array_that_waits_is_counted_once(store: Store) -> None:
         *(waiting("Priority", f"5_{task}", array_job_id=5, array_task_id=task) for task in range(1, 7)),
     )
     runs = row("5_1", NOW, **usual | {"state": "RUNNING", "start": NOW + 5, "array_task_id": 1})
-    for live, told in (
+    for live, chosen in (
         ([row("5_[1-6]", NOW, array_tasks="1-6", **usual)], "5_1"),
         ([runs, row("5_[2-6]", NOW, array_tasks="2-6", **usual)], "5_1"),
     ):
         scheduler = FakeScheduler(FakeTime(), live=live)
         found = find_job("5", store, scheduler)
-        assert found.job.job_id == told
-        assert found.notes == (
-            "5 has 6 parts, of which 0 did not complete and 6 have not ended; this is 5_1",
-        )
+        assert found.job.job_id == chosen
+        assert found.notes == ("job 5 has 6 parts: 0 did not complete, 6 have not ended; this is 5_1",)
     found = find_job("5_3", store, scheduler)
     assert (found.job.job_id, found.notes) == ("5_3", ())
     assert scheduler.calls[-1] == "details 5_[2-6]", "as Slurm knows it"

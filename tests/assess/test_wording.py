@@ -1,4 +1,4 @@
-"""Words: every code has them, they fit its values, and no logic makes any of its own."""
+"""English: every code has a text, it fits the values, and the logic contains no sentences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from forewarn.assess.assessment import Advice, Oddity, Oddness, Verdict
 from forewarn.assess.codes import CauseCode, OddityCode, StepCode, SummaryCode, all_codes, code_of
 from forewarn.assess.explanation.groups import EvidenceGroup
 from forewarn.assess.finding_codes import FindingCode, FixCode
-from forewarn.assess.verdict import judged
+from forewarn.assess.verdict import with_verdict
 from forewarn.assess.wording import VERDICTS, Reader, oddity, passed, summary, what, why, words
 from forewarn.assess.wording.lookup import TABLE
 from forewarn.assess.wording.names import GROUPS
@@ -38,15 +38,15 @@ def test_every_code_has_words() -> None:
 
 @pytest.mark.parametrize("code", STATED, ids=str)
 def test_the_words_are_made_of_the_values(code: Code) -> None:
-    said = words(statement(code))
-    assert said
-    assert not re.search(r"[{}]|\bNone\b|\bnan\b|\bTrue\b|\('", said), said
+    text = words(statement(code))
+    assert text
+    assert not re.search(r"[{}]|\bNone\b|\bnan\b|\bTrue\b|\('", text), text
 
 
 def test_codes_are_stable_names() -> None:
     for text in all_codes():
         assert re.fullmatch(r"[a-z]+(_[a-z]+)*", text)
-    with pytest.raises(ValueError, match="no code of evidence"):
+    with pytest.raises(ValueError, match="unknown code of evidence"):
         code_of("whatever")
 
 
@@ -62,12 +62,12 @@ def test_an_oddity_in_each_partition_that_a_job_names() -> None:
     other = Statement(OddityCode.NODES_EXCEED_PARTITION, {"partition": "b", **values})
     odd = Oddity(rule="r", code=OddityCode.NODES_EXCEED_PARTITION, values={"partition": "a", **values})
     both = replace(odd, elsewhere=(other,))
-    assert oddity(both) == "asks for 3 nodes; partition a has 2; asks for 3 nodes; partition b has 2"
+    assert oddity(both) == "requests 3 nodes; partition a has 2; requests 3 nodes; partition b has 2"
 
 
 def test_a_fix_follows_what_it_puts_right() -> None:
     values = {"path": "run.sh"}
-    made = Advice(
+    advice = Advice(
         steps=(
             Statement(StepCode.FIX_LINE, {"line": 3}),
             Statement(StepCode.OTHER_PARTITION, {"partition": "b"}),
@@ -81,28 +81,28 @@ def test_a_fix_follows_what_it_puts_right() -> None:
         risk_before=None,
         risk_after=None,
     )
-    assert what(made) == "fix line 3 and use partition b"
-    assert why(made) == "run.sh may not be executed: chmod +x run.sh; it has what this job needs"
+    assert what(advice) == "fix line 3 and use partition b"
+    assert why(advice) == "run.sh is not executable: chmod +x run.sh; it has what this job needs"
 
 
 def test_who_passed_a_job_on_is_named() -> None:
     stated = Statement(AbstentionCode.NO_JOB, {"model": "generic", "jobs": 600, "failure_rate": 0.2})
     assert passed(stated) == (
         "generic: not enough evidence: no earlier job of this user has ended; "
-        "for 600 such jobs the model was not better than their failure rate, 20%"
+        "on 600 such jobs the model was no better than their failure rate, 20%"
     )
 
 
 @pytest.mark.parametrize("code", SummaryCode)
 def test_every_summary_is_a_sentence(code: SummaryCode) -> None:
     odd = Oddness(oddities=(Oddity(rule="r", code=OddityCode.NO_GPUS, values={"partition": "", "asked": 1}),))
-    made = judged(replace(PLAIN, failure=failing(0.3), findings=(DOUBT,), oddness=odd))
+    assessment = with_verdict(replace(PLAIN, failure=failing(0.3), findings=(DOUBT,), oddness=odd))
     certain = replace(odd, oddities=tuple(replace(one, impossible=True) for one in odd.oddities))
     if code is SummaryCode.CANNOT_RUN:
-        made = replace(made, oddness=certain)
-    said = summary(replace(made, summary=Statement(code, made.summary.values)))
-    assert said
-    assert "None" not in said
+        assessment = replace(assessment, oddness=certain)
+    text = summary(replace(assessment, summary=Statement(code, assessment.summary.values)))
+    assert text
+    assert "None" not in text
 
 
 # --- no words outside ---------------------------------------------------------------------------------------
@@ -113,6 +113,10 @@ _LOGIC = [
         file
         for room in ("explanation", "oddness", "advice", "script")
         for file in SOURCE.glob(f"assess/{room}/*.py")
+    ),
+    *(
+        SOURCE / "assess/post_mortem" / f"{name}.py"
+        for name in ("advice", "explain", "find_job", "likely_cause", "nearby_failures", "record_evidence")
     ),
     *(
         SOURCE / "learn" / name
@@ -155,10 +159,10 @@ def test_logic_holds_no_sentences(file: Path) -> None:
 
 def test_a_sentence_would_be_found(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(
-        'def f(n: int) -> str:\n    """Say it."""\n    return f"asks for {n} and more"\n'
+        'def f(n: int) -> str:\n    """Say it."""\n    return f"requests {n} and more"\n'
     )
     assert not list(_sentences(tmp_path / "a.py")), "two words are no sentence"
     (tmp_path / "a.py").write_text(
-        'x = f"asks for more than {3} nodes"\nraise ValueError("this is not for them")\n'
+        'x = f"requests more than {3} nodes"\nraise ValueError("this is not for them")\n'
     )
     assert len(list(_sentences(tmp_path / "a.py"))) == 1

@@ -1,4 +1,4 @@
-"""Why did my job fail: answered from its record, its surroundings and its log, without any language model."""
+"""Explain why a job failed: by its record, its surroundings and its log, without a language model."""
 
 from forewarn.assess.post_mortem.explain import explain
 from forewarn.assess.post_mortem.report import Confidence, FailureEvidence, LogFile, LogLine, PostMortem

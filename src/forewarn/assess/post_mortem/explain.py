@@ -212,7 +212,7 @@ def _logs(job: Job, details: JobDetails, log: Path | None) -> tuple[tuple[LogLin
     """Read the logs of a job: the lines that match a known error, and the files that were looked for."""
     if log is None and job.start is None:
         return (), ()  # it never ran
-    paths = [log] if log is not None else log_paths(job, script=details.script, told=details.outputs)
+    paths = [log] if log is not None else log_paths(job, script=details.script, outputs=details.outputs)
     guessed = log is None and not (details.outputs or details.script or job.submit_line)
     lines: list[LogLine] = []
     files: list[LogFile] = []
@@ -220,7 +220,7 @@ def _logs(job: Job, details: JobDetails, log: Path | None) -> tuple[tuple[LogLin
         try:
             found = read_log(path)
         except OSError as error:
-            why = error.strerror or "it cannot be read"
+            why = error.strerror or "not readable"
             if log is not None:
                 raise OSError(error.errno, why, str(path)) from None
             files.append(LogFile(path=str(path), read=False, why_not=why.lower(), guessed=guessed))

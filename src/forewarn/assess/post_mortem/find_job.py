@@ -59,9 +59,9 @@ def find_job(
     if not jobs and unreachable is not None:
         raise unreachable
     if not jobs:
-        where = "the store" if scheduler is None else "the store or in Slurm"
+        in_slurm = "" if scheduler is None else " or in Slurm"
         hint = f" ({trouble})" if trouble else ""
-        raise UsageError(f"no job {job_id} in {where}{hint}")
+        raise UsageError(f"no job {job_id} in the store{in_slurm}{hint}")
     _one_cluster(jobs, job_id)
     notes: list[str] = []
     job = _most_informative(jobs, asked, notes)

@@ -1,7 +1,7 @@
-"""The lines of a log that match a known pattern: causes before what follows from them.
+"""Find the lines of a log that match a known pattern: causes before what follows from them.
 
-Texts that a pattern needs are searched for first, all of them in one pass over the log; the expressions then
-look at those few lines only. So a log of many harmless lines costs little, whatever the number of patterns.
+The hints of all patterns are searched for first, in one pass over the log; the expressions then look at those
+few lines only. So a log of many harmless lines costs little, whatever the number of patterns.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from forewarn.assess.post_mortem.log_reading import Log, LogPart, shortened
 from forewarn.assess.post_mortem.patterns import PATTERNS, Pattern
 from forewarn.assess.post_mortem.report import LogLine
 
-PLACES = (
-    150  # lines with a hint that are looked at, from each end of a part: a log can have a million of them
-)
-MOST = 8  # lines that are told
-BUDGET = 2.0  # seconds for the expressions of one log: an honest one takes a hundredth of it
-ALIKE = 2  # of one pattern: a file that is missing may be named a hundred times
+# Lines with a hint that are matched, from each end of a part: a log can have a million of them.
+PLACES = 150
+MOST = 8  # lines that are returned
+BUDGET = 2.0  # seconds for the expressions of one log: a normal one takes a hundredth of it
+ALIKE = 2  # lines of one pattern: a missing file may be named a hundred times
 _WORTH = {pattern.name: pattern.worth for pattern in PATTERNS}
 
 
@@ -43,7 +42,7 @@ class _Match:
     number: int
     line: str
     pattern: Pattern
-    said: str
+    meaning: str
 
     @property
     def rank(self) -> tuple[bool, float, int]:
@@ -52,42 +51,42 @@ class _Match:
 
 @dataclass(frozen=True, slots=True)
 class LogMatches:
-    """The lines of a log that match."""
+    """The lines of a log that match a pattern."""
 
     lines: tuple[LogLine, ...]
     in_time: bool  # False: the budget was used up before all lines had been matched
 
 
 def matches(log: Log, most: int = MOST) -> LogMatches:
-    """The lines that tell most: causes first, in order of worth and then of place, then what follows them."""
+    """Find the most informative lines: causes first, by worth and then by place, then what follows them."""
     until = time.monotonic() + BUDGET
     found = [match for part in log.parts for match in _of_part(part, until)]
     in_time = time.monotonic() <= until
-    return LogMatches(tuple(_told(log, match) for match in _chosen(found)[:most]), in_time)
+    return LogMatches(tuple(_log_line(log, match) for match in _chosen(found)[:most]), in_time)
 
 
 def worth(line: LogLine) -> float:
-    """How much a line is worth as a cause; what only follows is worth little."""
+    """Return the weight of a line as evidence for a cause; one that only follows from it weighs little."""
     return 0.1 if line.follow_up else _WORTH[line.pattern]
 
 
 def _of_part(part: LogPart, until: float) -> list[_Match]:
-    """Of each line what says most of it, in order; lines that the time did not suffice for are left out."""
+    """Match the lines of a part, each by its strongest pattern, until the time is used up."""
     lines = list(part.lines())
     best: dict[int, _Match] = {}
     for place, patterns in _hinted([text for _, text in lines]).items():
         if time.monotonic() > until:
             break
         number, text = lines[place]
-        said = [(pattern, pattern.meaning(text)) for pattern in dict.fromkeys(patterns)]
-        known = [_Match(number, text, pattern, words) for pattern, words in said if words is not None]
-        if known:
-            best[place] = max(known, key=lambda match: match.rank)
+        meanings = [(pattern, pattern.meaning(text)) for pattern in dict.fromkeys(patterns)]
+        found = [_Match(number, text, pattern, words) for pattern, words in meanings if words is not None]
+        if found:
+            best[place] = max(found, key=lambda match: match.rank)
     return [best[place] for place in sorted(best)]
 
 
 def _hinted(lines: list[str]) -> dict[int, list[Pattern]]:
-    """The patterns that a line may be of, by the line's place; of a hint the first lines and the last."""
+    """Return the patterns that a line may match, by its place; of each hint the first and last lines."""
     hints = pl.Series("line", lines, dtype=pl.String).str.extract_many(list(_BY_HINT), overlapping=True)
     rows = (
         pl.DataFrame({"hint": hints})
@@ -107,20 +106,20 @@ def _hinted(lines: list[str]) -> dict[int, list[Pattern]]:
 
 
 def _chosen(found: list[_Match]) -> list[_Match]:
-    """The first of each kind of line, causes before follow-ups, those worth most first, then by place."""
+    """Choose the first line of each meaning: causes before follow-ups, the strongest first, then by place."""
     firsts: dict[tuple[str, str], _Match] = {}
     for match in found:
-        firsts.setdefault((match.pattern.name, match.said), match)
-    kinds: Counter[str] = Counter()
-    kept = []
+        firsts.setdefault((match.pattern.name, match.meaning), match)
+    chosen_of: Counter[str] = Counter()
+    chosen = []
     for match in sorted(firsts.values(), key=lambda one: (one.pattern.follow_up, -one.pattern.worth)):
-        kinds[match.pattern.name] += 1
-        if kinds[match.pattern.name] <= ALIKE:
-            kept.append(match)
-    return kept
+        chosen_of[match.pattern.name] += 1
+        if chosen_of[match.pattern.name] <= ALIKE:
+            chosen.append(match)
+    return chosen
 
 
-def _told(log: Log, match: _Match) -> LogLine:
+def _log_line(log: Log, match: _Match) -> LogLine:
     found = match.pattern.compiled.search(match.line)
     return LogLine(
         path=str(log.path),
@@ -128,6 +127,6 @@ def _told(log: Log, match: _Match) -> LogLine:
         text=shortened(match.line, found.start() if found else 0),
         pattern=match.pattern.name,
         family=match.pattern.family,
-        what=match.said,
+        what=match.meaning,
         follow_up=match.pattern.follow_up,
     )

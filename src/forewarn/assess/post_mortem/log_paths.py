@@ -1,4 +1,4 @@
-"""Where a job's output went: as Slurm says, else by the options of script and command, else the default."""
+"""Find the output files of a job: as Slurm says, else by options of script and command, else the default."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _OPTIONS = {"-o": "out", "--output": "out", "-e": "err", "--error": "err", "-D":
 
 
 def filled(pattern: str, job: Job) -> str:
-    """A file name pattern of sbatch with the job's own facts, as slurmd fills it in for the batch step.
+    """Fill a file name pattern of sbatch, as slurmd does for the batch step.
 
     >>> filled("%x-%A_%a.%4j.log", Job(cluster="c", job_id="7_3", submit=0, name="fit", raw_id=9))
     'fit-7_3.0009.log'
     """
-    asked = parse_job_id(job.job_id)
-    array = job.array_job_id if job.array_job_id is not None else asked.number
-    task = job.array_task_id if job.array_task_id is not None else asked.task
-    # Of an array task the record may not have Slurm's own number: the array's stands in.
-    number = job.raw_id if job.raw_id is not None else asked.number
+    job_id = parse_job_id(job.job_id)
+    array = job.array_job_id if job.array_job_id is not None else job_id.number
+    task = job.array_task_id if job.array_task_id is not None else job_id.task
+    # The record of an array task may lack Slurm's own number: then it is the array's.
+    number = job.raw_id if job.raw_id is not None else job_id.number
     first = next(iter(names(job.nodes)), "")
     facts = {
         "j": str(number),
@@ -44,7 +44,7 @@ def filled(pattern: str, job: Job) -> str:
         "r": str(job.restarts or 0),
         "%": "%",
     }
-    if "\\" in pattern:  # a backslash turns the replacing off
+    if "\\" in pattern:  # a backslash turns the patterns off
         return pattern.replace("\\", "")
 
     def fact(found: re.Match[str]) -> str:
@@ -55,27 +55,27 @@ def filled(pattern: str, job: Job) -> str:
     return _PATTERN.sub(fact, pattern)
 
 
-def log_paths(job: Job, *, script: str | None = None, told: Iterable[str | None] = ()) -> list[Path]:
-    """Where its standard output and error went, the most certain places first.
+def log_paths(job: Job, *, script: str | None = None, outputs: Iterable[str | None] = ()) -> list[Path]:
+    """Return where standard output and error went, the most certain places first.
 
     Parameters
     ----------
     script
         The batch script, where accounting keeps it.
-    told
-        Paths as Slurm tells them (StdOut, StdErr), perhaps with patterns in them.
+    outputs
+        Paths that Slurm gives (StdOut, StdErr), perhaps with patterns in them.
     """
-    said = [path for path in told if path and path not in ("/dev/null", "(null)")]
+    patterns = [path for path in outputs if path and path not in ("/dev/null", "(null)")]
     options: dict[str, str] = {}
     for words in (*_of_script(script or ""), *_of_command(job.submit_line or "")):
-        options.update(_read(words))  # the command line comes last, and wins
-    folder = job.work_dir or options.get("dir")  # Slurm has counted --chdir in
-    if not said:
-        said = [options[name] for name in ("err", "out") if name in options]
+        options.update(_read(words))  # the command line comes last and overrides
+    folder = job.work_dir or options.get("dir")  # includes --chdir already
+    if not patterns:
+        patterns = [options[name] for name in ("err", "out") if name in options]
         if "out" not in options:
-            said.append(OF_ARRAYS if job.array_task_id is not None else DEFAULT)
+            patterns.append(OF_ARRAYS if job.array_task_id is not None else DEFAULT)
     found = []
-    for pattern in said:
+    for pattern in patterns:
         path = PurePosixPath(filled(pattern, job))
         if not path.is_absolute():
             if folder is None:
@@ -87,7 +87,7 @@ def log_paths(job: Job, *, script: str | None = None, told: Iterable[str | None]
 
 
 def _of_script(script: str) -> Iterable[list[str]]:
-    """The options of a script, which end with its first command."""
+    """Yield the options of a script, which end with its first command."""
     for line in script.splitlines():
         if found := _LINE.match(line):
             yield _words(found[1])
@@ -96,7 +96,7 @@ def _of_script(script: str) -> Iterable[list[str]]:
 
 
 def _of_command(submit_line: str) -> Iterable[list[str]]:
-    """The options of sbatch; those after the script's name are the script's own."""
+    """Yield the options of the submit command; those after the script's name are the script's own."""
     words = _words(submit_line)
     if words and PurePosixPath(words[0]).name in ("sbatch", "srun", "salloc"):
         yield words[1:]
@@ -119,7 +119,7 @@ def _read(words: list[str]) -> dict[str, str]:
                 found[option] = value
             elif option and place + 1 < len(words):
                 found[option] = words[place + 1]
-        elif word[:2] in _OPTIONS:  # glued (-oFILE) or apart
+        elif word[:2] in _OPTIONS:  # as one word (-oFILE) or two
             following = words[place + 1] if place + 1 < len(words) else ""
             found[_OPTIONS[word[:2]]] = word[2:].removeprefix("=") or following
     return {name: value for name, value in found.items() if value}

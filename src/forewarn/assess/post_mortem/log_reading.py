@@ -1,4 +1,4 @@
-"""A job's log, read from both ends within bounds: some have many gigabytes, and any bytes can be in them."""
+"""Read a job's log from both ends, within bounds: some have many gigabytes, and any bytes."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pathlib import Path
 
 HEAD, TAIL = 1 << 20, 3 << 20  # bytes read of the beginning and of the end: a third of a second of work
 _SHOWN = 300  # characters of a line that is quoted
-WIDEST, _OVERLAP = 1000, 300  # characters of a line that are looked at in one piece
+WIDEST, _OVERLAP = 1000, 300  # characters of a line that are matched in one piece
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
 
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """Some bytes of a log that begin and end with a line."""
+    """A part of a log that consists of whole lines."""
 
     text: bytes
     from_end: bool = False  # lines are counted back from the end of the log, whose beginning is not here
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Its lines without colours, with their numbers: from 1, or from the end, where the last is -1.
+        """Yield the lines without colours, with their numbers: from 1, or from the end, where the last is -1.
 
-        What a progress bar has overwritten is a line too, and so is each piece of one that has no end.
+        Text that a progress bar overwrote is a line too, and so is each piece of a very long line.
 
         >>> list(LogPart(b"a\\n 5%\\r\\x1b[31mError\\x1b[0m\\n").lines())
         [(1, 'a'), (2, ' 5%'), (2, 'Error')]
@@ -48,7 +48,7 @@ class LogPart:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What was read of a log."""
+    """The parts of a log that were read."""
 
     path: Path
     size: int
@@ -56,14 +56,14 @@ class Log:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing was left out."""
+        """Whether the log was read completely."""
         return len(self.parts) < 2
 
 
 def read_log(path: Path, *, head: int = HEAD, tail: int = TAIL) -> Log:
-    """Read a log, of a large one only both ends. Raises OSError where it cannot be read.
+    """Read a log, or both ends of a large one. Raises OSError where it cannot be read.
 
-    Only a plain file is a log: a pipe or device would keep us waiting.
+    Only a plain file is read: a pipe or device could block.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
@@ -83,7 +83,7 @@ def read_log(path: Path, *, head: int = HEAD, tail: int = TAIL) -> Log:
 
 
 def shortened(text: str, around: int = 0) -> str:
-    """A line as it can be shown: without control characters, cut to what is near a place in it.
+    """Prepare a line for display: without control characters, cut to what is near a place in it.
 
     >>> len(shortened("x" * 1000)), shortened("short")
     (301, 'short')

@@ -1,4 +1,4 @@
-"""Node lists of records, which a source may have cut short."""
+"""Expand the node lists of records, which a source may have truncated."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from forewarn.job.units import expand_nodes
 
 
 def names(nodes: str | None) -> list[str]:
-    """The nodes of a list; none where it cannot be read.
+    """Return the nodes of a list; none where it cannot be parsed.
 
     >>> names("n[1-2]"), names("n["), names(None)
     (['n1', 'n2'], [], [])

@@ -1,6 +1,6 @@
-"""Why a job waits: Slurm's reasons in words, and what can be done.
+"""Explain why a job is pending: Slurm's reasons in English, and what to do.
 
-The names are those of `squeue`'s man page; a reason that is not here is told as Slurm writes it.
+The names are those of `squeue`'s man page; an unknown reason is shown as Slurm writes it.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ _THINGS = {
     "unknown": "resources",
 }
 _PER = {
-    "PerUser": "a user",
-    "PerAccount": "an account",
-    "PerAcct": "an account",
-    "PerJob": "a job",
-    "PerNode": "a node",
+    "PerUser": "user",
+    "PerAccount": "account",
+    "PerAcct": "account",
+    "PerJob": "job",
+    "PerNode": "node",
 }
 
 
 def in_words(reason: str | None) -> PendingReason:
-    """What a reason says.
+    """Explain a reason.
 
     >>> in_words("QOSMaxCpuPerUserLimit").words
-    'its QOS lets a user have only so many CPUs at once'
+    'its QOS limits the CPUs per user, and the limit is reached'
     >>> in_words("AssocGrpCPUMinutesLimit").words
-    'its account together may have only so many CPU minutes, and they are used up'
+    'the CPU minutes of its account are used up'
     >>> in_words("ReqNodeNotAvail, UnavailableNodes:n[1-3]").words.endswith("(n[1-3])")
     True
     """
@@ -80,7 +80,7 @@ def in_words(reason: str | None) -> PendingReason:
     limit = _LIMIT.fullmatch(name)
     if limit is not None:
         return _limit(limit)
-    return PendingReason(f"Slurm says: {reason.replace('_', ' ')}", confidence=Confidence.POSSIBLE)
+    return PendingReason(f"Slurm's reason is {reason.replace('_', ' ')}", confidence=Confidence.POSSIBLE)
 
 
 def _by_begin(reason: str) -> PendingReason | None:
@@ -95,28 +95,33 @@ def _by_begin(reason: str) -> PendingReason | None:
 
 
 def _limit(found: re.Match[str]) -> PendingReason:
-    owner = {"QOS": "its QOS", None: "a limit"}.get(found["owner"], "its account")
+    owner = {"QOS": "its QOS", None: "the cluster"}.get(found["owner"], "its account")
     name = found["thing"].lower().removesuffix("utes")
     thing = _THINGS.get(name, _THINGS.get(name.removesuffix("s"), found["thing"]))
     per = _PER.get(found["per"] or "")
-    spent = "minutes" in thing and "running" not in thing
     if found["sort"] == "Min":
+        less = "less" if thing in ("memory", "energy", "disk space", "time") else "fewer"
         return PendingReason(
-            f"{owner} wants more {thing} than it asks for", "Ask for more, or use another --qos.", never=True
-        )
-    if found["per"] in ("PerJob", "PerNode") or thing == "time":
-        where = f" for {per}" if per else ""
-        return PendingReason(
-            f"{owner} allows only so much {thing}{where}, and it asks for more: it will not start like this",
-            "Ask for less (`scontrol update job JOBID …`), or use another --qos.",
+            f"it requests {less} {thing} than {owner} requires",
+            "Request more, or use another --qos.",
             never=True,
         )
-    if spent:
+    if found["per"] in ("PerJob", "PerNode") or thing == "time":
+        where = f" per {per}" if per else ""
         return PendingReason(
-            f"{owner} together may have only so many {thing}, and they are used up",
-            "Ask who manages the account for more, or use another (-A).",
+            f"it requests more {thing}{where} than {owner} allows: it will not start like this",
+            "Request less (`scontrol update job JOBID …`), or use another --qos.",
+            never=True,
         )
-    many = "much" if thing in ("memory", "energy", "disk space") else "many"
+    if "minutes" in thing and "running" not in thing:
+        return PendingReason(
+            f"the {thing} of {owner} are used up",
+            "Ask the account's manager for more, or use another account (-A).",
+        )
     if found["sort"] == "Grp":
-        return PendingReason(f"{owner} together may have only so {many} {thing} at once", HELD_BY_LIMIT)
-    return PendingReason(f"{owner} lets {per or 'a user'} have only so {many} {thing} at once", HELD_BY_LIMIT)
+        return PendingReason(
+            f"{owner} limits the {thing} of all its jobs together, and the limit is reached", HELD_BY_LIMIT
+        )
+    return PendingReason(
+        f"{owner} limits the {thing} per {per or 'user'}, and the limit is reached", HELD_BY_LIMIT
+    )

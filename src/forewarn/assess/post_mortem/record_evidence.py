@@ -94,33 +94,30 @@ def _dependency(job: Job) -> str | None:
     return job.dependency or (found[1] if found else None)
 
 
+# Slurm's reasons by their beginning: the family of causes and the weight as evidence.
 _REASONS = {
-    "OutOfMemory": ("out_of_memory", "Slurm's reason is OutOfMemory", 0.95),
-    "TimeLimit": ("time_limit", "Slurm's reason is TimeLimit", 0.9),
-    "NodeDown": ("node_failure", "Slurm's reason is NodeDown", 0.95),
-    "JobLaunchFailure": ("launch", "Slurm's reason is JobLaunchFailure: the job could not be started", 0.9),
-    "SystemFailure": ("node_failure", "Slurm's reason is SystemFailure", 0.8),
-    "FailedToLaunch": ("launch", "Slurm's reason is FailedToLaunch", 0.9),
-    "Prolog": ("launch", "Slurm's reason is Prolog: the prolog failed", 0.8),
-    "BadConstraints": ("refused", "Slurm's reason is BadConstraints: no node satisfies the request", 0.97),
-    "InactiveLimit": (
-        "time_limit",
-        "Slurm's reason is InactiveLimit: it was inactive for too long",
-        0.9,
-    ),
-    "DeadLine": ("deadline", "Slurm's reason is DeadLine", 0.9),
-    "DependencyNeverSatisfied": ("dependency", "Slurm's reason is DependencyNeverSatisfied", 0.97),
-    "RaisedSignal:53": ("launch", "Slurm could not open its output file or its work folder", 0.85),
+    "OutOfMemory": ("out_of_memory", 0.95),
+    "TimeLimit": ("time_limit", 0.9),
+    "NodeDown": ("node_failure", 0.95),
+    "JobLaunchFailure": ("launch", 0.9),
+    "SystemFailure": ("node_failure", 0.8),
+    "FailedToLaunch": ("launch", 0.9),
+    "Prolog": ("launch", 0.8),
+    "BadConstraints": ("refused", 0.97),
+    "InactiveLimit": ("time_limit", 0.9),
+    "DeadLine": ("deadline", 0.9),
+    "DependencyNeverSatisfied": ("dependency", 0.97),
+    "RaisedSignal:53": ("launch", 0.85),
 }
 
 
 def of_reason(job: Job) -> Iterator[FailureEvidence]:
     """Yield the evidence of Slurm's reason, which for an ended job is how it ended."""
-    for begin, (family, text, worth) in _REASONS.items():
+    for begin, (family, worth) in _REASONS.items():
         if job.reason and job.reason.startswith(begin):
             if begin == "JobLaunchFailure" and job.exit_signal not in (None, 0, 53):
                 continue  # Slurm 22.05 gives this reason for a script that a signal ended
-            yield FailureEvidence(source="record", what=text, family=family, worth=worth)
+            yield FailureEvidence(source="record", what=wording.REASONS[begin], family=family, worth=worth)
 
 
 def of_exit(job: Job) -> Iterator[FailureEvidence]:

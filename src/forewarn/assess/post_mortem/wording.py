@@ -48,6 +48,23 @@ STEP_STATES: Mapping[Outcome, str] = MappingProxyType(
         Outcome.NODE_FAIL: "a node of one of its steps failed",
     }
 )
+# Slurm's reasons of ended jobs, by their beginning.
+REASONS: Mapping[str, str] = MappingProxyType(
+    {
+        "OutOfMemory": "Slurm's reason is OutOfMemory",
+        "TimeLimit": "Slurm's reason is TimeLimit",
+        "NodeDown": "Slurm's reason is NodeDown",
+        "JobLaunchFailure": "Slurm's reason is JobLaunchFailure: the job could not be started",
+        "SystemFailure": "Slurm's reason is SystemFailure",
+        "FailedToLaunch": "Slurm's reason is FailedToLaunch",
+        "Prolog": "Slurm's reason is Prolog: the prolog failed",
+        "BadConstraints": "Slurm's reason is BadConstraints: no node satisfies the request",
+        "InactiveLimit": "Slurm's reason is InactiveLimit: it was inactive for too long",
+        "DeadLine": "Slurm's reason is DeadLine",
+        "DependencyNeverSatisfied": "Slurm's reason is DependencyNeverSatisfied",
+        "RaisedSignal:53": "Slurm could not open its output file or its work folder",
+    }
+)
 
 
 # --- the record --------------------------------------------------------------------------------------------

@@ -1,11 +1,11 @@
-"""Lines that tell of failures, in families: one table for all of them."""
+"""Patterns of log lines that show failures, by subject."""
 
 from __future__ import annotations
 
 from forewarn.assess.post_mortem.patterns import environment, files, limits, parallel, programs, scheduler
 from forewarn.assess.post_mortem.patterns.base import Pattern
 
-# Where two of them match one line, the one that is worth more counts, then the one that stands first here.
+# Of two patterns that match a line the one with the larger weight counts, then the first in this order.
 PATTERNS: tuple[Pattern, ...] = (
     *limits.PATTERNS,
     *environment.PATTERNS,

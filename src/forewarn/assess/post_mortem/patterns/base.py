@@ -1,4 +1,4 @@
-"""What a pattern is."""
+"""The form of a pattern."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-_UNSAID = "\0"
+_ABSENT = "\0"
 _EMPTY = re.compile(r"[:,]? ?\(?\0\)?")
-SURE, STRONG, FAIR, WEAK = 0.9, 0.75, 0.5, 0.25  # how much a line is worth as a cause
+SURE, STRONG, FAIR, WEAK = 0.9, 0.75, 0.5, 0.25  # weight of a line as evidence for a cause
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """A line that tells something of a failure.
+    """A pattern of log lines that show a failure.
 
-    `hints` are texts of which the line has at least one: they are searched for first, since that is a hundred
-    times as fast as the expression. Quantifiers have an upper bound, so that a crafted line takes no longer
-    than its length: a log is anybody's text. `what` may name groups of the expression; what the line does not say
-    is left out.
+    A line contains at least one of the `hints`: they are searched for first, which is a hundred times as fast
+    as the expression. Quantifiers have an upper bound, so that a crafted line takes no longer than its length:
+    any user can write a log. `what` may name groups of the expression; groups that a line lacks are left out.
     """
 
     name: str
@@ -27,15 +26,15 @@ class Pattern:
     hints: tuple[str, ...]
     what: str
     worth: float = STRONG
-    follow_up: bool = False  # says that something went wrong before it, not what
+    follow_up: bool = False  # shows that something failed before, not what
 
     @cached_property
     def compiled(self) -> re.Pattern[str]:
-        """The expression, made once."""
+        """The compiled expression."""
         return re.compile(self.expression)
 
     def meaning(self, line: str) -> str | None:
-        """What the line says, or None where it is not of this pattern.
+        """Return what a line means, or None where it does not match.
 
         >>> one = Pattern("a", "b", r"lost (?P<what>\\w+)", ("lost",), "{what} was lost")
         >>> one.meaning("we lost it"), one.meaning("found")
@@ -45,8 +44,7 @@ class Pattern:
         if found is None:
             return None
         groups = {name: text.strip()[:120] for name, text in found.groupdict().items() if text}
-        # Of two ways to write it, `that` is what the second has.
-        groups.setdefault("what", groups.get("that") or _UNSAID)
-        groups.setdefault("that", _UNSAID)
-        said = self.what.format(**groups)
-        return _EMPTY.sub("", said).strip()
+        # An expression with two alternatives names the group of the second one `that`.
+        groups.setdefault("what", groups.get("that") or _ABSENT)
+        groups.setdefault("that", _ABSENT)
+        return _EMPTY.sub("", self.what.format(**groups)).strip()

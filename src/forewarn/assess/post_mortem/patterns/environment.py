@@ -1,4 +1,4 @@
-"""What a job needs around it: modules, libraries, packages, commands, a script that a shell can read."""
+"""Patterns of the environment: modules, libraries, packages, commands, the script itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PATTERNS = (
         "missing_module",
         r"The following module\(s\) are unknown:\s{0,20}(?P<what>.{0,300})",
         ("module(s) are unknown",),
-        "the module {what} is not there",
+        "the module {what} does not exist",
         SURE,
     ),
     Pattern(
@@ -18,7 +18,7 @@ PATTERNS = (
         "missing_module",
         r"These module\(s\) (?:or extension\(s\) )?exist but cannot be loaded as requested(?::\s{0,20}(?P<what>.{0,300}))?",
         ("exist but cannot be loaded",),
-        "a module needs another one to be loaded before",
+        "a module needs another one loaded before it",
         SURE,
     ),
     Pattern(
@@ -26,7 +26,7 @@ PATTERNS = (
         "missing_module",
         r"Unable to locate a modulefile for '(?P<what>[^']{1,300})'",
         ("Unable to locate a modulefile",),
-        "the module {what} is not there",
+        "the module {what} does not exist",
         SURE,
     ),
     Pattern(
@@ -34,7 +34,7 @@ PATTERNS = (
         "missing_module",
         r"\bmodule: command not found|\bml: command not found",
         ("module: command not found", "ml: command not found"),
-        "the command `module` is not there: the script begins without a login shell (`#!/bin/bash -l`)",
+        "the command `module` is not found: start the script with a login shell (`#!/bin/bash -l`)",
         STRONG,
     ),
     Pattern(
@@ -42,7 +42,7 @@ PATTERNS = (
         "missing_module",
         r"(?i:cannot be loaded due to a conflict|module .{1,60} conflicts with the currently loaded)",
         ("conflict",),
-        "two modules do not go together",
+        "two modules are in conflict",
         STRONG,
     ),
     Pattern(
@@ -66,7 +66,7 @@ PATTERNS = (
         "missing_library",
         r"version `(?P<what>(?:GLIBC|GLIBCXX|CXXABI|GCC|GFORTRAN|OPENSSL)\S{0,300}?)' not found",
         ("' not found (required",),
-        "it was built for a newer system: {what} is missing",
+        "the program was built for a newer system: {what} is missing",
         SURE,
     ),
     Pattern(
@@ -74,7 +74,7 @@ PATTERNS = (
         "missing_library",
         r"(?:undefined symbol|symbol lookup error)\b(?:.{0,300}undefined symbol)?:? {0,20}(?P<what>\w{1,100})?",
         ("undefined symbol", "symbol lookup error"),
-        "a library is of another version: {what} is not in it",
+        "a library has another version: it lacks {what}",
         STRONG,
     ),
     Pattern(
@@ -122,7 +122,7 @@ PATTERNS = (
         "conda",
         r"CommandNotFoundError: Your shell has not been properly configured|Run 'conda init' before 'conda activate'",
         ("CommandNotFoundError", "Run 'conda init'"),
-        "the shell does not know `conda activate`",
+        "the shell is not initialised for `conda activate`",
         SURE,
     ),
     Pattern(
@@ -130,7 +130,7 @@ PATTERNS = (
         "conda",
         r"EnvironmentNameNotFound: Could not find conda environment: (?P<what>\S{1,300})|EnvironmentLocationNotFound: Not a conda environment: (?P<that>\S{1,300})",
         ("EnvironmentNameNotFound", "EnvironmentLocationNotFound"),
-        "the conda environment {what} is not there",
+        "the conda environment {what} does not exist",
         SURE,
     ),
     Pattern(
@@ -138,7 +138,7 @@ PATTERNS = (
         "python_package",
         r"(?<!\S)(?P<what>\S{0,300}/bin/activate): No such file or directory",
         ("/bin/activate: No such file",),
-        "the Python environment {what} is not there",
+        "the Python environment {what} does not exist",
         SURE,
     ),
     Pattern(
@@ -194,7 +194,7 @@ PATTERNS = (
         "command_missing",
         r"^(?!.{0,300}\^M).{0,300}?(?P<what>\S{1,300}): bad interpreter: (?:No such file|Permission)",
         ("bad interpreter",),
-        "the interpreter that the script {what} names is not there",
+        "the interpreter in the first line of {what} does not exist",
         SURE,
     ),
     Pattern(
@@ -218,7 +218,7 @@ PATTERNS = (
         "line_ends",
         r"\$'.{0,300}\\r'|\^M: bad interpreter|: \\r: command not found|[’']\\r[’']",
         ("\\r'", "^M", "\\r:", "\\r’"),
-        "lines of the script end with a carriage return, as Windows writes them",
+        "the script has Windows line endings (carriage returns)",
         SURE,
     ),
     Pattern(
@@ -226,7 +226,7 @@ PATTERNS = (
         "script_syntax",
         r"syntax error(?: near unexpected token|: unexpected end of file)|unexpected EOF while looking for matching",
         ("syntax error", "unexpected EOF while"),
-        "the shell does not understand the script",
+        "syntax error in the shell script",
         SURE,
     ),
     Pattern(
@@ -234,7 +234,7 @@ PATTERNS = (
         "script_syntax",
         r"^\s{0,20}(?:SyntaxError|IndentationError|TabError): (?P<what>.{1,100})",
         ("SyntaxError: ", "IndentationError: ", "TabError: "),
-        "Python does not understand the program: {what}",
+        "syntax error in the Python program: {what}",
         SURE,
     ),
     Pattern(
@@ -250,7 +250,7 @@ PATTERNS = (
         "wrong_architecture",
         r"(?:cannot execute binary file|Exec format error)(?!.{0,300}execve)",
         ("cannot execute binary", "Exec format error"),
-        "the program is for another kind of computer",
+        "the program was built for another architecture",
         SURE,
     ),
     Pattern(
@@ -258,7 +258,7 @@ PATTERNS = (
         "wrong_architecture",
         r"(?i:illegal instruction)|(?i:processor (?:is not supported|does not support)|verify that both the operating system and the processor support)",
         ("llegal instruction", "llegal Instruction", "ILLEGAL INSTRUCTION", "rocessor"),
-        "the program uses an instruction that this CPU does not have",
+        "the program uses an instruction that this CPU lacks",
         SURE,
     ),
     Pattern(
@@ -266,7 +266,7 @@ PATTERNS = (
         "usage",
         r"(?i:(?:unrecogni[sz]ed|unknown|invalid|illegal|no such) option\b|error: unrecogni[sz]ed arguments|error: the following arguments are required)",
         ("option", "Option", "unrecogni", "arguments are required"),
-        "a program does not know an option",
+        "a program was called with an unknown option",
         FAIR,
     ),
     Pattern(
@@ -274,7 +274,7 @@ PATTERNS = (
         "usage",
         r"^(?:Usage|usage|USAGE): \S",
         ("sage: ", "USAGE: "),
-        "a program explains how it is called",
+        "a program printed its usage",
         WEAK,
         follow_up=True,
     ),

@@ -1,4 +1,4 @@
-"""Files and file systems."""
+"""Patterns of files and file systems."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PATTERNS = (
         "file_missing",
         r"FileNotFoundError: .{0,300}?(?:'(?P<what>[^']{1,300})'|$)",
         ("FileNotFoundError",),
-        "{what} is not there",
+        "{what} does not exist",
         SURE,
     ),
     Pattern(
@@ -18,7 +18,7 @@ PATTERNS = (
         "file_missing",
         r"(?:^|[\s:'\"‘(])(?P<what>[^\s:'\"‘’]{1,300})['\"’]?:? (?:error: )?No such file or directory",
         ("No such file or directory",),
-        "{what} is not there",
+        "{what} does not exist",
         FAIR,
     ),
     Pattern(
@@ -42,7 +42,7 @@ PATTERNS = (
         "program_error",
         r"Fortran runtime error: End of file|severe \(24\): end-of-file",
         ("End of file", "end-of-file during"),
-        "a Fortran program came to the end of its input too early",
+        "a Fortran program reached the end of its input too early",
         STRONG,
     ),
     Pattern(
@@ -50,7 +50,7 @@ PATTERNS = (
         "file_missing",
         r"(?:slurmstepd|slurmd): error: couldn't chdir to [`'](?P<what>[^']{1,300})'",
         ("couldn't chdir to",),
-        "its working folder {what} is not on the node",
+        "its work folder {what} does not exist on the node",
         STRONG,
     ),
     Pattern(
@@ -74,7 +74,7 @@ PATTERNS = (
         "permission",
         r"Read-only file system",
         ("Read-only file system",),
-        "it wrote to a file system that can only be read",
+        "it wrote to a read-only file system",
         STRONG,
     ),
     Pattern(
@@ -82,7 +82,7 @@ PATTERNS = (
         "permission",
         r"(?:: |^)Operation not permitted",
         ("Operation not permitted",),
-        "the system does not permit something",
+        "the system did not permit an operation",
         FAIR,
     ),
     Pattern(
@@ -90,7 +90,7 @@ PATTERNS = (
         "file_system",
         r"Stale (?:NFS )?file handle|ESTALE",
         ("Stale ", "ESTALE"),
-        "a file system was lost, or a file replaced under it",
+        "a file system was lost, or a file was replaced",
         SURE,
     ),
     Pattern(
@@ -122,7 +122,7 @@ PATTERNS = (
         "file_system",
         r"unable to lock file, errno = (?P<what>\d{1,20})|HDF5.{0,80}Resource temporarily unavailable",
         ("unable to lock file", "Resource temporarily unavailable"),
-        "HDF5 could not lock a file: another process has it, or the file system knows no locks "
+        "HDF5 could not lock a file: another process holds it, or the file system has no locks "
         "(HDF5_USE_FILE_LOCKING=FALSE)",
         STRONG,
     ),
@@ -131,7 +131,7 @@ PATTERNS = (
         "file_missing",
         r"(?i:(?:unexpected end of|truncated|corrupt(?:ed)?) (?:file|archive|data|input|checkpoint)|not a (?:valid )?(?:HDF5|NetCDF|gzip|zip) file|file is not a database)",
         ("nexpected end of", "runcated", "orrupt", "not a ", "NetCDF", "HDF5"),
-        "an input file is broken or cut short",
+        "an input file is corrupt or truncated",
         STRONG,
     ),
 )

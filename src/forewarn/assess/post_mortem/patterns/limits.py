@@ -1,4 +1,4 @@
-"""Memory, time, disk: what a job may use, and was ended for."""
+"""Patterns of limits: memory, time, disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PATTERNS = (
         "out_of_memory",
         r"(?:slurmstepd|srun): error: .{0,300}(?:[Dd]etected \d{1,20} oom[-_]kill|[Oo]ut [Oo]f [Mm]emory)",
         ("oom-kill", "oom_kill", "Out Of Memory", "Out of memory", "out of memory"),
-        "Slurm's memory control killed a process of it",
+        "Slurm killed one of its processes for exceeding the memory limit",
         SURE,
     ),
     Pattern(
@@ -18,7 +18,7 @@ PATTERNS = (
         "out_of_memory",
         r"(?:[Ee]xceeded (?:job|step) memory limit|exceeded memory limit \(\d{1,20})",
         ("xceeded job memory", "xceeded step memory", "exceeded memory limit"),
-        "it used more memory than it asked for",
+        "it used more memory than requested",
         SURE,
     ),
     Pattern(
@@ -26,7 +26,7 @@ PATTERNS = (
         "out_of_memory",
         r"(?:Out of memory: Kill(?:ed)? process|invoked oom-killer|oom-kill:constraint)",
         ("Out of memory: Kill", "oom-killer", "oom-kill:"),
-        "the kernel killed a process for memory",
+        "the kernel killed a process because memory was used up",
         SURE,
     ),
     Pattern(
@@ -34,7 +34,7 @@ PATTERNS = (
         "out_of_memory",
         r"std::bad_(?:alloc|array_new_length)",
         ("std::bad_a",),
-        "a C++ program got no more memory",
+        "a C++ program could not allocate memory",
         SURE,
     ),
     Pattern(
@@ -42,7 +42,7 @@ PATTERNS = (
         "out_of_memory",
         r"java\.lang\.OutOfMemoryError(?:: (?P<what>[^\n]{1,80}))?",
         ("java.lang.OutOfMemoryError",),
-        "Java's memory is full ({what}): -Xmx has to grow, and --mem with it",
+        "the Java heap is full ({what}): raise -Xmx, and --mem with it",
         SURE,
     ),
     Pattern(
@@ -50,7 +50,7 @@ PATTERNS = (
         "out_of_memory",
         r"insufficient memory for the Java Runtime Environment|Could not reserve enough space for .{0,300}heap",
         ("insufficient memory for the Java", "Could not reserve enough space"),
-        "Java got not even the memory to begin with",
+        "Java could not allocate the memory to start",
         SURE,
     ),
     Pattern(
@@ -58,7 +58,7 @@ PATTERNS = (
         "out_of_memory",
         r"^\s{0,20}(?:numpy\.(?:_?core\._exceptions\.)?_?(?:Array)?)?MemoryError\b|_ArrayMemoryError: Unable to allocate (?P<what>\S{1,300} \S{1,300})",
         ("MemoryError",),
-        "Python got no more memory",
+        "Python could not allocate memory",
         SURE,
     ),
     Pattern(
@@ -66,7 +66,7 @@ PATTERNS = (
         "out_of_memory",
         r"[Cc]annot allocate memory|(?i:fork: retry: resource temporarily unavailable)|ENOMEM",
         ("annot allocate memory", "ENOMEM", "fork: retry"),
-        "a process got no more memory",
+        "a process could not allocate memory",
         STRONG,
     ),
     Pattern(
@@ -74,7 +74,7 @@ PATTERNS = (
         "out_of_memory",
         r"(?i:\b(?:malloc|calloc|realloc|memory allocation)\b(?!\) or).{0,40}\b(?:failed|failure|error)\b|failed to allocate (?:memory|\d{1,20}))",
         ("alloc", "Alloc", "ALLOC"),
-        "a program got no more memory",
+        "a program could not allocate memory",
         STRONG,
     ),
     Pattern(
@@ -82,7 +82,7 @@ PATTERNS = (
         "out_of_memory",
         r"(?:Allocation would exceed memory limit|insufficient virtual memory|Error allocating \d{1,20} bytes|Error in allocating)",
         ("exceed memory limit", "insufficient virtual memory", "Error allocating", "Error in allocating"),
-        "a Fortran program got no more memory",
+        "a Fortran program could not allocate memory",
         SURE,
     ),
     Pattern(
@@ -90,7 +90,7 @@ PATTERNS = (
         "out_of_memory",
         r"cannot allocate vector of (?:size|length) (?P<what>[\d.]{1,60} ?\w{0,100})",
         ("cannot allocate vector",),
-        "R got no memory for a vector of {what}",
+        "R could not allocate a vector of {what}",
         SURE,
     ),
     Pattern(
@@ -98,7 +98,7 @@ PATTERNS = (
         "out_of_memory",
         r"Out of memory\. (?:Type|Preferences)|Requested .{3,60} array exceeds maximum array size",
         ("Out of memory. ", "exceeds maximum array size"),
-        "MATLAB got no more memory",
+        "MATLAB could not allocate memory",
         SURE,
     ),
     Pattern(
@@ -106,7 +106,7 @@ PATTERNS = (
         "out_of_memory",
         r"OutOfMemoryError\(\)",
         ("OutOfMemoryError()",),
-        "Julia got no more memory",
+        "Julia could not allocate memory",
         SURE,
     ),
     Pattern(
@@ -114,7 +114,7 @@ PATTERNS = (
         "out_of_memory",
         r"(?:^|\s)\d{1,20} Killed\s|^Killed$|: line \d{1,20}:\s{1,20}\d{1,20} Killed",
         ("Killed",),
-        "a command was killed: most often for its memory",
+        "a command was killed, typically for its memory use",
         FAIR,
     ),
     Pattern(
@@ -122,7 +122,7 @@ PATTERNS = (
         "out_of_memory",
         r"A worker process managed by the executor was unexpectedly terminated|DataLoader worker .{0,40}killed by signal: (?:Killed|Bus error)|BrokenProcessPool",
         ("unexpectedly terminated", "DataLoader worker", "BrokenProcessPool"),
-        "a worker process was killed: most often for its memory",
+        "a worker process was killed, typically for its memory use",
         FAIR,
     ),
     Pattern(
@@ -138,7 +138,7 @@ PATTERNS = (
         "time_limit",
         r"(?i:(?:job|walltime) .{0,30}exceed(?:ed|s) (?:the )?(?:limit|walltime|wall ?time|time limit))|PBS: job killed: walltime",
         ("xceed", "XCEED", "walltime"),
-        "it ran longer than it may",
+        "it exceeded a time limit",
         STRONG,
     ),
     Pattern(
@@ -162,7 +162,7 @@ PATTERNS = (
         "disk_full",
         r"File (?:too large|size limit exceeded)",
         ("File too large", "File size limit"),
-        "a file became larger than it may",
+        "a file exceeded the size limit",
         STRONG,
     ),
     Pattern(
@@ -170,7 +170,7 @@ PATTERNS = (
         "disk_full",
         r"Too many open files",
         ("Too many open files",),
-        "it opened more files at once than it may (`ulimit -n`)",
+        "it exceeded the limit of open files (`ulimit -n`)",
         STRONG,
     ),
     Pattern(
@@ -186,7 +186,7 @@ PATTERNS = (
         "deadline",
         r"CANCELLED AT \S{1,300} DUE TO .{0,300}DEADLINE",
         ("DEADLINE",),
-        "its deadline had come",
+        "its deadline had passed",
         SURE,
     ),
     Pattern(
@@ -194,7 +194,7 @@ PATTERNS = (
         "crash",
         r"(?i:stack overflow|maximum recursion depth exceeded|StackOverflowError)",
         ("tack overflow", "recursion depth", "StackOverflow"),
-        "its stack is full: too deep a recursion",
+        "its stack is full: the recursion is too deep",
         STRONG,
     ),
 )

@@ -1,4 +1,4 @@
-"""MPI, networks, GPUs, licences, containers."""
+"""Patterns of MPI, networks, GPUs, licences and containers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATTERNS = (
         "mpi",
         r"\*\*\* MPI_ERRORS_ARE_FATAL|\*\*\* An error occurred in (?P<what>MPI_\w{1,100})|Fatal error in (?P<that>P?MPI_\w{1,100})",
         ("MPI_ERRORS_ARE_FATAL", "An error occurred in MPI_", "Fatal error in MPI_", "Fatal error in PMPI_"),
-        "MPI broke off in {what}",
+        "MPI failed in {what}",
         STRONG,
     ),
     Pattern(
@@ -44,7 +44,7 @@ PATTERNS = (
         "mpi",
         r"(?i:PMI2?_Init (?:failed|returned)|PMIX ERROR|OPAL ERROR: .{0,300}pmi|MPIR_pmi_init|PMI.{0,20}was not properly|configured with SLURM.{0,40}PMI)|The application appears to have been direct launched using \"srun\"",
         ("PMI", "OPAL ERROR", "direct launched using"),
-        "MPI and srun do not find each other: --mpi=pmix or another MPI is needed",
+        "MPI and srun cannot communicate: use --mpi=pmix or another MPI",
         STRONG,
     ),
     Pattern(
@@ -92,7 +92,7 @@ PATTERNS = (
         "network",
         r"NCCL (?:WARN|[Ee]rror|failure).{0,120}|ncclSystemError|ncclInternalError|ncclRemoteError|ncclUnhandledCudaError",
         ("NCCL ", "nccl"),
-        "the GPUs' communication (NCCL) failed",
+        "communication between GPUs (NCCL) failed",
         STRONG,
     ),
     Pattern(
@@ -100,7 +100,7 @@ PATTERNS = (
         "network",
         r"Watchdog caught collective operation timeout",
         ("Watchdog caught collective",),
-        "a process of the parallel training did not answer (NCCL's watchdog)",
+        "a process of the parallel training did not answer (NCCL watchdog)",
         STRONG,
     ),
     Pattern(
@@ -115,7 +115,7 @@ PATTERNS = (
             "ALLOC_FAILED",
             "OOM when",
         ),
-        "the GPU's memory is full",
+        "the GPU memory is full",
         SURE,
     ),
     Pattern(
@@ -123,7 +123,7 @@ PATTERNS = (
         "gpu",
         r"(?i:no CUDA-capable device|no CUDA GPUs are available|CUDA_ERROR_NO_DEVICE|found no NVIDIA driver|no HIP-capable device|No CUDA runtime is found|invalid device ordinal)",
         ("CUDA", "NVIDIA driver", "HIP", "device ordinal"),
-        "it finds no GPU: none was asked for, or not so many",
+        "it found no GPU: none was requested, or too few",
         SURE,
     ),
     Pattern(
@@ -131,7 +131,7 @@ PATTERNS = (
         "gpu",
         r"(?i:CUDA driver version is insufficient|forward compatibility was attempted on non supported|driver\S{0,300} (?:is )?too old|Driver/library version mismatch|the provided PTX was compiled with an unsupported toolchain)",
         ("driver", "Driver", "forward compat", "PTX"),
-        "CUDA and the driver of the node do not fit each other",
+        "the CUDA version does not fit the driver of the node",
         SURE,
     ),
     Pattern(
@@ -139,7 +139,7 @@ PATTERNS = (
         "gpu",
         r"no kernel image is available for execution|sm_\d{1,20} is not compatible with the current",
         ("no kernel image", "is not compatible with the current"),
-        "the program was built for another kind of GPU",
+        "the program was built for another GPU architecture",
         SURE,
     ),
     Pattern(
@@ -153,7 +153,7 @@ PATTERNS = (
             "unspecified launch failure",
             "misaligned address",
         ),
-        "a program on the GPU used memory that it does not have, or an index out of its bounds",
+        "a GPU kernel accessed invalid memory, or an index out of bounds",
         STRONG,
     ),
     Pattern(
@@ -169,7 +169,7 @@ PATTERNS = (
         "gpu_hardware",
         r"(?i:uncorrectable ECC error|double bit ECC|CUDA_ERROR_ECC_UNCORRECTABLE)",
         ("ECC",),
-        "a GPU's memory is broken (ECC)",
+        "a GPU has memory errors (ECC)",
         SURE,
     ),
     Pattern(
@@ -177,7 +177,7 @@ PATTERNS = (
         "gpu_hardware",
         r"NVRM: Xid \([^)]{0,300}\): (?P<what>\d{1,20})|GPU has fallen off the bus|GPU is lost|[Uu]nable to determine the device handle for GPU",
         ("NVRM: Xid", "fallen off the bus", "GPU is lost", "device handle for GPU"),
-        "a GPU reports a fault of its hardware",
+        "a GPU reports a hardware fault",
         SURE,
     ),
     Pattern(
@@ -185,7 +185,7 @@ PATTERNS = (
         "license",
         r"(?i:license (?:checkout|server|manager).{0,80}(?:fail\w{0,100}|error|down|not|denied|unavailable))|(?i:(?:FlexNet|FLEXlm|FlexLM) (?:Licensing )?(?:error|Error).{0,40})|Licensed number of users already reached",
         ("icense", "ICENSE", "FlexNet", "FLEX", "Flex"),
-        "the licence server gave no licence",
+        "the licence server granted no licence",
         SURE,
     ),
     Pattern(
@@ -193,7 +193,7 @@ PATTERNS = (
         "license",
         r"License Manager Error ?-?\d{1,20}|License checkout failed|(?i:no licenses? (?:is |are )?available|unable to (?:obtain|check ?out|acquire) (?:a )?licen[sc]e|could not (?:get|obtain|acquire) (?:a )?licen[sc]e)",
         ("icense", "icence"),
-        "there was no licence",
+        "no licence was available",
         SURE,
     ),
     Pattern(
@@ -210,7 +210,7 @@ PATTERNS = (
             "pyxis",
             "ould not open image",
         ),
-        "its container's image could not be fetched or opened",
+        "its container image could not be fetched or opened",
         SURE,
     ),
     Pattern(

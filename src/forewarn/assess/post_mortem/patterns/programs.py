@@ -1,4 +1,4 @@
-"""Programs that break: crashes, languages' own errors, numbers that are none."""
+"""Patterns of programs: crashes, errors of languages, invalid numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PATTERNS = (
         "crash",
         r"(?i:\bsegmentation fault\b|\bsegfault\b|\bSIGSEGV\b)|signal 11\b",
         ("egmentation", "egfault", "SIGSEGV", "signal 11"),
-        "a program used memory that it does not have (segmentation fault)",
+        "a program accessed invalid memory (segmentation fault)",
         STRONG,
     ),
     Pattern(
@@ -18,7 +18,7 @@ PATTERNS = (
         "crash",
         r"Program received signal SIGSEGV|forrtl: severe \(174\): SIGSEGV",
         ("Program received signal SIGSEGV", "severe (174)"),
-        "a Fortran program used memory that it does not have: an index out of its bounds, or a stack that is too small "
+        "a Fortran program accessed invalid memory: an index out of bounds, or a stack that is too small "
         "(`ulimit -s unlimited`)",
         SURE,
     ),
@@ -27,7 +27,7 @@ PATTERNS = (
         "crash",
         r"(?:double free or corruption|free\(\): invalid (?:pointer|size)|malloc\(\): (?:invalid|corrupted|memory corruption)|munmap_chunk\(\)|corrupted size vs\. prev_size|\*\*\* stack smashing detected)",
         ("double free", "free(): ", "malloc(): ", "munmap_chunk", "corrupted size", "stack smashing"),
-        "a program damaged its own memory",
+        "a program corrupted its own memory",
         SURE,
     ),
     Pattern(
@@ -68,7 +68,7 @@ PATTERNS = (
         "program_error",
         r"terminate called after throwing an instance of '(?P<what>(?!std::bad_alloc)[^']{1,300})'",
         ("terminate called after throwing",),
-        "a C++ program threw {what} and nobody caught it",
+        "a C++ program threw {what}, which was not caught",
         STRONG,
     ),
     Pattern(
@@ -115,7 +115,7 @@ PATTERNS = (
         "numerical",
         r"(?i:the system (?:has blown|is exploding|is not well equilibrated)|lincs warning|maximum number of .{0,30}warnings.{0,30}exceeded)|(?i:lost atoms: original)",
         ("system", "LINCS", "warnings", "ost atoms"),
-        "the simulated system flew apart",
+        "the simulated system became unstable",
         STRONG,
     ),
     Pattern(

@@ -1,4 +1,4 @@
-"""What Slurm writes into a job's log: mostly what follows from a failure, seldom its cause."""
+"""Patterns of what Slurm writes into a job's log: mostly consequences of a failure, seldom its cause."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PATTERNS = (
         "node_failure",
         r"CANCELLED AT \S{1,300} DUE TO NODE (?P<what>\S{0,300}) ?FAILURE|DUE TO NODE FAILURE|error: Node failure on (?P<that>\S{1,300})",
         ("NODE FAILURE", "Node failure on", "DUE TO NODE"),
-        "Slurm lost a node of it",
+        "one of its nodes failed",
         SURE,
     ),
     Pattern(
@@ -18,7 +18,7 @@ PATTERNS = (
         "preempted",
         r"CANCELLED AT \S{1,300} DUE TO PREEMPTION",
         ("DUE TO PREEMPTION",),
-        "Slurm gave its nodes to another job",
+        "Slurm preempted it for another job",
         SURE,
     ),
     Pattern(
@@ -26,7 +26,7 @@ PATTERNS = (
         "preempted",
         r"CANCELLED AT \S{1,300} DUE TO JOB REQUEUE",
         ("DUE TO JOB REQUEUE",),
-        "it was put back into the queue",
+        "it was requeued",
         STRONG,
     ),
     Pattern(
@@ -34,7 +34,7 @@ PATTERNS = (
         "cancelled",
         r"(?:JOB|STEP) \S{1,300} ON \S{1,300} CANCELLED AT \S{1,300}(?! DUE TO)(?:\s{0,20}\*\*\*|\s{0,20}$)",
         ("CANCELLED AT",),
-        "Slurm was told to end it",
+        "it was cancelled",
         WEAK,
         follow_up=True,
     ),
@@ -61,7 +61,7 @@ PATTERNS = (
         "step_launch",
         r"srun: error: Unable to create (?:step|job) .{0,300}: (?P<what>(?:More processors requested|Requested node configuration|Memory required by task|Invalid generic resource|Invalid Trackable|Requested nodes are|Job/step already completing|Task count specification).{0,80})",
         ("Unable to create step", "Unable to create job"),
-        "srun asks for what the job does not have: {what}",
+        "srun requests what the job does not have: {what}",
         SURE,
     ),
     Pattern(
@@ -85,7 +85,7 @@ PATTERNS = (
         "launch",
         r"(?i:(?:task )?prolog(?:ue)?\b.{0,40}(?:failed|exit(?:ed)?(?: status| code)? \d{0,20}[1-9]))",
         ("rolog",),
-        "the site's own preparation of the node (prolog) failed",
+        "the prolog of the node failed",
         STRONG,
     ),
     Pattern(
@@ -98,7 +98,7 @@ PATTERNS = (
             "Zero Bytes were",
             "NODE_FAIL",
         ),
-        "Slurm lost touch with a node",
+        "Slurm lost contact with a node",
         FAIR,
     ),
     Pattern(
@@ -106,7 +106,7 @@ PATTERNS = (
         "gpu",
         r"(?:slurmstepd|srun): error: .{0,80}(?i:gres|gpu).{0,60}(?i:invalid|unavailable|not)",
         ("gres", "gpu", "GPU", "GRES"),
-        "Slurm could not give it a GPU",
+        "Slurm could not allocate a GPU",
         FAIR,
     ),
 )

@@ -1,4 +1,4 @@
-"""`forewarn advise`: what to change of a job that waits."""
+"""`forewarn advise`: suggest changes to a pending job."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 @home_option
 @json_option
 def command(job_ids: tuple[str, ...], home: Path | None, as_json: bool) -> None:
-    """Say what to change of a job that waits, with what that does.
+    """Suggest changes to a pending job, with their effect on its risk.
 
-    Everything that is said of the job as of now: how long it will run, how much memory it needs, what is odd
-    about it, how likely it fails and of what, why, what became of jobs like it, and what to change, with a
-    command that does.
+    Prints the whole assessment of the job: predicted run time and memory, unusual requests, the risk of
+    failure by cause with its reasons, similar earlier jobs, and what to change, with a command to do so.
 
     \b
     Examples:
@@ -48,7 +47,7 @@ def _print(assessments: Sequence[Assessment], as_json: bool) -> None:
 
     viewer = getpass.getuser()
     if as_json:
-        print_json([made.to_json(Reader.of(made.user, viewer)) for made in assessments])
+        print_json([assessment.to_json(Reader.of(assessment.user, viewer)) for assessment in assessments])
         return
-    for made in assessments:
-        show(made, f"job {made.job_id}", Reader.of(made.user, viewer))
+    for assessment in assessments:
+        show(assessment, f"job {assessment.job_id}", Reader.of(assessment.user, viewer))

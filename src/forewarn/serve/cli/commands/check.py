@@ -1,4 +1,4 @@
-"""`forewarn check`: a batch script, before it is submitted."""
+"""`forewarn check`: check batch scripts before they are submitted."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ STDIN = "-"
 
 
 class ScriptCheck(StatusCommand):
-    """Scripts, and behind `--` what sbatch would be given."""
+    """A command that takes scripts, and after `--` options for sbatch."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep what stands behind `--` apart: to click it would be more scripts."""
+        """Separate the options after `--`: click would take them for more scripts."""
         at = args.index("--") if "--" in args else len(args)
         ctx.meta[_SBATCH] = tuple(args[at + 1 :])
         return super().parse_args(ctx, args[:at])
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """As it is typed."""
+        """Write the usage line with the options for sbatch."""
         formatter.write_usage(ctx.command_path, "[OPTIONS] SCRIPT... [-- SBATCH OPTION...]")
 
 
@@ -43,31 +43,31 @@ _SBATCH = "forewarn.sbatch"
 @click.argument("scripts", nargs=-1, required=True, metavar="SCRIPT...")
 @home_option
 @cluster_option
-@click.option("-u", "--user", metavar="NAME", help="Whose job it will be.  [default: yours]")
+@click.option("-u", "--user", metavar="NAME", help="User who will submit the job.  [default: you]")
 @click.option(
     "--model",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Judge by this bundle, as `forewarn models export` wrote it.  [env: FOREWARN_MODEL]",
+    help="Use this bundle, as written by `forewarn models export`.  [env: FOREWARN_MODEL]",
 )
 @click.option(
     "--at",
-    metavar="MOMENT",
-    help="As if it were submitted then, by all that the history knows.  [default: now]",
+    metavar="TIME",
+    help="Assess as if submitted at this time, with the whole history.  [default: now]",
 )
 @click.option("--diff", is_flag=True, help="Show the first advice as a diff of the script.")
 @click.option(
     "--fix",
     is_flag=True,
-    help="Write the advised script beside it, job.sbatch to job.fixed.sbatch, and check that.",
+    help="Write the script with the advice applied (job.sbatch to job.fixed.sbatch), and check it.",
 )
 @click.option(
     "--figure",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the reasons as a waterfall, an SVG picture.",
+    help="Draw the reasons as a waterfall chart, in SVG.",
 )
-@click.option("--test-only/--no-test-only", default=True, help="Ask `sbatch --test-only` too, where it is.")
+@click.option("--test-only/--no-test-only", default=True, help="Also run `sbatch --test-only`, if available.")
 @json_option
 @click.pass_context
 def command(
@@ -83,17 +83,17 @@ def command(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Check batch scripts before they are submitted: will they fail, why, and what to change.
+    """Check batch scripts before submission: will they fail, why, and what to change.
 
-    A script is read as sbatch reads it, and nothing of it is run. What is missing, misspelt or impossible
-    is found at once; how long the job will take, how much memory it needs and whether it will fail is
-    estimated from what became of jobs like it, as far as history and a model are at hand.
+    A script is read as sbatch reads it; nothing in it is run. What is missing, misspelt or impossible is
+    reported. Run time, memory and the risk of failure are estimated from the outcomes of similar jobs, where
+    there is a history and a model.
 
-    `-` reads a script from standard input. Options that you would give to sbatch go behind `--`.
+    `-` reads a script from standard input. Options for sbatch follow `--`.
 
     \b
     Exit codes: 0 fine, 1 warning, 2 likely to fail, 3 cannot say (and every error);
-    of several scripts the worst.
+    the worst of several scripts.
 
     \b
     Examples:
@@ -105,9 +105,9 @@ def command(
       forewarn check job.sbatch --json | jq .verdict
     """
     if fix and STDIN in scripts:
-        raise UsageError("--fix writes beside a script: give it a file, not standard input")
+        raise UsageError("--fix writes a file beside the script: give a file, not standard input")
     if figure is not None and len(scripts) > 1:
-        raise UsageError("--figure draws one script: check the others without it")
+        raise UsageError("--figure draws one script: check one script at a time")
     from forewarn.operate.check_scripts import check_scripts
     from forewarn.serve.cli.terminal.progress import working
 
@@ -128,7 +128,7 @@ def command(
 
 
 def _show(result: CheckResult, figure: Path | None, *, diff: bool, as_json: bool) -> None:
-    """Show each script, or all of them as JSON: one object for one script, else a list."""
+    """Print each script, or all of them as JSON: one object for one script, else a list."""
     from forewarn.serve.cli.terminal.assessment import show
 
     for error in result.errors.values():
@@ -142,16 +142,16 @@ def _show(result: CheckResult, figure: Path | None, *, diff: bool, as_json: bool
             title = "standard input" if one.script == STDIN else one.script
             show(one.assessment, title, diff=diff, fixed=one.fixed)
     if as_json:
-        shown = [one.to_json() for one in result.checked]
-        print_json(shown[0] if len(shown) == 1 and not result.errors else shown)
+        checks = [one.to_json() for one in result.checked]
+        print_json(checks[0] if len(checks) == 1 and not result.errors else checks)
 
 
-def _draw(figure: Path, made: Assessment) -> None:
-    if not made.reasons:
-        say("no model spoke: there are no reasons to draw")
+def _draw(figure: Path, assessment: Assessment) -> None:
+    if not assessment.reasons:
+        say("no figure: without a model there are no reasons to draw")
         return
     from forewarn.assess.wording import waterfall_svg
     from forewarn.files import write_file
 
-    write_file(figure, waterfall_svg(made.reasons))
+    write_file(figure, waterfall_svg(assessment.reasons))
     say(f"wrote {figure}")

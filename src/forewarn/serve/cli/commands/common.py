@@ -1,11 +1,11 @@
-"""What the commands share: the options that mean the same everywhere, the configuration, the workspace."""
+"""Shared by all commands: common options, the configuration, the workspace."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,22 +14,19 @@ from forewarn.job.outcomes import UnknownStateWarning
 from forewarn.operate.workspace import Workspace
 from forewarn.sharing import work_in
 
-if TYPE_CHECKING:  # the store's imports are heavy, and not every command opens it
-    pass
-
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 home_option: Decorator = click.option(
     "--home",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Folder that holds all state.  [env: FOREWARN_HOME]",
+    help="Folder of all state.  [env: FOREWARN_HOME]",
 )
-json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="For programs: JSON on stdout.")
+json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 
 def configured(**flags: Any) -> Config:
-    """The configuration with the flags of this call over it."""
+    """Resolve the configuration, overridden by the flags of this call."""
     config = resolve(flags).config
     work_in(config.home)
     return config
@@ -37,5 +34,5 @@ def configured(**flags: Any) -> Config:
 
 def opened(**flags: Any) -> Workspace:
     """Open the home that the flags of this call and the configuration name."""
-    warnings.simplefilter("ignore", UnknownStateWarning)  # a summary says it, with how many jobs
+    warnings.simplefilter("ignore", UnknownStateWarning)  # the summary reports it, with the number of jobs
     return Workspace(configured(**flags))

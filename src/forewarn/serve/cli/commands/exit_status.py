@@ -1,7 +1,7 @@
-"""Commands whose exit code is a verdict, as monitoring systems count them: 0 fine, 1 warning, 2 critical.
+"""Commands whose exit code is a verdict, as in monitoring systems: 0 fine, 1 warning, 2 critical.
 
-Whatever keeps such a check from saying one is 3, unknown: a wrong flag, a missing store, a bug. With the
-codes of the other commands a monitor would take "the call is wrong" (2) for critical.
+Without a verdict it is 3, unknown: a wrong flag, a missing store, a bug. With the exit codes of the other
+commands a monitoring system would take a usage error (2) for critical.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ UNKNOWN = 3
 
 
 class StatusCommand(click.Command):
-    """Use as ``@click.command("health", cls=Check)``; end it with ``ctx.exit(code)``."""
+    """A command that ends with ``ctx.exit(code)``: ``@click.command("health", cls=StatusCommand)``."""
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Read the command line."""
+        """Parse the command line."""
         with _or_unknown():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run it."""
+        """Run the command."""
         with _or_unknown():
             return super().invoke(ctx)
 
@@ -37,13 +37,13 @@ class StatusCommand(click.Command):
 def _or_unknown() -> Iterator[None]:
     try:
         yield
-    except (click.exceptions.Exit, click.Abort, BrokenPipeError):  # a verdict, Ctrl-C, a reader who left
+    except (click.exceptions.Exit, click.Abort, BrokenPipeError):  # a verdict, Ctrl-C, a closed pipe
         raise
     except (ForewarnError, click.ClickException, OSError) as error:
         setattr(error, "exit_code", UNKNOWN)  # noqa: B010 - an OSError has none of its own
         raise
     except Exception as error:
-        echo(traceback.format_exc(), err=True, end="")  # Python's own end of it would be 1, a mere warning
+        echo(traceback.format_exc(), err=True, end="")  # Python's own exit code would be 1, a warning
         bug = ForewarnError(f"a bug in Forewarn, please report it: {type(error).__name__}: {error}")
         setattr(bug, "exit_code", UNKNOWN)  # noqa: B010
         raise bug from error

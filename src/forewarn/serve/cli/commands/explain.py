@@ -1,4 +1,4 @@
-"""`forewarn explain`: why a job failed, waits, or how it fares."""
+"""`forewarn explain`: explain why a job failed or is pending."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from forewarn.serve.cli.terminal.output import note, print_json
 @click.command("explain")
 @click.argument("job_id", metavar="JOBID")
 @home_option
-@click.option("-M", "--cluster", metavar="NAME", help="The cluster, where several have such a job.")
+@click.option("-M", "--cluster", metavar="NAME", help="The cluster, if the job id exists on several.")
 @click.option(
     "--log",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Its output, where that is not where Slurm says.",
+    help="The output of the job, if it is not where Slurm says.",
 )
 @json_option
 def command(job_id: str, home: Path | None, cluster: str | None, log: Path | None, as_json: bool) -> None:
-    """Say why a job failed, or why it waits, with the evidence and what to do.
+    """Explain why a job failed or is pending, with the evidence and what to do.
 
-    Its record, its exit code and steps, what happened to its nodes and to other jobs at the time, and the
-    lines of its output that match known errors are put together; no language model is asked. The job is
-    looked up in the store, then in Slurm where that is within reach. The output is read where Slurm says it
-    is, if you may read it.
+    The evidence is its record, exit code and steps, events of its nodes, other jobs at the time, and the
+    lines of its output that match known errors; no language model is used. The job is looked up in the store,
+    then in Slurm if it is reachable. The output is read from where Slurm says it is, if you may read it.
 
     \b
     Examples:

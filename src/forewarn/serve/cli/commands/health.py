@@ -1,13 +1,11 @@
-"""`forewarn health`: which nodes are sick or suspect, and why."""
+"""`forewarn health`: list sick and suspect nodes, and why."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
 
 import click
 
@@ -31,10 +29,12 @@ _LEVELS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 @home_option
 @cluster_option
 @click.option("-p", "--partition", metavar="NAME", help="Only nodes of this partition.")
-@click.option("--all", "everything", is_flag=True, help="List the healthy ones, too.")
-@click.option("--exclude", is_flag=True, help="Print only the option that keeps a job off the sick nodes.")
-@click.option("--nagios", is_flag=True, help="Print only one line, as monitoring plugins do.")
-@click.option("--at", metavar="TIME", help="As of this moment; `last` is that of the newest record.")
+@click.option("--all", "everything", is_flag=True, help="List healthy nodes too.")
+@click.option("--exclude", is_flag=True, help="Print only the sbatch option that excludes the sick nodes.")
+@click.option("--nagios", is_flag=True, help="Print one line, as monitoring plugins do.")
+@click.option(
+    "--at", metavar="TIME", help="Assess the nodes at this time; `last` is the time of the newest record."
+)
 @json_option
 @click.pass_context
 def command(
@@ -49,12 +49,12 @@ def command(
     at: str | None,
     as_json: bool,
 ) -> None:
-    """Say which nodes are sick or suspect, by Slurm's words and by how jobs fared there.
+    """List sick and suspect nodes, by their Slurm state and by the outcomes of their jobs.
 
-    A node's failures are held against what the same users' jobs did elsewhere: a user whose jobs always
-    fail makes no node sick. NODE may be a list as Slurm writes it, n[01-04].
+    The failures on a node are compared with those of the same users elsewhere: a user whose jobs always fail
+    does not make a node sick. NODE may be a list as Slurm writes it, n[01-04].
 
-    Exit code: 0 all are healthy, 1 some are suspect, 2 some are sick, 3 it cannot be said (any error).
+    Exit codes: 0 all healthy, 1 some suspect, 2 some sick, 3 unknown (any error).
 
     \b
     Examples:
@@ -64,7 +64,7 @@ def command(
       forewarn health --nagios
     """
     if sum((exclude, nagios, as_json)) > 1:
-        raise UsageError("--exclude, --nagios and --json: one of them")
+        raise UsageError("--exclude, --nagios and --json exclude each other: use one of them")
     try:
         from forewarn.operate.nodes import judge_nodes
 
@@ -72,7 +72,7 @@ def command(
             found = judge_nodes(workspace, *nodes, cluster=cluster, partition=partition, at=at)
         _show(found, everything=everything, exclude=exclude, nagios=nagios, as_json=as_json)
     except Exception as error:
-        if nagios:  # a monitor shows what stands on stdout
+        if nagios:  # a monitoring system shows stdout only
             echo(f"FOREWARN UNKNOWN - {str(error).splitlines()[0]}")
         raise
     ctx.exit(found.exit_code)
@@ -84,30 +84,32 @@ def _show(found: HealthResult, *, everything: bool, exclude: bool, nagios: bool,
     elif nagios:
         echo(_one_line(found.nodes, found.exit_code))
     elif as_json:
-        told = [node.to_json() for node in found.nodes if everything or node.health.exit_code]
+        nodes = [node.to_json() for node in found.nodes if everything or node.health.exit_code]
         about = {"cluster": found.cluster, "at": found.at, "nodes": len(found.nodes)}
-        print_json({**about, "exit_code": found.exit_code, "judged": told})
+        print_json({**about, "exit_code": found.exit_code, "judged": nodes})
     else:
-        _print(found.nodes, ZoneInfo(found.timezone), everything=everything)
+        _print(found.nodes, found.timezone, everything=everything)
         if found.exclude:
-            note(f"to keep a job off the sick ones: {found.exclude}")
+            note(f"to exclude the sick nodes: {found.exclude}")
 
 
-def _one_line(judged: Sequence[NodeHealth], code: int) -> str:
-    """What a plugin prints: status, words, and figures to draw."""
-    counts = Counter(str(node.health) for node in judged)
-    sick, suspect, out = counts["sick"], counts["suspect"], sum(not node.in_service for node in judged)
+def _one_line(nodes: Sequence[NodeHealth], code: int) -> str:
+    """Write the line of a monitoring plugin: status, text, and values to plot."""
+    counts = Counter(str(node.health) for node in nodes)
+    sick, suspect, out = counts["sick"], counts["suspect"], sum(not node.in_service for node in nodes)
     from forewarn.job.units import compress_nodes
 
-    named = compress_nodes(node.node for node in judged if node.health.exit_code == code) if code else ""
-    told = f"{len(judged)} nodes, {sick} sick, {suspect} suspect" + (f": {named}" if named else "")
-    return f"FOREWARN {_LEVELS[code]} - {told} | sick={sick} suspect={suspect} out_of_service={out}"
+    named = compress_nodes(node.node for node in nodes if node.health.exit_code == code) if code else ""
+    text = f"{len(nodes)} nodes, {sick} sick, {suspect} suspect" + (f": {named}" if named else "")
+    return f"FOREWARN {_LEVELS[code]} - {text} | sick={sick} suspect={suspect} out_of_service={out}"
 
 
-def _print(judged: Sequence[NodeHealth], zone: ZoneInfo, *, everything: bool) -> None:
-    shown = [node for node in judged if everything or node.health.exit_code]
+def _print(nodes: Sequence[NodeHealth], zone: str, *, everything: bool) -> None:
+    from forewarn.formatting import timestamp
+
+    shown = [node for node in nodes if everything or node.health.exit_code]
     if not shown:
-        say(f"all {len(judged)} nodes are healthy")
+        say(f"all {len(nodes)} nodes are healthy")
         return
     rows = [
         (
@@ -115,11 +117,11 @@ def _print(judged: Sequence[NodeHealth], zone: ZoneInfo, *, everything: bool) ->
             str(node.health),
             node.state and node.state.lower(),
             "; ".join(evidence.what for evidence in node.evidence),
-            "" if node.until is None else datetime.fromtimestamp(node.until, zone).strftime("%Y-%m-%d %H:%M"),
+            "" if node.until is None else timestamp(node.until, zone),
         )
         for node in sorted(shown, key=lambda node: (-node.health.exit_code, node.node))
     ]
     print_table(_HEADINGS, rows, shorten=("evidence",), drop=("until", "state"))
-    rest = len(judged) - len(shown)
+    rest = len(nodes) - len(shown)
     if rest:
         say(f"the other {rest} nodes are healthy")

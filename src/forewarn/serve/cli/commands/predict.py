@@ -1,4 +1,4 @@
-"""`forewarn predict`: what the model says of jobs that wait or run now."""
+"""`forewarn predict`: predict failure of pending and running jobs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 _HEADINGS = (
     *("jobid", "user", "partition", "state", "phase", "probability", "threshold", "warns", "by"),
-    *("likeliest cause", "hours at risk", "base rate", "learnt from", "why not"),
+    *("most likely cause", "hours at risk", "average", "trained on", "why not"),
 )
-# Who states a risk, where it is not a trained model.
+# What states a risk, where it is not a trained model.
 _RULE, _UNTRAINED = "rule", "untrained"
 _MEANINGS = {
-    _RULE: "by rule: a simple rule states the risk, since no model beats it",
+    _RULE: "by rule: a simple rule states the risk, which no model beats",
     _UNTRAINED: "by untrained: a rough estimate from recent outcomes, not a trained model",
 }
 
@@ -36,7 +36,7 @@ _MEANINGS = {
 @click.option(
     "--sort",
     type=click.Choice(["hours", "probability", "asked"]),
-    help="By node hours at risk, by probability, or as asked for.  [default: hours; of ids: asked]",
+    help="By node hours at risk, by probability, or in the order of the ids.  [default: hours; of ids: asked]",
 )
 @json_option
 def command(
@@ -46,12 +46,12 @@ def command(
     as_json: bool,
     **which: Any,
 ) -> None:
-    """Predict failure of pending and running jobs: how likely, of what, and the node hours at risk.
+    """Predict failure of pending and running jobs: probability, cause, node hours at risk.
 
-    Each is judged as of now, with all that has become known since its submit, by the model for start where
-    there is one, else by the one for submit. What is knowable of a job rests on the history in the store:
-    `forewarn collect` keeps that up to date. What is said is kept, to be held against what comes true; not
-    by who may only read the home.
+    Each job is assessed now, with all that is known since its submit. A running job is assessed by the model
+    for phase start, if there is one, otherwise by the model for phase submit. Predictions use the history in
+    the store, which `forewarn collect` keeps up to date. They are stored, to be compared with the outcomes
+    later, unless you may only read the home.
 
     \b
     Examples:
@@ -70,33 +70,33 @@ def command(
     found.check(needs_model=True)
 
 
-def _print(said: list[Assessment], as_json: bool) -> None:
+def _print(assessments: list[Assessment], as_json: bool) -> None:
     if as_json:
-        print_json([assessment.to_json() for assessment in said])
+        print_json([assessment.to_json() for assessment in assessments])
         return
-    if not said:
-        say("no such jobs wait or run")
+    if not assessments:
+        say("no jobs match: none is pending or running")
         return
     from forewarn.assess.wording import words
 
     print_table(
         _HEADINGS,
-        [_cells(assessment) for assessment in said],
-        right=("probability", "threshold", "hours at risk", "base rate", "learnt from"),
+        [_cells(assessment) for assessment in assessments],
+        right=("probability", "threshold", "hours at risk", "average", "trained on"),
         shorten=("why not",),
-        drop=("learnt from", "base rate", "threshold", "partition"),
+        drop=("trained on", "average", "threshold", "partition"),
     )
-    stated_by = {_stated_by(assessment) for assessment in said}
+    stated_by = {_stated_by(assessment) for assessment in assessments}
     for message in (text for by, text in _MEANINGS.items() if by in stated_by):
         note(message)
-    caveats = [assessment.route.caveat for assessment in said if assessment.route.caveat is not None]
-    notes = [*caveats, *(each for assessment in said for each in assessment.notes)]
+    caveats = [assessment.route.caveat for assessment in assessments if assessment.route.caveat is not None]
+    notes = [*caveats, *(each for assessment in assessments for each in assessment.notes)]
     for message in dict.fromkeys(map(words, notes)):
         note(message)
 
 
 def _stated_by(assessment: Assessment) -> str | None:
-    """Return who states the risk of a job: a model, a rule in its place or the untrained estimate."""
+    """Return what states the risk of a job: a model, a rule in its place or the untrained estimate."""
     from forewarn.assess.verdict import ONLINE
 
     if assessment.failure is None:
@@ -106,21 +106,25 @@ def _stated_by(assessment: Assessment) -> str | None:
     return _RULE if assessment.route.rule else "model"
 
 
-def _cells(said: Assessment) -> list[str | None]:
-    """A row. Where there is too little evidence, a probability would only pretend."""
+def _cells(assessment: Assessment) -> list[str | None]:
+    """Write a row of the table; with too little evidence there is no probability."""
     from forewarn.assess.wording import summary
+    from forewarn.assess.wording.names import outcome_name
+    from forewarn.formatting import percent
 
-    failure = said.failure
+    failure = assessment.failure
     cause = failure.causes[0] if failure and failure.causes else None
     return [
-        *(said.job_id, said.user, said.partition, said.state and said.state.lower(), said.phase),
-        None if failure is None else f"{failure.probability:.0%}",
-        None if failure is None else f"{failure.threshold:.0%}",
+        *(assessment.job_id, assessment.user, assessment.partition),
+        assessment.state and assessment.state.lower(),
+        assessment.phase,
+        None if failure is None else percent(failure.probability),
+        None if failure is None else percent(failure.threshold),
         None if failure is None else ("yes" if failure.warns else "no"),
-        _stated_by(said),
-        None if cause is None else f"{cause.outcome} {cause.probability:.0%}",
-        None if said.hours_at_risk is None else f"{said.hours_at_risk:,.1f}",
-        None if failure is None else f"{failure.base_rate:.0%}",
+        _stated_by(assessment),
+        None if cause is None else f"{outcome_name(cause.outcome)} {percent(cause.probability)}",
+        None if assessment.hours_at_risk is None else f"{assessment.hours_at_risk:,.1f}",
+        None if failure is None else percent(failure.base_rate),
         None if failure is None else f"{failure.rests_on:,} jobs",
-        "" if failure else summary(said),
+        "" if failure else summary(assessment),
     ]

@@ -1,4 +1,4 @@
-"""`forewarn runtime`: how long jobs will run and what they will use, beside what they asked for."""
+"""`forewarn runtime`: predict run time and resource use of pending and running jobs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from forewarn.assess.assessment import Assessment
 
 _HEADINGS = (
-    *("jobid", "user", "partition", "state", "run time", "1 in 10 beyond", "limit", "needs longer"),
-    *("memory", "enough", "asked", "needs more", "CPU", "learnt from"),
+    *("jobid", "user", "partition", "state", "run time", "90th percentile", "limit", "exceeds limit"),
+    *("memory", "sufficient", "requested", "exceeds request", "CPU efficiency", "trained on"),
 )
 _NUMBERS = _HEADINGS[4:]
-_KEPT = ("cluster", "job_id", "submit", "user", "name", "partition", "state", "phase", "made_at")
+_FIELDS = ("cluster", "job_id", "submit", "user", "name", "partition", "state", "phase", "made_at")
 
 
 @click.command("runtime")
@@ -37,8 +37,9 @@ def command(
 ) -> None:
     """Predict run time and resource use of pending and running jobs.
 
-    Half of such jobs run longer than the run time shown. Memory is counted a node: as a rule, and what is
-    enough with 95 %. How it is learnt, from jobs that were cut short too: docs/usage.md.
+    Run time: the median and the 90th percentile of jobs like this, and the chance of exceeding the limit.
+    Memory per node: the median, the amount sufficient for 95% of jobs like this, and the chance of exceeding
+    the requested memory. How this is learnt, also from jobs that were cut short: docs/usage.md.
 
     \b
     Examples:
@@ -56,44 +57,45 @@ def command(
     found.check()
 
 
-def _print(said: list[Assessment], as_json: bool) -> None:
+def _print(assessments: list[Assessment], as_json: bool) -> None:
     if as_json:
-        print_json([_brief(assessment) for assessment in said])
+        print_json([_brief(assessment) for assessment in assessments])
         return
-    if not said:
-        say("no such jobs wait or run")
+    if not assessments:
+        say("no jobs match: none is pending or running")
         return
     print_table(
         _HEADINGS,
-        [_cells(assessment) for assessment in said],
+        [_cells(assessment) for assessment in assessments],
         right=_NUMBERS,
-        drop=("learnt from", "CPU", "partition", "1 in 10 beyond", "enough"),
+        drop=("trained on", "CPU efficiency", "partition", "90th percentile", "sufficient"),
     )
-    if any(assessment.run_time is None for assessment in said):
-        note("no run time is foreseen where no model serves, or where its history has none: `forewarn train`")
+    if any(assessment.run_time is None for assessment in assessments):
+        note("no run time is predicted without a model, or where the history has none: `forewarn train`")
 
 
-def _brief(said: Assessment) -> dict[str, Any]:
-    """What this command is about, of all that was said."""
-    told = said.to_json()
-    return {name: told[name] for name in (*_KEPT, "run_time", "resources")}
+def _brief(assessment: Assessment) -> dict[str, Any]:
+    """Select the fields of an assessment that this command is about."""
+    fields = assessment.to_json()
+    return {name: fields[name] for name in (*_FIELDS, "run_time", "resources")}
 
 
-def _cells(said: Assessment) -> list[str | None]:
-    from forewarn.formatting import byte_size, duration
+def _cells(assessment: Assessment) -> list[str | None]:
+    from forewarn.formatting import byte_size, duration, percent
 
-    run, use = said.run_time, said.resources
+    run, use = assessment.run_time, assessment.resources
     memory = use.memory if use else None
     return [
-        *(said.job_id, said.user, said.partition, said.state and said.state.lower()),
+        *(assessment.job_id, assessment.user, assessment.partition),
+        assessment.state and assessment.state.lower(),
         None if run is None else duration(run.seconds.median),
         None if run is None else duration(run.seconds.high),
         None if run is None or run.limit is None else duration(run.limit),
-        None if run is None or run.over_limit is None else f"{run.over_limit:.0%}",
+        None if run is None or run.over_limit is None else percent(run.over_limit),
         None if memory is None else byte_size(memory.median),
         None if use is None or use.memory_request is None else byte_size(use.memory_request),
         None if use is None or use.memory_asked is None else byte_size(use.memory_asked),
-        None if use is None or use.over_memory is None else f"{use.over_memory:.0%}",
-        None if use is None or use.cpu_efficiency is None else f"{use.cpu_efficiency.median:.0%}",
+        None if use is None or use.over_memory is None else percent(use.over_memory),
+        None if use is None or use.cpu_efficiency is None else percent(use.cpu_efficiency.median),
         None if run is None else f"{run.rests_on:,} jobs",
     ]

@@ -1,4 +1,4 @@
-"""How an assessment looks on a terminal; its words are made in `assess/wording`."""
+"""Show an assessment on a terminal; its English is written in `assess/wording`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.text import Text
 from forewarn.assess import wording
 from forewarn.assess.assessment import Advice, Assessment, Finding, Reason, Saving, Verdict
 from forewarn.assess.wording import YOU, Reader
-from forewarn.formatting import sentence
+from forewarn.formatting import percent, sentence
 from forewarn.operate.check_scripts import FixedScript
 from forewarn.serve.cli.terminal.console import Terminal
 from forewarn.serve.cli.terminal.safe_text import one_line
@@ -25,27 +25,27 @@ SIMILAR_SHOWN = 3
 
 
 def show(
-    made: Assessment,
+    assessment: Assessment,
     title: str,
     reader: Reader = YOU,
     *,
     diff: bool = False,
     fixed: FixedScript | None = None,
 ) -> None:
-    """Print it on stdout."""
+    """Print an assessment on stdout."""
     console = Terminal()
-    head = Text(f"{title}: ").append(wording.VERDICTS[made.verdict], style=STYLE_OF[made.verdict])
+    head = Text(f"{title}: ").append(wording.VERDICTS[assessment.verdict], style=STYLE_OF[assessment.verdict])
     console.print(harmless(head), soft_wrap=True)
-    console.print(harmless(Text(f"  {sentence(wording.summary(made, reader))}.")), soft_wrap=True)
+    console.print(harmless(Text(f"  {sentence(wording.summary(assessment, reader))}.")), soft_wrap=True)
     blocks = (
-        _numbers(made, reader),
-        _findings(made, reader),
-        _reasons(made, reader),
-        _similar(made, reader),
-        _advice(made, reader, diff),
-        _savings(made, reader),
+        _numbers(assessment, reader),
+        _findings(assessment, reader),
+        _reasons(assessment, reader),
+        _similar(assessment, reader),
+        _advice(assessment, reader, diff),
+        _savings(assessment, reader),
         _fixed(fixed),
-        _notes(made, reader),
+        _notes(assessment, reader),
     )
     for block in blocks:
         lines = list(block)
@@ -56,7 +56,7 @@ def show(
 
 
 def harmless(text: Text) -> Text:
-    r"""Keep a line one line: names and scripts are anybody's.
+    r"""Keep a line on one line: names and scripts are text of users.
 
     >>> harmless(Text("a\nb")).plain
     'a\\nb'
@@ -65,17 +65,17 @@ def harmless(text: Text) -> Text:
     return text if shown == text.plain else Text(shown, style=text.style)
 
 
-def _numbers(made: Assessment, reader: Reader) -> Iterator[Text | str]:
-    facts = list(wording.facts(made, reader))
+def _numbers(assessment: Assessment, reader: Reader) -> Iterator[Text | str]:
+    facts = list(wording.facts(assessment, reader))
     width = max((len(name) for name, _ in facts), default=0)
     for name, fact in facts:
         yield f"  {name:{width}}  {fact}"
 
 
-def _findings(made: Assessment, reader: Reader) -> Iterator[Text | str]:
-    if made.findings:
+def _findings(assessment: Assessment, reader: Reader) -> Iterator[Text | str]:
+    if assessment.findings:
         yield Text("In the script", style="bold")
-    for finding in sorted(made.findings, key=_rank):
+    for finding in sorted(assessment.findings, key=_rank):
         line = f"line {finding.line}" if finding.line is not None else ""
         text = Text(f"  {line:9}").append(f"{finding.severity:8}", style=_SEVERITY.get(finding.severity, ""))
         yield text.append(f"{wording.finding(finding, reader)} [{finding.rule}]")
@@ -87,10 +87,10 @@ def _rank(finding: Finding) -> tuple[int, int]:
     return [*_SEVERITY].index(finding.severity), finding.line or 0
 
 
-def _reasons(made: Assessment, reader: Reader) -> Iterator[Text | str]:
-    if made.reasons:
+def _reasons(assessment: Assessment, reader: Reader) -> Iterator[Text | str]:
+    if assessment.reasons:
         yield Text("Why", style="bold")
-    for reason in made.reasons:
+    for reason in assessment.reasons:
         yield _reason(reason, reader)
 
 
@@ -98,35 +98,35 @@ def _reason(reason: Reason, reader: Reader) -> Text:
     sign, style = ("+", "red") if reason.weight > 0 else ("−", "green")
     text = Text("  ").append(sign, style=style).append(f" {wording.reason(reason, reader)}")
     if reason.risk_before is not None and reason.risk_after is not None:
-        text.append(f"  ({reason.risk_before:.0%} → {reason.risk_after:.0%})", style="bright_black")
+        text.append(f"  ({percent(reason.risk_before)} → {percent(reason.risk_after)})", style="bright_black")
     return text
 
 
-def _similar(made: Assessment, reader: Reader) -> Iterator[Text | str]:
-    if made.similar and made.similar_in_short is not None:
+def _similar(assessment: Assessment, reader: Reader) -> Iterator[Text | str]:
+    if assessment.similar and assessment.similar_in_short is not None:
         yield Text("Similar earlier jobs", style="bold")
-        yield f"  {sentence(wording.words(made.similar_in_short, reader))}."
-    for job in made.similar[:SIMILAR_SHOWN]:
+        yield f"  {sentence(wording.words(assessment.similar_in_short, reader))}."
+    for job in assessment.similar[:SIMILAR_SHOWN]:
         yield f"  {wording.similar_job(job, reader)}"
 
 
-def _notes(made: Assessment, reader: Reader) -> Iterator[Text | str]:
-    for note in (made.route.caveat, *made.notes):
+def _notes(assessment: Assessment, reader: Reader) -> Iterator[Text | str]:
+    for note in (assessment.route.caveat, *assessment.notes):
         if note is not None:
             yield f"  Note: {wording.words(note, reader)}."
 
 
-def _advice(made: Assessment, reader: Reader, diff: bool) -> Iterator[Text | str]:
-    if made.advice:
+def _advice(assessment: Assessment, reader: Reader, diff: bool) -> Iterator[Text | str]:
+    if assessment.advice:
         yield Text("Advice", style="bold")
-    shown = next((advice for advice in made.advice if advice.diff), None) if diff else None
-    for number, advice in enumerate(made.advice, 1):
+    with_diff = next((advice for advice in assessment.advice if advice.diff), None) if diff else None
+    for number, advice in enumerate(assessment.advice, 1):
         head = _numbered(number, advice, reader)
         if risk := wording.risk_change(advice.risk_before, advice.risk_after):
             head.append(f": {risk}")
         yield head
         yield from (f"     {line}" for line in wording.advice(advice, reader))
-        yield from _to_type(advice, advice is shown)
+        yield from _to_type(advice, advice is with_diff)
 
 
 def _numbered(number: int, advice: Advice | Saving, reader: Reader) -> Text:
@@ -142,10 +142,10 @@ def _to_type(advice: Advice | Saving, diff: bool) -> Iterator[Text | str]:
         yield Text(f"     {advice.command}", style="cyan")
 
 
-def _savings(made: Assessment, reader: Reader) -> Iterator[Text | str]:
-    if made.savings:
-        yield Text("Could ask for less", style="bold")
-    for number, saving in enumerate(made.savings, 1):
+def _savings(assessment: Assessment, reader: Reader) -> Iterator[Text | str]:
+    if assessment.savings:
+        yield Text("Could request less", style="bold")
+    for number, saving in enumerate(assessment.savings, 1):
         yield _numbered(number, saving, reader)
         yield from (f"     {line}" for line in wording.saving(saving, reader))
         yield from _to_type(saving, diff=False)
@@ -155,5 +155,5 @@ def _fixed(fixed: FixedScript | None) -> Iterator[Text | str]:
     if fixed is not None:
         yield Text("Fixed", style="bold")
         verdict = wording.VERDICTS[fixed.assessment.verdict]
-        yield f"  {fixed.path}, checked as it was written: {verdict}"
+        yield f"  {fixed.path}, checked after writing: {verdict}"
         yield f"  {sentence(wording.summary(fixed.assessment))}."

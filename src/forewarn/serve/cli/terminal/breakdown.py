@@ -1,4 +1,4 @@
-"""How jobs ended by user, partition, week or any other field, as a table with bars."""
+"""Show outcomes by user, partition, week or any other field, as a table with bars."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from forewarn.operate.breakdown import Breakdown
 from forewarn.serve.cli.terminal.output import print_json, print_table, say, share
 
 _BAR = 24  # characters of the longest bar
-LIMIT = 50  # jobs or groups that are shown where nobody says how many
+LIMIT = 50  # jobs or groups that are shown by default
 
 
 def print_breakdown(found: Breakdown, limit: int | None, *, as_json: bool) -> None:
-    """The groups with most jobs, or the newest times, with the share that failed as a bar.
+    """Print the groups with most jobs, or the newest times, with the share that failed as a bar.
 
-    Without a limit all times, but not all groups; 0 is all.
+    Without a limit all times are shown, but not all groups; 0 shows all.
     """
     table = found.groups
     if found.is_by_time:
@@ -25,7 +25,7 @@ def print_breakdown(found: Breakdown, limit: int | None, *, as_json: bool) -> No
             print_json(row)
         return
     if shown.is_empty():
-        say("no such jobs")
+        say("no jobs match")
         return
     rates = [failed / judged if judged else 0.0 for _, _, judged, failed in shown.iter_rows()]
     scale = _BAR / max([*rates, 0.01])
@@ -39,11 +39,11 @@ def print_breakdown(found: Breakdown, limit: int | None, *, as_json: bool) -> No
         drop=[""],
     )
     more = f"; the {which} {limit} of {table.height:,}" if shown.height < table.height else ""
-    say(f"failed under policy {found.policy}, share of the jobs that it judges{more}")
+    say(f"failed by failure policy {found.policy}; share of the jobs that this policy counts{more}")
 
 
 def bar(length: float) -> str:
-    """A bar of so many characters.
+    """Draw a bar of so many characters.
 
     >>> bar(2.5)
     '██▌'

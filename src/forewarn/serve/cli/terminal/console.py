@@ -1,4 +1,4 @@
-"""Texts in colours and tables, on the one way to the terminal (`terminal.py`)."""
+"""Coloured text and tables, through the one gate to the terminal (`safe_text.py`)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from forewarn.serve.cli.terminal.safe_text import visible
 
 
 class Terminal(Console):
-    """A console for texts as they are: markup, emoji names and highlights are not interpreted.
+    """A console that prints text literally: markup, emoji names and highlights are not interpreted.
 
-    Styles are rich's; what is in the text of a segment came from elsewhere.
+    Styles come from rich; the text of a segment may come from anybody.
     """
 
     def __init__(self, *, err: bool = False, **settings: Any) -> None:
@@ -23,7 +23,7 @@ class Terminal(Console):
         super().__init__(**where, highlight=False, markup=False, emoji=False, **settings)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render as rich does, every text visible; cursor movements of a progress line are rich's own."""
+        """Render as rich does, with control characters made visible; cursor movements are rich's own."""
         for segment in super().render(renderable, options):
             if segment.control:
                 yield segment

@@ -1,9 +1,6 @@
-"""A post mortem for people."""
+"""Show a post mortem on a terminal."""
 
 from __future__ import annotations
-
-from datetime import datetime
-from zoneinfo import ZoneInfo
 
 from rich.padding import Padding
 from rich.table import Table
@@ -11,25 +8,27 @@ from rich.text import Text
 
 from forewarn.assess.post_mortem.report import Confidence, LogLine, PostMortem
 from forewarn.assess.wording import YOU, Reader, each, words
+from forewarn.assess.wording.names import outcome_name
 from forewarn.assess.wording.similar import submitted_together
-from forewarn.formatting import byte_size, duration
+from forewarn.formatting import byte_size, duration, timestamp
 from forewarn.job.record import Job
 from forewarn.serve.cli.terminal.console import Terminal
 from forewarn.serve.cli.terminal.output import STYLE_OF
 from forewarn.serve.cli.terminal.safe_text import echo, one_line
 
-_SURE = {
+_CONFIDENCE = {
     Confidence.CERTAIN: "certain",
     Confidence.VERY_LIKELY: "very likely",
     Confidence.LIKELY: "likely",
-    Confidence.POSSIBLE: "possible, no more",
-    Confidence.UNKNOWN: "not known",
+    Confidence.POSSIBLE: "possible",
+    Confidence.UNKNOWN: "unknown",
 }
 _SIMILAR = 5  # jobs that are listed
+_PER = {"cpu": "CPU", "gpu": "GPU", "node": "node", None: "node"}
 
 
 def print_report(report: PostMortem, job: Job, zone: str, reader: Reader = YOU) -> None:
-    """The whole of it on stdout: what and why first, then the evidence, then what to do."""
+    """Print a report on stdout: the cause first, then the evidence, then what to do."""
     console = Terminal()
     if console.is_terminal:
         _print(console, report, job, zone, reader)
@@ -37,7 +36,7 @@ def print_report(report: PostMortem, job: Job, zone: str, reader: Reader = YOU) 
     console.width = 120
     with console.capture() as captured:
         _print(console, report, job, zone, reader)
-    # A table fills its lines with spaces, which a file need not have.
+    # rich fills the lines of a table with spaces, which a file does not need.
     echo("\n".join(line.rstrip() for line in captured.get().split("\n")).rstrip("\n"))
 
 
@@ -47,7 +46,7 @@ def _print(console: Terminal, report: PostMortem, job: Job, zone: str, reader: R
     console.print()
     console.print(Text(report.cause, style="bold"))
     if report.phase == "ended" and report.outcome != "completed":
-        console.print(Text(f"How sure: {_SURE[report.confidence]}"))
+        console.print(Text(f"Confidence: {_CONFIDENCE[report.confidence]}"))
     _print_log(console, report)
     if report.evidence:
         table = Table(box=None, show_header=False, pad_edge=False)
@@ -80,15 +79,16 @@ def _heading(report: PostMortem, job: Job) -> Text:
     if report.user:
         heading.append(f" of {one_line(report.user)}")
     heading.append(" on ").append(report.cluster).append(": ")
-    heading.append(word.replace("_", " "), style=STYLE_OF.get(word, ""))
-    if job.start is not None and (job.exit_code or job.exit_signal):  # else it is Slurm's, not the job's
+    heading.append(outcome_name(word), style=STYLE_OF.get(word, ""))
+    if job.start is not None and (
+        job.exit_code or job.exit_signal
+    ):  # without a start it is Slurm's, not the job's
         heading.append(f", exit code {job.exit_code or 0}:{job.exit_signal or 0}")
     return heading
 
 
 def _facts(job: Job, zone: str) -> str:
-    moment = datetime.fromtimestamp(job.submit, ZoneInfo(zone)).strftime("%Y-%m-%d %H:%M:%S")
-    parts = [f"submitted {moment}"]
+    parts = [f"submitted {timestamp(job.submit, zone)}"]
     if job.start is not None and job.start >= job.submit:
         parts.append(f"waited {duration(job.start - job.submit)}")
     if job.run_time is not None:
@@ -96,7 +96,7 @@ def _facts(job: Job, zone: str) -> str:
     if job.time_limit is not None:
         parts.append(f"limit {duration(job.time_limit)}")
     if job.memory_asked:
-        parts.append(f"{byte_size(job.memory_asked)} a {job.memory_per or 'node'}")
+        parts.append(f"requested {byte_size(job.memory_asked)} per {_PER[job.memory_per]}")
     if job.nodes:
         parts.append(f"on {job.nodes}")
     elif job.partition:
@@ -122,18 +122,19 @@ def _print_log(console: Terminal, report: PostMortem) -> None:
         console.print()
     for file in slow:
         console.print(
-            Text(f"In {file.path} some lines were left out: matching took too long.", style="yellow")
+            Text(f"In {file.path} some lines were skipped: matching took too long.", style="yellow")
         )
     for file in quiet:
-        part = "" if file.whole else " (its beginning and its end)"
+        part = "" if file.whole else " (beginning and end)"
         console.print(Text(f"In {file.path}{part} no line matches a known error.", style="bright_black"))
     for file in unread:
-        where = " (a guess: nothing tells where its output is)" if file.guessed else ""
+        where = " (Slurm's default: its output path is not recorded)" if file.guessed else ""
         console.print(Text(f"Not read: {file.path}: {file.why_not}{where}.", style="bright_black"))
 
 
 def _where(line: LogLine) -> str:
-    """
+    """Write the place of a line.
+
     >>> _where(LogLine(path="a", line=-3, text="", pattern="", family="", what="", follow_up=False))
     'line 3 from the end'
     """
@@ -149,8 +150,8 @@ def _print_similar(console: Terminal, report: PostMortem, reader: Reader) -> Non
     for job in report.similar[:_SIMILAR]:
         table.add_row(
             job.job_id,
-            Text(job.outcome.replace("_", " "), style=STYLE_OF.get(job.outcome, "")),
+            Text(outcome_name(job.outcome), style=STYLE_OF.get(job.outcome, "")),
             "" if job.run_time is None else f"ran {duration(job.run_time)}",
-            Text((", ".join(each(job.differs, reader)) or "the same request") + submitted_together(job)),
+            Text((", ".join(each(job.differs, reader)) or "same request") + submitted_together(job)),
         )
-    _section(console, f"Before: {words(report.tally, reader)}", table)
+    _section(console, f"Similar earlier jobs: {words(report.tally, reader)}", table)

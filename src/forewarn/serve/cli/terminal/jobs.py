@@ -1,15 +1,14 @@
-"""Jobs as tables for people, lines for programs, and JSON."""
+"""Print jobs as tables for people, as lines for programs, and as JSON."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
-from zoneinfo import ZoneInfo
 
 import polars as pl
 
+from forewarn.formatting import timestamp
 from forewarn.operate.job_fields import FIELDS, Measure, raw, written
 from forewarn.operate.job_history import JobChange
 from forewarn.operate.queries import JobSummary
@@ -23,7 +22,7 @@ DEFAULT = (
     *("submit", "elapsed", "timelimit", "outcome", "exitcode"),
 )
 
-# Where a terminal is narrow: texts that may be cut, and columns that go, the least missed first.
+# In a narrow terminal: texts that may be cut, and columns that are dropped, the least important first.
 FREE_TEXT = (
     *("name", "jobname", "work_dir", "workdir", "submit_line", "submitline", "nodes", "nodelist"),
     *("tres_asked", "reqtres", "tres_given", "alloctres", "reason", "cluster", "partition"),
@@ -32,7 +31,7 @@ DROPPED = ("exitcode", "nnodes", "timelimit", "ncpus", "partition", "jobname", "
 
 
 def print_summary(found: JobSummary, *, as_json: bool) -> None:
-    """How many there are, and how they ended."""
+    """Print the number of jobs and their outcomes."""
     if as_json:
         print_json({"jobs": found.jobs, "ended": found.ended, "outcomes": found.outcomes})
     else:
@@ -41,23 +40,22 @@ def print_summary(found: JobSummary, *, as_json: bool) -> None:
 
 
 def print_history(changes: Sequence[JobChange], zones: Mapping[str, str], *, as_json: bool) -> None:
-    """Each observation of a job with the fields that were new or had changed."""
+    """Print each observation of a job with the fields that were new or had changed."""
     if as_json:
         for change in changes:
             print_json(asdict(change))
         return
     table = []
     for change in changes:
-        zone = ZoneInfo(zones.get(change.cluster, "UTC"))
-        moment = datetime.fromtimestamp(change.seen_at, zone).strftime("%Y-%m-%dT%H:%M:%S")
+        seen_at = timestamp(change.seen_at, zones.get(change.cluster, "UTC"))
         what = " ".join(f"{name}={value}" for name, value in change.changed.items()) or "nothing new"
         origin = change.source + (" (final record)" if change.reconstructed else "")
-        table.append((change.cluster, moment, origin, what))
+        table.append((change.cluster, seen_at, origin, what))
     print_table(("cluster", "seen at", "source", "what was new"), table, shorten=["what was new"])
 
 
 def print_jobs_json(frames: Iterator[pl.DataFrame], names: tuple[str, ...] | None) -> None:
-    """One JSON object a line: these fields, or all of a job."""
+    """Print one JSON object per line, with these fields or all fields of a job."""
     for frame in frames:
         shown = frame.select(raw(name) for name in names) if names else frame
         for part in shown.iter_slices(10_000):
@@ -65,7 +63,7 @@ def print_jobs_json(frames: Iterator[pl.DataFrame], names: tuple[str, ...] | Non
 
 
 def print_parsable(frames: Iterator[pl.DataFrame], names: tuple[str, ...], zones: Mapping[str, str]) -> None:
-    """As `sacct --parsable2`: a heading, then lines; a | or line break in a value has a backslash."""
+    """Print as `sacct --parsable2` does: a heading, then lines; | and line breaks in a value are escaped."""
     echo("|".join(names))
     for frame in frames:
         text = frame.select(
@@ -87,17 +85,17 @@ def print_jobs(
     *,
     whole: bool,
 ) -> None:
-    """A table; not `whole` where columns may be left out."""
+    """Print a table; if not `whole`, columns may be left out."""
     looked = watched(frames, "looking", progress)
     texts = [frame.select(written(name, zones, exact=False) for name in names) for frame in looked]
     if not texts:
-        say("no such jobs")
+        say("no jobs match")
         return
     table = pl.concat(texts)
-    if not whole:  # a log that never has a field need not say so on every line
+    if not whole:  # a field that this history never has is not worth a column
         table = table.select(name for name in names if table[name].null_count() < table.height)
     right = {name for name in names if FIELDS[name].measure is not Measure.TEXT}
-    # What was asked for by name is shown; what is usual gives way to what matters more.
+    # Fields requested by name are all shown; default ones give way to the more important.
     left_out = print_table(
         table.columns,
         table.iter_rows(),
@@ -106,6 +104,6 @@ def print_jobs(
         drop=() if whole else DROPPED,
     )
     if left_out:
-        say(f"no room for {', '.join(left_out)}; --format shows what is asked for")
+        say(f"no room for {', '.join(left_out)}; --format shows the fields that you name")
     if limit and table.height == limit:
-        say(f"the newest {limit:,}; --limit 0 shows all, --count counts")
+        say(f"the newest {limit:,} jobs; --limit 0 shows all, --count counts them")

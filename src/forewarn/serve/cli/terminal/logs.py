@@ -1,4 +1,4 @@
-"""What the modules log, shown on stderr: warnings always, with -v more."""
+"""Show the log of the modules on stderr: warnings always, more with -v."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
 class TerminalHandler(logging.Handler):
-    """Shows records through the one gate for all output: their text may be anybody's."""
+    """A handler that prints through the one gate for all output: a message may contain anybody's text."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print one line."""
+        """Print a record as one line."""
         try:
             line = f"forewarn: {record.levelname.lower()}: {record.name}: {record.getMessage()}"
             echo(line, err=True)
@@ -22,7 +22,7 @@ class TerminalHandler(logging.Handler):
 
 
 def show_logs(verbosity: int) -> None:
-    """Show what is logged from a level on: 0 warnings, 1 information, 2 everything."""
+    """Show log records: 0 from warnings, 1 from information, 2 everything."""
     logger = logging.getLogger("forewarn")
     logger.setLevel(_LEVELS[min(verbosity, len(_LEVELS) - 1)])
     logger.propagate = False

@@ -1,6 +1,6 @@
-"""How results look: tables for people, values that are missing as `n/a`, outcomes in their colours.
+"""Print results: tables for people, missing values as `n/a`, outcomes in their colours.
 
-Data goes to stdout, everything else to stderr. Colours stay out where there is no terminal or
+Data goes to stdout, everything else to stderr. There are no colours where there is no terminal or
 `NO_COLOR` is set.
 """
 
@@ -15,11 +15,11 @@ from typing import Any, Literal
 from rich.table import Table
 from rich.text import Text
 
+from forewarn.formatting import MISSING, percent_in_table
 from forewarn.job.outcomes import Outcome
 from forewarn.serve.cli.terminal.console import Terminal
 from forewarn.serve.cli.terminal.safe_text import echo, echo_json, one_line
 
-MISSING = "n/a"
 STYLE_OF: Mapping[str, str] = MappingProxyType(
     {
         Outcome.COMPLETED: "green",
@@ -39,23 +39,23 @@ STYLE_OF: Mapping[str, str] = MappingProxyType(
 
 
 def say(message: str) -> None:
-    """A line for the person, on stderr."""
+    """Print a line for the person, on stderr."""
     echo(message, err=True)
 
 
 def note(message: str) -> None:
-    """Something the person should know, on stderr."""
+    """Print a note for the person, on stderr."""
     text = Text("note: ", style="yellow").append(message, style="default")
     Terminal(err=True).print(text, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
-    """One JSON value on stdout."""
+    """Print one JSON value on stdout."""
     echo_json(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def print_facts(title: str, facts: Mapping[str, str | Text | None]) -> None:
-    """A few named facts on stdout, those that there are."""
+    """Print named facts on stdout, without those that are None."""
     console = Terminal()
     console.print(Text(title, style="bold"), soft_wrap=True)
     width = max(map(len, facts), default=0)
@@ -73,10 +73,10 @@ def print_table(
     shorten: Sequence[str] = (),
     drop: Sequence[str] = (),
 ) -> list[str]:
-    """A table on stdout, whole where there is no terminal; the columns for which that had no room.
+    """Print a table on stdout, and return the columns for which the terminal had no room.
 
-    To fit a terminal the columns `shorten` give way first, then those of `drop` go, in that order. What
-    remains is never cut: a job id of which half is shown is none.
+    To fit a terminal the columns `shorten` are cut first, then those of `drop` are left out, in that order.
+    No other column is cut: half a job id is useless. Without a terminal the whole table is printed.
     """
     console = Terminal()
     cells = [[*map(cell, row)] for row in rows]
@@ -99,25 +99,25 @@ def print_table(
     return [heading for heading in headings if heading not in widths]
 
 
-_SHORTEST = 8  # characters below which a shortened text says nothing any more
+_SHORTEST = 8  # characters of a text that is still useful when cut
 _GAP = 2  # characters between columns
 
 
 def fitted(
     widths: Mapping[str, int], room: int, shorten: Sequence[str] = (), drop: Sequence[str] = ()
 ) -> dict[str, int]:
-    """The columns that there is room for, and how wide.
+    """Return the columns that there is room for, and their widths.
 
     >>> fitted({"id": 5, "name": 30, "code": 3}, 22, shorten=["name"], drop=["code", "name"])
     {'id': 5, 'name': 10, 'code': 3}
     >>> fitted({"id": 5, "name": 30, "code": 3}, 15, shorten=["name"], drop=["code", "name"])
     {'id': 5, 'name': 8}
     """
-    kept = dict(widths)
-    for leaves in (None, *drop):
-        if leaves is not None:
-            kept.pop(leaves, None)
-        shown = dict(kept)
+    columns = dict(widths)
+    for dropped in (None, *drop):
+        if dropped is not None:
+            columns.pop(dropped, None)
+        shown = dict(columns)
         while (over := _total(shown) - room) > 0:
             long = [name for name in shorten if shown.get(name, 0) > _SHORTEST]
             if not long:
@@ -134,25 +134,23 @@ def _total(widths: Mapping[str, int]) -> int:
 
 
 def cell(value: str | None) -> Text:
-    """A value as it stands in a table."""
-    if value is None:
+    """Format a value for a table."""
+    if value is None or value == MISSING:
         return Text(MISSING, style="bright_black")
     return Text(one_line(value), style=STYLE_OF.get(value, ""))
 
 
 def share(part: int, whole: int) -> str | None:
-    """A percentage that is 0 only for none, or nothing where there is nothing to be a part of.
+    """Format a part of a whole as a percentage; None where the whole is 0.
 
     >>> share(1, 8), share(1, 5000), share(0, 0)
-    ('12.5 %', '<0.1 %', None)
+    ('12.5%', '<0.1%', None)
     """
-    if not whole:
-        return None
-    return "<0.1 %" if 0 < part / whole < 0.0005 else f"{part / whole * 100:.1f} %"
+    return percent_in_table(part / whole) if whole else None
 
 
 def shares(counts: Counter[str]) -> Text | None:
-    """Outcomes with their shares, the most frequent first."""
+    """Format outcomes with their shares, the most frequent first."""
     parts = [
         Text(outcome, style=STYLE_OF.get(outcome, "")).append(
             f" {share(count, counts.total())}", style="default"

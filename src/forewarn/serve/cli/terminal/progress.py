@@ -1,4 +1,4 @@
-"""Progress of long work, on stderr: a live line on a terminal, a plain line now and then elsewhere."""
+"""Show progress of long work on stderr: a live line on a terminal, a plain line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from forewarn.progress import StageProgress
 from forewarn.serve.cli.terminal.console import Terminal
 from forewarn.serve.cli.terminal.output import say
 
-PATIENCE = 2.0  # seconds before the first word: short work needs none
+PATIENCE = 2.0  # seconds before the first line: short work needs none
 INTERVAL = 15.0  # seconds between plain lines
 
 
@@ -25,7 +25,7 @@ def progress(what: str) -> Iterator[StageProgress]:
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Say what is done that may take long and cannot tell how far it is: soon, not when it is over."""
+    """Announce work that may take long and cannot report how far it is."""
     with _live(what) if sys.stderr.isatty() else _soon(lambda: say(_begun(what))):
         yield
 
@@ -50,24 +50,24 @@ def _live(what: str) -> Iterator[StageProgress]:
 @contextmanager
 def _plain(what: str) -> Iterator[StageProgress]:
     begun = time.monotonic()
-    next_word, told = begun + PATIENCE, False
+    next_line, reported = begun + PATIENCE, False
 
     def report(done: int, total: int | None = None, also: str = "") -> None:
-        nonlocal next_word, told
-        if time.monotonic() >= next_word:
+        nonlocal next_line, reported
+        if time.monotonic() >= next_line:
             say(f"{what}: {_far(done, total, also)}")
-            next_word = time.monotonic() + INTERVAL
-        told = True
+            next_line = time.monotonic() + INTERVAL
+        reported = True
 
     with _soon(lambda: say(_begun(what))) as unless:
         yield _first(unless, report)
-    if not told and time.monotonic() >= next_word:  # work that cannot say how far it is
+    if not reported and time.monotonic() >= next_line:  # work that cannot report how far it is
         say(f"{what}: {time.monotonic() - begun:.0f} s")
 
 
 @contextmanager
 def _soon(announce: Callable[[], None]) -> Iterator[Callable[[], None]]:
-    """Call after a while, unless the block has ended, or what it gets was called, before."""
+    """Call `announce` after a while, unless the block has ended or called what it was given before."""
     timer = threading.Timer(PATIENCE, announce)
     timer.daemon = True
     timer.start()
@@ -86,14 +86,15 @@ def _first(before: Callable[[], None], report: StageProgress) -> StageProgress:
 
 
 def _begun(what: str) -> str:
-    """What is said of work that has not told how far it is: also why, where its code is not compiled yet."""
-    compiled = sys.modules.get("forewarn.compiled")  # not imported: nothing of it is needed
+    """Write the line for work that has reported nothing yet, with the reason where its code is cold."""
+    compiled = sys.modules.get("forewarn.compiled")  # not imported here: it takes long
     is_cold = compiled is not None and compiled.is_cold()
     return f"{what} …" + (" (its code is compiled first, once: about half a minute)" if is_cold else "")
 
 
 def _far(done: int, total: int | None, also: str) -> str:
-    """
+    """Write how far the work is.
+
     >>> _far(1200, None, ""), _far(3, 20, "best loss 0.31")
     ('1,200', '3 of 20, best loss 0.31')
     """

@@ -1,9 +1,9 @@
-r"""The one way to the terminal: no text of a job, a log or a script can steer it.
+r"""The one gate to the terminal: no text of a job, a log or a script can control it.
 
-Job names, work folders, accounts and error messages are anybody's text. An escape sequence in one of them
+Job names, work folders, accounts and error messages are text of any user. An escape sequence in one of them
 could clear the screen, change the window's title or show a line that is not there; a direction mark could
-turn a path around. Everything that a command prints passes here, and such characters are shown (``\x1b``).
-A test forbids other ways out. Texts in colours and tables take the same way: `console.py`.
+reverse a path. Everything that a command prints passes here, and such characters are shown as ``\x1b``.
+A test forbids other ways out. Coloured text and tables take the same way: `console.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STEERING = re.compile(
 
 
 def visible(text: str) -> str:
-    r"""Show characters that would steer a terminal as their escapes.
+    r"""Show characters that would control a terminal as their escapes.
 
     >>> print(visible("a\x1b[2Jb\u202ec\nd"))
     a\x1b[2Jb\u202ec
@@ -30,7 +30,7 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""The same for a text that has no line breaks of its own: a name cannot pretend to be another line.
+    r"""Do the same for a text without line breaks of its own: a name cannot pretend to be another line.
 
     >>> print(one_line("job\nforewarn: all is fine"))
     job\nforewarn: all is fine
@@ -39,7 +39,7 @@ def one_line(text: str) -> str:
 
 
 def json_visible(text: str) -> str:
-    r"""The same for JSON, whose strings stay what they are.
+    r"""Do the same for JSON, whose strings keep their values.
 
     >>> print(json_visible('{"name": "a\x9b2J"}'))
     {"name": "a\u009b2J"}
@@ -48,7 +48,7 @@ def json_visible(text: str) -> str:
 
 
 def echo(text: object = "", *, err: bool = False, end: str = "\n") -> None:
-    """Print text that may be of several lines."""
+    """Print text of one or several lines."""
     click.echo(visible(str(text)) + end, nl=False, err=err)
 
 
