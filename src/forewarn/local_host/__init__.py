@@ -1,1 +1,1 @@
-"""What this machine has: files, programs, Python packages, Slurm's commands. Nothing that a script names is run."""
+"""The local machine: its files, programs, Python packages and sbatch. Nothing that a script names is run."""

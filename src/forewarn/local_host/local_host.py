@@ -1,4 +1,4 @@
-"""The machine that the check runs on: a login node, mostly, which sees the file systems that jobs see."""
+"""The machine that the check runs on: usually a login node, which sees the same file systems as jobs."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ CONDA_ROOTS = (
 
 
 class LocalHost:
-    """The real one."""
+    """The local machine, as a `Host` for the rules on scripts."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment = dict(os.environ if environment is None else environment)
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """As the check was called."""
+        """The environment variables of the check."""
         return self._environment
 
     @property
     def architecture(self) -> str | None:
-        """Of this machine."""
+        """The processor architecture of this machine."""
         return platform.machine() or None
 
     @cached_property
     def slurm(self) -> tuple[int, int] | None:
-        """As its sbatch says."""
+        """The version of the local sbatch."""
         return slurm_version(self._environment)
 
-    def same_disk(self, path: str, other: str) -> bool | None:
-        """By the number of the device."""
+    def same_file_system(self, path: str, other: str) -> bool | None:
+        """Compare the device numbers of two paths, or of their nearest existing parents."""
         devices = [_device(Path(place)) for place in (path, other)]
         return None if None in devices else devices[0] == devices[1]
 
-    def kind(self, path: str) -> str | None:
-        """By a look at it; a folder that may not be entered hides what is in it."""
+    def path_type(self, path: str) -> str | None:
+        """Return ``file``, ``folder`` or ``nothing``; None in a folder that may not be entered."""
         try:
             mode = Path(path).stat().st_mode
         except (FileNotFoundError, NotADirectoryError):
@@ -64,23 +64,23 @@ class LocalHost:
             return None
         return "folder" if stat.S_ISDIR(mode) else "file"
 
-    def may(self, path: str, how: str) -> bool | None:
-        """By access(2), which knows file systems that are read-only, too."""
+    def may_access(self, path: str, mode: str) -> bool | None:
+        """Check permissions by access(2), which also knows read-only file systems."""
         try:
-            return os.access(path, {"r": os.R_OK, "w": os.W_OK, "x": os.X_OK}[how])
+            return os.access(path, {"r": os.R_OK, "w": os.W_OK, "x": os.X_OK}[mode])
         except (OSError, ValueError):
             return None
 
     def head(self, path: str, length: int) -> bytes | None:
-        """Of plain files only: a pipe would wait."""
+        """Read the first bytes of a regular file; reading a pipe would block."""
         return head_of(Path(path), length)
 
     def which(self, program: str) -> str | None:
-        """On PATH."""
+        """Find a program on PATH."""
         return shutil.which(program, path=self._environment.get("PATH", os.defpath))
 
     def has_module(self, name: str, folders: Sequence[str]) -> bool | None:
-        """By its file below MODULEPATH; None where there are no modules, or a file gives them other names."""
+        """Look for a module file below MODULEPATH; None without it, or where a file renames modules."""
         places = self._module_places(folders)
         if not places:
             return None
@@ -91,38 +91,42 @@ class LocalHost:
         named = (folder / other for p in places for folder in (p, p / family) for other in _RENAMES)
         return None if any(file.exists() for file in named) else False
 
-    def modules_beside(self, name: str, folders: Sequence[str]) -> Collection[str]:
-        """The versions of the same program where there is one, else all programs."""
+    def similar_modules(self, name: str, folders: Sequence[str]) -> Collection[str]:
+        """Return the versions of the same program where there are any, else all programs."""
         places = self._module_places(folders)
         family = name.partition("/")[0]
         versions = {f"{family}/{version}" for place in places for version in _names(place / family)}
         return versions or {program for place in places for program in _names(place)}
 
     def _module_places(self, folders: Sequence[str]) -> list[Path]:
-        told = [place for place in self._environment.get("MODULEPATH", "").split(":") if place]
-        return [Path(place) for place in (*told, *folders)] if told else []
+        module_path = [folder for folder in self._environment.get("MODULEPATH", "").split(":") if folder]
+        return [Path(folder) for folder in (*module_path, *folders)] if module_path else []
 
-    def environments(self, name: str) -> str | None:
-        """In the places where conda and its kin keep them."""
-        home, said = self._environment.get("HOME", ""), self._environment
+    def conda_environment(self, name: str) -> str | None:
+        """Look for an environment in the folders that conda, mamba and micromamba use."""
+        home, variables = self._environment.get("HOME", ""), self._environment
         roots = [f"{home}/{root}" for root in CONDA_ROOTS]
-        roots += [said[v] for v in ("MAMBA_ROOT_PREFIX", "CONDA_PREFIX", "CONDA_ROOT") if said.get(v)]
-        if said.get("CONDA_EXE"):
-            roots.insert(0, str(Path(said["CONDA_EXE"]).parent.parent))
+        roots += [
+            variables[v] for v in ("MAMBA_ROOT_PREFIX", "CONDA_PREFIX", "CONDA_ROOT") if variables.get(v)
+        ]
+        if variables.get("CONDA_EXE"):
+            roots.insert(0, str(Path(variables["CONDA_EXE"]).parent.parent))
         if name == "base":
             return next((root for root in roots if (Path(root) / "conda-meta").is_dir()), None)
-        places = [p for v in ("CONDA_ENVS_PATH", "CONDA_ENVS_DIRS") for p in said.get(v, "").split(":") if p]
+        places = [
+            p for v in ("CONDA_ENVS_PATH", "CONDA_ENVS_DIRS") for p in variables.get(v, "").split(":") if p
+        ]
         places += [f"{root}/envs" for root in roots]
-        there = next((f"{p}/{name}" for p in places if (Path(p) / name / "bin").is_dir()), None)
+        found = next((f"{p}/{name}" for p in places if (Path(p) / name / "bin").is_dir()), None)
         own = next((root for root in roots if (Path(root) / "conda-meta").is_dir()), None)
-        return there or (f"{own}/envs/{name}" if own else None)
+        return found or (f"{own}/envs/{name}" if own else None)
 
     def missing_packages(self, python: str, names: Sequence[str]) -> Collection[str] | None:
-        """By reading its folders: it is not started, and nothing that lies there is run."""
+        """Return missing packages by reading the interpreter's folders; nothing in them is run."""
         return missing_packages(python, names, self._environment)
 
     def has_library(self, name: str, folders: Sequence[str]) -> bool | None:
-        """Where the loader looks: the folders given, its cache, the folders that it knows."""
+        """Look for a library where the loader does: `folders`, its cache, its standard folders."""
         if any(Path(folder, name).exists() for folder in (*folders, *_FOLDERS)):
             return True
         return None if self._cache is None else name in self._cache

@@ -1,8 +1,8 @@
-"""Find what a Python can import by reading its folders: no interpreter is started.
+"""Find the packages that a Python interpreter can import, by reading its folders without starting it.
 
-An environment belongs to whoever wrote the script. Starting its interpreter, even
-isolated, would run what they put there: `.pth` files with `import` lines, `sitecustomize`. So the folders of
-`sys.path` are derived as Python's `site` and `getpath` do, and where that is not certain the answer is None.
+An environment belongs to the author of the script. Starting its interpreter, even isolated, would run code
+that they put there: `.pth` files with `import` lines, `sitecustomize`. So the folders of `sys.path` are
+derived as Python's `site` and `getpath` do, and where that is not certain the answer is None.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from forewarn.files import head_of
 
-_READ = 1 << 16  # bytes of a `.pth` file, a `pyvenv.cfg`: real ones have some hundred
+_READ = 1 << 16  # bytes to read of a `.pth` file or a `pyvenv.cfg`: real ones have some hundred
 _NAME = re.compile(r"python(3(?:\.\d+)?)?")
 _FOLDER = re.compile(r"python(3\.\d+)")
 _LIBRARIES = ("lib", "lib64")
@@ -27,12 +27,12 @@ _MODULE = re.compile(r"([A-Za-z_]\w*)(?:\.pyc?|\.so|\.(?:cpython|abi|pypy)[\w.-]
 
 
 class _NotCertainError(Exception):
-    """The folders do not tell what this Python finds."""
+    """The folders are not sufficient to know what this Python finds."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Prefix:
-    """Where a Python is installed: its standard library and the folders of its packages."""
+    """The installation of a Python: its standard library and the folders of its packages."""
 
     standard: Path
     sites: tuple[Path, ...]
@@ -58,8 +58,8 @@ def _importable(python: Path, environment: Mapping[str, str]) -> set[str]:
     sites = list(prefix.sites)
     if prefix.has_user_site and environment.get("HOME"):
         sites.append(Path(environment["HOME"], f".local/lib/python{prefix.version}/site-packages"))
-    given = [Path(place) for place in environment.get("PYTHONPATH", "").split(os.pathsep) if place]
-    folders = [*given, prefix.standard, prefix.standard / "lib-dynload", *sites]
+    python_path = [Path(folder) for folder in environment.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    folders = [*python_path, prefix.standard, prefix.standard / "lib-dynload", *sites]
     for site in sites:
         folders += _added_by_pth(site)
     found = set[str]()
@@ -82,8 +82,7 @@ def _prefix_of(python: Path) -> _Prefix:
 
 
 def _of_venv(folder: Path, settings: Mapping[str, str]) -> _Prefix:
-    said = settings.get("version_info") or settings.get("version") or ""
-    version = re.match(r"3\.\d+", said)
+    version = re.match(r"3\.\d+", settings.get("version_info") or settings.get("version") or "")
     if version is None or not settings.get("home"):
         raise _NotCertainError
     base = _of_installation(Path(settings["home"], f"python{version[0]}").resolve())
@@ -93,9 +92,9 @@ def _of_venv(folder: Path, settings: Mapping[str, str]) -> _Prefix:
 
 
 def _of_installation(program: Path) -> _Prefix:
-    """Describe a Python that is no venv, its links resolved. Its folder may tell the version."""
+    """Describe a Python that is no venv, with its links resolved. The library folder may show its version."""
     prefix = program.parent.parent
-    there = {
+    libraries = {
         match[1]: folder
         for library in _LIBRARIES
         for folder in sorted((prefix / library).glob("python3.*"))
@@ -103,15 +102,15 @@ def _of_installation(program: Path) -> _Prefix:
     }
     named = _NAME.fullmatch(program.name)
     version = named[1] if named and named[1] and "." in named[1] else None
-    if version is None and len(there) == 1:
-        version = next(iter(there))
-    if version is None or version not in there:
+    if version is None and len(libraries) == 1:
+        version = next(iter(libraries))
+    if version is None or version not in libraries:
         raise _NotCertainError
     # Debian keeps packages in `dist-packages`, Fedora some of them in `lib64`, both some below /usr/local.
     roots = [prefix, *([prefix / "local"] if prefix == Path("/usr") else [])]
-    kinds = (f"python{version}/site-packages", f"python{version}/dist-packages", "python3/dist-packages")
-    sites = tuple(root / library / kind for root in roots for library in _LIBRARIES for kind in kinds)
-    return _Prefix(there[version], sites, has_user_site=True, version=version)
+    names = (f"python{version}/site-packages", f"python{version}/dist-packages", "python3/dist-packages")
+    sites = tuple(root / library / name for root in roots for library in _LIBRARIES for name in names)
+    return _Prefix(libraries[version], sites, has_user_site=True, version=version)
 
 
 def _venv_settings(path: Path) -> Mapping[str, str] | None:
@@ -139,7 +138,7 @@ def _added_by_pth(site: Path) -> Iterator[Path]:
 
 
 def _modules_in(folder: Path) -> set[str]:
-    """Every folder counts: without an `__init__.py` it is a namespace package."""
+    """Return the modules and packages in a folder; one without `__init__.py` is a namespace package."""
     try:
         entries = list(os.scandir(folder))
     except FileNotFoundError:
@@ -156,7 +155,7 @@ def _modules_in(folder: Path) -> set[str]:
 
 
 def _changes_the_path(folder: Path) -> bool:
-    """Tell whether a start file may add folders. Debian's installs a crash reporter only."""
+    """Check whether a start file may add folders. Debian's only installs a crash reporter."""
     for name in ("sitecustomize.py", "usercustomize.py"):
         text = head_of(folder / name, _READ)
         if text is not None and (b"path" in text or b"site" in text):

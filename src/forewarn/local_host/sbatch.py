@@ -1,4 +1,4 @@
-"""Slurm's `sbatch` on this machine: its version, and what it answers to `--test-only`. It submits nothing."""
+"""Slurm's `sbatch` on this machine: its version, and its answer to `--test-only`, which submits nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def slurm_version(environment: Mapping[str, str]) -> tuple[int, int] | None:
-    """Return the version of the sbatch on PATH, such as (24, 11); None where PATH has no sbatch."""
+    """Return the version of the sbatch on PATH, such as (24, 11); None without sbatch."""
     program = shutil.which("sbatch", path=environment.get("PATH"))
     if program is None:
         return None
@@ -25,7 +25,7 @@ def slurm_version(environment: Mapping[str, str]) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-def test_only(
+def run_test_only(
     script: bytes,
     options: Sequence[str] = (),
     *,
@@ -33,7 +33,7 @@ def test_only(
     folder: Path | None = None,
     timeout: float = 10.0,
 ) -> tuple[int, str] | None:
-    """Run `sbatch --test-only`; return its exit code and what it writes, None without sbatch or an answer in time.
+    """Run `sbatch --test-only` and return its exit code and output; None without sbatch, or at a timeout.
 
     The script is sent on standard input, since sbatch transfers only its text: its location and who may read
     that folder do not matter. `options` are those of the command line, `folder` is the submission folder.

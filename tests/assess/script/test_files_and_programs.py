@@ -116,7 +116,7 @@ def test_no_permission_to_read_or_write(tmp_path: Path) -> None:
     class Forbidden(LocalHost):
         """A user who may do nothing; root, as tests may run, may do all."""
 
-        def may(self, path: str, how: str) -> bool | None:
+        def may_access(self, path: str, mode: str) -> bool | None:
             return False
 
     (tmp_path / "in.csv").touch()

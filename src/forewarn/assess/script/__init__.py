@@ -1,7 +1,7 @@
-"""What is wrong with a batch script, before it is submitted: findings, and the script with changes made.
+"""Checks of a batch script before it is submitted: findings, and the script with changes applied.
 
-`findings(script, path, surroundings)` walks the rules, one small function each; `LocalHost` is the machine that
-the check runs on, and whatever else is a `Host` can stand in for it. Nothing of the script is run.
+`findings(script, path, host)` applies the rules, one small function each. `LocalHost` is the machine that the
+check runs on; any other `Host` can replace it. Nothing of the script is run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules about compiled programs: for another processor, or with libraries that nobody finds."""
+"""Rules on compiled programs: built for another processor, or with missing libraries."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from forewarn.evidence import Values
 from forewarn.job.sbatch.files import Use
 from forewarn.local_host.elf import Program, read_program
 
-_READ = 1 << 24  # the tables that tell are near the begin of a program
+_READ = 1 << 24  # bytes to read: the ELF tables are near the beginning of a program
 _SAME = {"amd64": "x86_64", "arm64": "aarch64", "i686": "i386", "i586": "i386"}
 _RUNS_TOO = {("x86_64", "i386")}
 
 
 def binaries(context: ScriptContext) -> Iterator[Finding]:
-    """Look at every program that is called by its path."""
-    seen = set[str]()
+    """Check every program that is called by its path."""
+    checked = set[str]()
     for use in context.script.body.files:
-        place = context.place(use.path) if use.use is Use.RUN else None
-        if place is None or place in seen:
+        full_path = context.resolve(use.path) if use.use is Use.RUN else None
+        if full_path is None or full_path in checked:
             continue
-        seen.add(place)
-        data = context.host.head(place, _READ)
+        checked.add(full_path)
+        data = context.host.head(full_path, _READ)
         program = read_program(data) if data else None
         if data is not None and program is None:
             yield from _script(context, use.path, use.line, data)
         elif program is not None:
             yield from _architecture(context, use.path, use.line, program)
-            yield from _libraries(context, use.path, use.line, place, program)
+            yield from _libraries(context, use.path, use.line, full_path, program)
 
 
 def _script(context: ScriptContext, path: str, line: int, data: bytes) -> Iterator[Finding]:
@@ -41,30 +41,30 @@ def _script(context: ScriptContext, path: str, line: int, data: bytes) -> Iterat
         if first.endswith(b"\r"):
             code = FindingCode.PROGRAM_WITH_WINDOWS_LINE_ENDS
             yield _error("windows-line-ends", code, {"path": path}, line)
-        elif words and context.host.kind(words[0]) == "nothing":
+        elif words and context.host.path_type(words[0]) == "nothing":
             code = FindingCode.PROGRAM_WITHOUT_INTERPRETER
             yield _error("missing-interpreter", code, {"path": path, "interpreter": words[0]}, line)
 
 
 def _architecture(context: ScriptContext, path: str, line: int, program: Program) -> Iterator[Finding]:
-    here = context.host.architecture
-    here = _SAME.get(here, here) if here else None
-    if here is None or program.machine == here or (here, program.machine) in _RUNS_TOO:
+    local = context.host.architecture
+    local = _SAME.get(local, local) if local else None
+    if local is None or program.machine == local or (local, program.machine) in _RUNS_TOO:
         return
-    values = {"path": path, "architecture": program.machine, "here": here}
+    values = {"path": path, "architecture": program.machine, "here": local}
     code, fix = FindingCode.WRONG_ARCHITECTURE, FixCode.COMPILE_FOR_NODES
     yield _error("wrong-architecture", code, values, line, fix)
 
 
 def _libraries(
-    context: ScriptContext, path: str, line: int, place: str, program: Program
+    context: ScriptContext, path: str, line: int, full_path: str, program: Program
 ) -> Iterator[Finding]:
-    # A module or environment brings libraries that are not here now.
+    # A module or environment may add libraries that are not visible now.
     if context.changes_programs or program.interpreter is None:
         return
     if context.host.architecture not in (program.machine, None):
         return
-    origin = os.path.dirname(place)  # noqa: PTH120
+    origin = os.path.dirname(full_path)  # noqa: PTH120
     folders = [f.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for f in program.folders if f]
     folders += [f for f in context.host.environment.get("LD_LIBRARY_PATH", "").split(":") if f]
     missing = [name for name in program.needed if context.host.has_library(name, folders) is False]

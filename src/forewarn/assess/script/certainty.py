@@ -1,4 +1,4 @@
-"""What a script does wrong is certain to end the job only where the shell stops at it."""
+"""Certainty of errors: a failing command fails the job only where the shell stops at it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from forewarn.job.sbatch.shell import Command
 
 
 def limit_severity(finding: Finding, context: ScriptContext) -> Finding:
-    """An error of the run as a warning, where the script goes on after it and may still end well."""
+    """Turn an error of the run into a warning where the script continues after it and may still complete."""
     if finding.severity != "error" or finding.about != "run" or finding.line is None:
         return finding
     if ends_the_job(context, finding.line):
@@ -20,28 +20,29 @@ def limit_severity(finding: Finding, context: ScriptContext) -> Finding:
 
 
 def ends_the_job(context: ScriptContext, line: int) -> bool:
-    """Whether a command of this line that fails ends the job as failed.
+    """Check whether a failing command on this line fails the job.
 
-    It does as the script's last command, and under `set -e`. Of several in one line, such as a pipe, the last
-    one's end counts: then nothing is certain without `pipefail`. What is tested, negated or left in the
-    background ends no shell. An assignment such as `RC=$?` is a command, too: as the last one it succeeds.
+    It does as the last command of the script, and under `set -e`. Of several on one line, such as a pipe, the
+    last one's status counts: then nothing is certain without `pipefail`. A command that is tested, negated or
+    in the background does not end the shell. An assignment such as `RC=$?` is a command too: as the last one
+    it succeeds.
     """
     body = context.script.body
     if not body.is_shell:
         return True
-    here = [command for command in body.commands if command.words and command.line == line]
-    if not here:
-        return True  # an option, or something that is no command: whoever found it knows
-    if any(command.tested for command in here):
+    on_line = [command for command in body.commands if command.words and command.line == line]
+    if not on_line:
+        return True  # an option, or no command at all: the rule that found it is certain
+    if any(command.tested for command in on_line):
         return False
     stops, pipes = _errexit(context, line)
-    if len(here) > 1 and not (stops and pipes):
+    if len(on_line) > 1 and not (stops and pipes):
         return False
-    return stops or here[-1] is body.commands[-1]
+    return stops or on_line[-1] is body.commands[-1]
 
 
 def _errexit(context: ScriptContext, line: int) -> tuple[bool, bool]:
-    """Whether the shell stops at errors by then, and minds those inside a pipe."""
+    """Return whether the shell stops at errors at this line (`errexit`), also in a pipe (`pipefail`)."""
     first = context.script.text.partition("\n")[0].split()
     stops = first[:1] != [] and any(re.fullmatch(r"-[a-z]*e[a-z]*", word) for word in first[1:])
     pipes = False

@@ -1,4 +1,4 @@
-"""A script with options set otherwise: the lines where they stand rewritten, the rest as it was."""
+"""Change options in a script: only the lines that set them are rewritten."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from forewarn.job.sbatch.getopt import GivenOption
 from forewarn.job.sbatch.option_table import OPTIONS
 from forewarn.job.sbatch.script import Script, read_script
 
-# Setting one of these is refused while another is there.
+# sbatch rejects one of these beside another.
 _EXCLUDE = ({"mem", "mem-per-cpu", "mem-per-gpu"},)
 _NEEDS_QUOTES = set(" \t#\"'\\")
 
 
 def script_diff(script_text: str, changes: Sequence[Change], *, name: str = "job.sbatch") -> tuple[str, str]:
-    r"""The new text, and what differs, as `diff -u` shows it.
+    r"""Return the changed text, and its difference as `diff -u` shows it.
 
-    An option keeps how it is spelled (short, long, glued) and the comment behind it; one that was not there
-    gets a line of its own behind the last #SBATCH.
+    An option keeps its spelling (short, long, joined to its value) and the comment after it; a new option
+    gets a line of its own after the last #SBATCH.
 
     >>> longer = Change(option="time", before="30", after="01:00:00")
     >>> more = Change(option="mem", before=None, after="4G")
@@ -55,7 +55,7 @@ def _with(text: str, change: Change) -> str:
         line = lines[given[-1].value_line - 1]
         lines[given[-1].value_line - 1] = line[:begin] + value + line[end:]
         new = "\n".join(lines)
-        # A line that cannot be rewritten so is left as it is: a later one goes over it.
+        # A line that cannot be rewritten stays as it is: the option added later overrides it.
         if read_script(new).options.value(change.option) == change.after:
             return new
     return _added(text, change, value)
@@ -73,7 +73,7 @@ def _added(text: str, change: Change, value: str) -> str:
 
 
 def _without(text: str, option: str) -> str:
-    """The script without an option; a line that has no other goes with it."""
+    """Return the script without an option; a line with no other option is removed."""
     while given := _given(read_script(text), option):
         one = given[-1]
         lines = text.split("\n")
@@ -81,7 +81,7 @@ def _without(text: str, option: str) -> str:
         row = lines[one.line - 1]
         new = _cut(row, one)
         if new is None or one.value_line != one.line:
-            # Glued to others, or on two lines: rare enough to say so by a comment.
+            # Joined to other options, or on two lines: rare enough to comment out the whole line.
             lines[one.line - 1] = f"#{row}"
         elif new.strip() == MAGIC or new.partition("#SBATCH")[2].strip().startswith("#"):
             del lines[one.line - 1]

@@ -1,4 +1,4 @@
-"""Rules about files: inputs that are not there, what may not be run, output that cannot be written."""
+"""Rules on files: missing inputs, missing permissions, output that cannot be written."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from forewarn.job.sbatch.getopt import GivenOption
 
 
 def missing_files(context: ScriptContext) -> Iterator[Finding]:
-    """What is read, run or entered must be there by then."""
-    for use, place in _looked_at(context, Use.READ, Use.RUN, Use.SOURCE, Use.ENTER):
-        if context.host.kind(place) != "nothing" or context.may_be_created(use, place):
+    """Find files and folders that are read, run or entered and do not exist."""
+    for use, full_path in _files_used(context, Use.READ, Use.RUN, Use.SOURCE, Use.ENTER):
+        if context.host.path_type(full_path) != "nothing" or context.may_be_created(use, full_path):
             continue
-        severity = "error" if use.sure and context.is_certain(use, place) else "warning"
+        severity = "error" if use.sure and context.is_certain(use, full_path) else "warning"
         if context.script.request.dependency or _is_caught(context, use):
-            severity = "note"  # as it should be: that job makes it, or the script expects it
+            severity = "note"  # as intended: the job before creates it, or the script handles the error
         rule, code = _MISSING[use.use]
         values: dict[str, Value] = {"path": use.path}
         if use.use is Use.SOURCE:
             values["program"] = use.program
-        if place != use.path:
-            values["looked_for"] = place
+        if full_path != use.path:
+            values["looked_for"] = full_path
         values |= context.possible_creator(use)
         yield Finding(rule=rule, code=code, values=values, line=use.line, severity=severity)
 
@@ -45,33 +45,33 @@ _CAUGHT = re.compile(r"\|\|\s*(?!exit\b|return\b|false\b|kill\b|[{(\s])")
 
 
 def _is_caught(context: ScriptContext, use: FileUse) -> bool:
-    """Whether the line goes on with something else where its command fails: `cat a.txt || echo none`."""
+    """Check whether the line handles the failure of its command: `cat a.txt || echo none`."""
     lines = context.script.text.splitlines()
     return not use.sure and use.line <= len(lines) and _CAUGHT.search(lines[use.line - 1]) is not None
 
 
 _TASK = re.compile(r"\$(?:SLURM_ARRAY_TASK_ID\b|\{SLURM_ARRAY_TASK_ID\})")
-_MOST_TASKS = 1000  # that are looked at
+_MOST_TASKS = 1000  # that are checked
 
 
 def missing_of_tasks(context: ScriptContext) -> Iterator[Finding]:
-    """What each task of an array reads by its number."""
+    """Find inputs of array tasks, named by the task id, that do not exist."""
     tasks = task_numbers(context.script.request.array_tasks or "", _MOST_TASKS)
     named = [use for use in context.script.body.files if use.use in (Use.READ, Use.SOURCE, Use.RUN)]
     for use in (use for use in named if tasks and _TASK.search(use.path)):
-        places = [context.place(_TASK.sub(str(task), use.path)) for task in tasks]
-        gone = [
+        full_paths = [context.resolve(_TASK.sub(str(task), use.path)) for task in tasks]
+        missing = [
             p
-            for p in places
-            if p and context.host.kind(p) == "nothing" and not context.may_be_created(use, p)
+            for p in full_paths
+            if p and context.host.path_type(p) == "nothing" and not context.may_be_created(use, p)
         ]
-        if gone and not context.script.request.dependency:
+        if missing and not context.script.request.dependency:
             yield Finding(
                 rule="missing-input",
                 code=FindingCode.MISSING_INPUT_OF_TASKS,
                 values={
-                    "path": gone[0],
-                    "lacking": len(gone),
+                    "path": missing[0],
+                    "lacking": len(missing),
                     "tasks": len(tasks),
                     **context.possible_creator(use),
                 },
@@ -80,16 +80,20 @@ def missing_of_tasks(context: ScriptContext) -> Iterator[Finding]:
 
 
 def permissions(context: ScriptContext) -> Iterator[Finding]:
-    """What is there must be allowed."""
-    for use, place in _looked_at(context, Use.READ, Use.RUN, Use.SOURCE, Use.ENTER):
-        kind = context.host.kind(place)
-        severity = "error" if use.sure and context.is_shared(place) else "warning"
+    """Find files and folders that exist but may not be read, executed or entered."""
+    for use, full_path in _files_used(context, Use.READ, Use.RUN, Use.SOURCE, Use.ENTER):
+        kind = context.host.path_type(full_path)
+        severity = "error" if use.sure and context.is_shared(full_path) else "warning"
         fix = None
-        if kind == "file" and use.use is Use.RUN and context.host.may(place, "x") is False:
+        if kind == "file" and use.use is Use.RUN and context.host.may_access(full_path, "x") is False:
             rule, code, fix = "not-executable", FindingCode.NOT_EXECUTABLE, FixCode.MAKE_EXECUTABLE
-        elif kind == "file" and use.use in (Use.READ, Use.SOURCE) and context.host.may(place, "r") is False:
+        elif (
+            kind == "file"
+            and use.use in (Use.READ, Use.SOURCE)
+            and context.host.may_access(full_path, "r") is False
+        ):
             rule, code = "no-permission", FindingCode.NOT_READABLE
-        elif kind == "folder" and use.use is Use.ENTER and context.host.may(place, "x") is False:
+        elif kind == "folder" and use.use is Use.ENTER and context.host.may_access(full_path, "x") is False:
             rule, code = "no-permission", FindingCode.FOLDER_NOT_ENTERABLE
         elif kind == "folder" and use.use is Use.RUN:
             rule, code = "not-executable", FindingCode.FOLDER_AS_PROGRAM
@@ -100,38 +104,41 @@ def permissions(context: ScriptContext) -> Iterator[Finding]:
 
 
 def unwritable(context: ScriptContext) -> Iterator[Finding]:
-    """Where the script writes, there must be a folder that may be written to."""
-    for use, place in _looked_at(context, Use.WRITE):
-        if use.program in ("cp", "mv", "rsync", "ln", "scp") and context.host.kind(place) == "folder":
-            place = f"{place}/x"
-        if (code := _cannot_write(context, place, use)) is not None:
+    """Find outputs of the script whose folder is missing or not writable."""
+    for use, full_path in _files_used(context, Use.WRITE):
+        if (
+            use.program in ("cp", "mv", "rsync", "ln", "scp")
+            and context.host.path_type(full_path) == "folder"
+        ):
+            full_path = f"{full_path}/x"
+        if (code := _cannot_write(context, full_path, use)) is not None:
             yield Finding(
                 rule="unwritable-output",
                 code=code,
-                values={"path": use.path, "folder": os.path.dirname(place)},  # noqa: PTH120
+                values={"path": use.path, "folder": os.path.dirname(full_path)},  # noqa: PTH120
                 line=use.line,
-                severity="error" if use.sure and context.is_certain(use, place) else "warning",
+                severity="error" if use.sure and context.is_certain(use, full_path) else "warning",
             )
 
 
-def _cannot_write(context: ScriptContext, place: str, use: FileUse) -> FindingCode | None:
-    folder = os.path.dirname(place)  # noqa: PTH120 - text, not a look at a file
-    kind = context.host.kind(folder)
+def _cannot_write(context: ScriptContext, full_path: str, use: FileUse) -> FindingCode | None:
+    folder = os.path.dirname(full_path)  # noqa: PTH120 - text, not a look at a file
+    kind = context.host.path_type(folder)
     if kind == "nothing":
         return None if context.may_be_created(use, folder) else FindingCode.NO_FOLDER_TO_WRITE_TO
-    if context.host.kind(place) == "file":
-        return FindingCode.FILE_NOT_WRITABLE if context.host.may(place, "w") is False else None
-    if kind == "folder" and context.host.may(folder, "w") is False:
+    if context.host.path_type(full_path) == "file":
+        return FindingCode.FILE_NOT_WRITABLE if context.host.may_access(full_path, "w") is False else None
+    if kind == "folder" and context.host.may_access(folder, "w") is False:
         return FindingCode.FOLDER_NOT_WRITABLE
     return None
 
 
-# Slurm makes the folders of a job's output where they are missing: 24.11 and 26.05 do, 22.05 does not.
-_MAKES, _MAKES_NOT = (24, 11), (22, 5)
+# Slurm 24.11 and 26.05 create missing folders of a job's output, 22.05 does not.
+_CREATES_FOLDERS, _CREATES_NO_FOLDERS = (24, 11), (22, 5)
 
 
 def job_output(context: ScriptContext) -> Iterator[Finding]:
-    """The job's own output and input: where they cannot be opened, the job fails without a word."""
+    """Check the job's own output and input: where they cannot be opened, the job fails without a message."""
     options = context.script.options
     for option in ("output", "error", "input"):
         given = options.get(option)
@@ -147,41 +154,47 @@ def job_output(context: ScriptContext) -> Iterator[Finding]:
                     line=given.line,
                 )
             continue
-        place = os.path.normpath(os.path.join(context.folder, folder))  # noqa: PTH118
-        kind = context.host.kind(place)
+        full_path = os.path.normpath(os.path.join(context.folder, folder))  # noqa: PTH118
+        kind = context.host.path_type(full_path)
         if kind == "nothing":
-            yield from _no_folder(context, given, place, is_input=option == "input")
-        elif kind == "folder" and option != "input" and context.host.may(place, "w") is False:
+            yield from _no_folder(context, given, full_path, is_input=option == "input")
+        elif kind == "folder" and option != "input" and context.host.may_access(full_path, "w") is False:
             yield Finding(
                 rule="unwritable-output",
                 code=FindingCode.OUTPUT_FOLDER_NOT_WRITABLE,
-                values={"spelled": given.spelled, "value": given.value, "folder": place},
+                values={"spelled": given.spelled, "value": given.value, "folder": full_path},
                 line=given.line,
-                severity=_severity(context, place),
+                severity=_severity(context, full_path),
             )
 
 
 def _no_folder(
-    context: ScriptContext, given: GivenOption, place: str, *, is_input: bool
+    context: ScriptContext, given: GivenOption, full_path: str, *, is_input: bool
 ) -> Iterator[Finding]:
-    """Whether that ends the job depends on the version of Slurm."""
+    """Report a missing folder; whether it fails the job depends on the version of Slurm."""
     version, above = context.host.slurm, None
     if is_input:
         then = "ends"
         later = context.script.request.dependency or context.begins_later
-        severity = "warning" if later else _severity(context, place)
-    elif (above := _above(context, place)) is not None and context.host.may(above, "w") is False:
+        severity = "warning" if later else _severity(context, full_path)
+    elif (above := _above(context, full_path)) is not None and context.host.may_access(above, "w") is False:
         then = "cannot_be_made"
-        severity = _severity(context, place)
-    elif version is not None and version >= _MAKES:
+        severity = _severity(context, full_path)
+    elif version is not None and version >= _CREATES_FOLDERS:
         return
-    elif version is not None and version <= _MAKES_NOT:
+    elif version is not None and version <= _CREATES_NO_FOLDERS:
         then = "ends_without_output"
-        severity = _severity(context, place)
+        severity = _severity(context, full_path)
     else:
         then = "ends_by_version"
         severity = "warning"
-    values = {"spelled": given.spelled, "value": given.value, "folder": place, "then": then, "above": above}
+    values = {
+        "spelled": given.spelled,
+        "value": given.value,
+        "folder": full_path,
+        "then": then,
+        "above": above,
+    }
     yield Finding(
         rule="missing-output-folder",
         code=FindingCode.MISSING_OUTPUT_FOLDER,
@@ -192,23 +205,23 @@ def _no_folder(
     )
 
 
-def _severity(context: ScriptContext, place: str) -> str:
-    return "error" if context.is_shared(place) else "warning"
+def _severity(context: ScriptContext, full_path: str) -> str:
+    return "error" if context.is_shared(full_path) else "warning"
 
 
-def _above(context: ScriptContext, place: str) -> str | None:
-    """The nearest folder above that is there."""
-    while place not in ("", "/"):
-        place = os.path.dirname(place)  # noqa: PTH120
-        if context.host.kind(place) == "folder":
-            return place
+def _above(context: ScriptContext, full_path: str) -> str | None:
+    """Return the nearest existing parent folder."""
+    while full_path not in ("", "/"):
+        full_path = os.path.dirname(full_path)  # noqa: PTH120
+        if context.host.path_type(full_path) == "folder":
+            return full_path
     return None
 
 
 def work_folder(context: ScriptContext) -> Iterator[Finding]:
-    """Where the job begins."""
+    """Find a `--chdir` folder that does not exist."""
     given = context.script.options.get("chdir")
-    if given is not None and context.host.kind(context.folder) == "nothing":
+    if given is not None and context.host.path_type(context.folder) == "nothing":
         yield Finding(
             rule="missing-folder",
             code=FindingCode.MISSING_WORK_FOLDER,
@@ -217,14 +230,19 @@ def work_folder(context: ScriptContext) -> Iterator[Finding]:
         )
 
 
-def _looked_at(context: ScriptContext, *kinds: Use) -> Iterator[tuple[FileUse, str]]:
+def _files_used(context: ScriptContext, *uses: Use) -> Iterator[tuple[FileUse, str]]:
+    """Yield each file once for each of these uses, with its full path."""
     seen = set[tuple[Use, str]]()
     for use in context.script.body.files:
-        place = context.place(use.path) if use.use in kinds and "://" not in use.path else None
-        if place is None or place.startswith(("/dev/", "/proc/", "/sys/")) or (use.use, place) in seen:
+        full_path = context.resolve(use.path) if use.use in uses and "://" not in use.path else None
+        if (
+            full_path is None
+            or full_path.startswith(("/dev/", "/proc/", "/sys/"))
+            or (use.use, full_path) in seen
+        ):
             continue
-        seen.add((use.use, place))
-        yield use, place
+        seen.add((use.use, full_path))
+        yield use, full_path
 
 
 RULES = (missing_files, missing_of_tasks, permissions, unwritable)

@@ -1,4 +1,4 @@
-"""What a script will find around it, as far as the machine of the check can tell."""
+"""The protocol by which rules look at the machine that a script is checked on."""
 
 from __future__ import annotations
 
@@ -7,46 +7,46 @@ from typing import Protocol
 
 
 class Host(Protocol):
-    """The contract: every answer may be None, which is *cannot say* and never becomes a finding."""
+    """A machine to check a script on. Every answer may be None, for *not known*, which is never a finding."""
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The variables that the job will inherit."""
+        """The environment variables that the job will inherit."""
 
     @property
     def architecture(self) -> str | None:
-        """What processors there are, as ELF's number of it has a name: x86_64, aarch64."""
+        """The processor architecture, by its ELF name: x86_64, aarch64."""
 
     @property
     def slurm(self) -> tuple[int, int] | None:
-        """The version of Slurm: (24, 11)."""
+        """The version of Slurm, such as (24, 11)."""
 
-    def same_disk(self, path: str, other: str) -> bool | None:
-        """Whether two places, or what there is above them, lie on one file system."""
+    def same_file_system(self, path: str, other: str) -> bool | None:
+        """Check whether two paths, or their nearest existing parents, are on one file system."""
 
-    def kind(self, path: str) -> str | None:
-        """``file``, ``folder``, ``nothing``; None where it cannot be looked at."""
+    def path_type(self, path: str) -> str | None:
+        """Return ``file``, ``folder`` or ``nothing``; None where the path cannot be examined."""
 
-    def may(self, path: str, how: str) -> bool | None:
-        """Whether the user may read (r), write (w) or run and enter (x) it."""
+    def may_access(self, path: str, mode: str) -> bool | None:
+        """Check whether the user may read (r), write (w), or execute and enter (x) a path."""
 
     def head(self, path: str, length: int) -> bytes | None:
-        """The first bytes of a file."""
+        """Read the first bytes of a file."""
 
     def which(self, program: str) -> str | None:
-        """Where the shell would find a program."""
+        """Return the path at which the shell finds a program."""
 
     def has_module(self, name: str, folders: Sequence[str]) -> bool | None:
-        """Whether a module can be loaded; `folders` besides MODULEPATH."""
+        """Check whether a module exists in MODULEPATH or in `folders`."""
 
-    def modules_beside(self, name: str, folders: Sequence[str]) -> Collection[str]:
-        """Modules that one could have meant: other versions of it, other names."""
+    def similar_modules(self, name: str, folders: Sequence[str]) -> Collection[str]:
+        """Return modules that the name may stand for: other versions, or other names."""
 
-    def environments(self, name: str) -> str | None:
-        """The folder of a conda environment of that name, or where it would be; None without a conda."""
+    def conda_environment(self, name: str) -> str | None:
+        """Return the folder of a conda environment, or where it would be; None without conda."""
 
     def missing_packages(self, python: str, names: Sequence[str]) -> Collection[str] | None:
-        """Which packages that Python does not find."""
+        """Return the packages that a Python interpreter does not find."""
 
     def has_library(self, name: str, folders: Sequence[str]) -> bool | None:
-        """Whether the loader would find a library, in these folders or where it looks always."""
+        """Check whether the loader finds a shared library in `folders` or in its standard places."""

@@ -1,4 +1,4 @@
-"""Rules about options: what sbatch refuses, what it reads otherwise than people mean it."""
+"""Rules on options: those that sbatch rejects, and those that it reads differently than intended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OPPOSITES = (("requeue", "no-requeue"), ("exclusive", "oversubscribe"), ("quiet
 
 
 def problems(context: ScriptContext) -> Iterator[Finding]:
-    """What the parser could not make sense of."""
+    """Report the problems that the parser found."""
     for problem in context.script.problems:
         severity = "error" if problem.refused else "note"
         yield Finding(
@@ -33,11 +33,11 @@ def problems(context: ScriptContext) -> Iterator[Finding]:
 
 
 def memory_twice(context: ScriptContext) -> Iterator[Finding]:
-    """Memory by node, by CPU and by GPU exclude each other."""
+    """Find more than one of `--mem`, `--mem-per-cpu` and `--mem-per-gpu`, which exclude each other."""
     found = [given for given in context.script.options.given if given.option in _MEMORY]
-    # A variable gives way to what script or command line say; these two do not give way to each other.
-    said = [given for given in found if given.origin != "environment"] or found
-    for first, second in combinations({given.option: given for given in said}.values(), 2):
+    # Script and command line override a variable; they do not override each other.
+    effective = [given for given in found if given.origin != "environment"] or found
+    for first, second in combinations({given.option: given for given in effective}.values(), 2):
         yield Finding(
             rule="conflict",
             code=FindingCode.MEMORY_TWICE,
@@ -49,7 +49,7 @@ def memory_twice(context: ScriptContext) -> Iterator[Finding]:
 
 
 def opposites(context: ScriptContext) -> Iterator[Finding]:
-    """Options that undo each other."""
+    """Find options that undo each other."""
     options = context.script.options
     for one, other in _OPPOSITES:
         if one in options and other in options:
@@ -59,7 +59,7 @@ def opposites(context: ScriptContext) -> Iterator[Finding]:
 
 
 def given_twice(context: ScriptContext) -> Iterator[Finding]:
-    """An option with two values in the same script: the last one counts."""
+    """Find options with two values in the same script, of which the last one counts."""
     seen: dict[str, tuple[str | None, int | None]] = {}
     for given in context.script.options.given:
         if given.origin != "script":
@@ -77,7 +77,7 @@ def given_twice(context: ScriptContext) -> Iterator[Finding]:
 
 
 def time_form(context: ScriptContext) -> Iterator[Finding]:
-    """``00:30`` is thirty seconds to Slurm, ``30`` thirty minutes."""
+    """Find ambiguous time limits: for Slurm ``00:30`` is thirty seconds, ``30`` thirty minutes."""
     given = context.script.options.get("time")
     limit = context.script.request.time_limit
     if given is None or given.value is None or limit is None:
@@ -101,7 +101,7 @@ def time_form(context: ScriptContext) -> Iterator[Finding]:
 
 
 def own_size(context: ScriptContext) -> Iterator[Finding]:
-    """A program that sizes itself to more memory than the job asks for."""
+    """Find a program configured for more memory than the job requests, for example by `-Xmx`."""
     floor, request = context.script.memory_floor, context.script.request
     if floor is None or not request.memory or (request.memory_per == "gpu" and not request.gpus):
         return
@@ -119,7 +119,7 @@ def own_size(context: ScriptContext) -> Iterator[Finding]:
 
 
 def array_output(context: ScriptContext) -> Iterator[Finding]:
-    """Tasks of an array that write over each other's output."""
+    """Find array tasks that overwrite each other's output."""
     options = context.script.options
     if "array" not in options:
         return
@@ -138,7 +138,7 @@ def array_output(context: ScriptContext) -> Iterator[Finding]:
 
 
 def _as_given(given: GivenOption) -> dict[str, Value]:
-    """An option as it was written."""
+    """Return an option as it is written."""
     return {"spelled": given.spelled, "value": given.value}
 
 

@@ -1,4 +1,4 @@
-"""Rules about programs: the interpreter, what is called by name, modules."""
+"""Rules on programs: the interpreter, programs called by name, modules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from forewarn.assess.script.script_context import ScriptContext
 from forewarn.job.sbatch.calls import LAUNCHERS
 from forewarn.job.sbatch.shell import is_plain
 
-# The shell's own, and what Slurm puts there for jobs.
+# Built into the shell, or provided to jobs by Slurm.
 _BUILT_IN_WORDS = """
     . : [ [[ alias bg bind break builtin caller case cd command compgen complete continue declare dirs
     disown echo enable esac eval exec exit export false fc fg fi for getopts hash help history if in jobs
@@ -23,7 +23,7 @@ _BUILT_IN_WORDS = """
     breaksw
 """
 _BUILT_IN = frozenset(_BUILT_IN_WORDS.split())
-# Blanks of one line: \s would run on over line breaks, from each line again.
+# Blanks within a line: \s would also match line breaks, and be tried again from each line.
 _DEFINED = re.compile(
     r"^[ \t]*(?:function[ \t]+)?([\w.-]+)[ \t]*\(\)|^[ \t]*function[ \t]+([\w.-]+)"
     r"|^[ \t]*alias[ \t]+([\w.-]+)=",
@@ -32,13 +32,13 @@ _DEFINED = re.compile(
 
 
 def interpreter(context: ScriptContext) -> Iterator[Finding]:
-    """The first line's program must be there and runnable."""
+    """Find a missing interpreter in the first line."""
     first = context.script.text.partition("\n")[0].rstrip("\r")
     words = first[2:].split() if first.startswith("#!") else []
     if not words:
         return
     program = words[0]
-    if context.host.kind(program) == "nothing":
+    if context.host.path_type(program) == "nothing":
         yield Finding(
             rule="missing-interpreter",
             code=FindingCode.MISSING_INTERPRETER,
@@ -54,7 +54,7 @@ def interpreter(context: ScriptContext) -> Iterator[Finding]:
 
 
 def programs(context: ScriptContext) -> Iterator[Finding]:
-    """Programs that are called by name and are on no PATH."""
+    """Find programs that are called by name and are not on PATH."""
     if context.changes_programs or not context.script.body.is_shell:
         return
     yield from _launchers(context)
@@ -67,12 +67,12 @@ def programs(context: ScriptContext) -> Iterator[Finding]:
         seen.add(name)
         if not is_plain(name) or not re.fullmatch(r"[\w.+-]+", name) or context.host.which(name):
             continue
-        # A warning only: a node may have what a login node has not.
+        # Only a warning: a compute node may have programs that a login node has not.
         yield _not_on_path(name, call.line)
 
 
 def _launchers(context: ScriptContext) -> Iterator[Finding]:
-    """What starts other programs and is on no PATH itself: mpirun, apptainer. Slurm brings srun."""
+    """Find launchers such as mpirun and apptainer that are not on PATH. Slurm itself provides srun."""
     calls = [call for call in context.script.body.calls if call.launchers and call.command.words]
     for name, line in {call.command.words[0]: call.line for call in reversed(calls)}.items():
         if name in LAUNCHERS and name != "srun" and context.host.which(name) is None:
@@ -84,7 +84,7 @@ def _not_on_path(name: str, line: int) -> Finding:
     return Finding(rule="missing-program", code=code, values={"program": name}, line=line)
 
 
-# What a module system sets, and where it is started from.
+# Variables that a module system sets, and the files that start it.
 _MODULE_VARIABLES = ("MODULEPATH", "MODULESHOME", "LMOD_CMD", "LMOD_ROOT")
 _MODULE_FILES = tuple(
     f"/etc/profile.d/{name}.sh" for name in ("modules", "lmod", "z00_lmod", "00-modulepath")
@@ -92,22 +92,22 @@ _MODULE_FILES = tuple(
 
 
 def modules(context: ScriptContext) -> Iterator[Finding]:
-    """Modules that nobody here has."""
+    """Find modules that do not exist, or a missing module system."""
     body = context.script.body
     if body.modules and not context.runs_other_scripts and not _has_module_system(context):
         code = FindingCode.NO_MODULE_SYSTEM
         yield Finding(rule="missing-module", code=code, line=body.modules[0].line)
         return
-    wanted = [m for m in body.modules if is_plain(m.name)]
-    if not wanted or any(not is_plain(folder) for folder in body.module_folders):
+    named = [m for m in body.modules if is_plain(m.name)]
+    if not named or any(not is_plain(folder) for folder in body.module_folders):
         return
-    folders = [place for folder in body.module_folders if (place := context.place(folder))]
-    for module in wanted:
+    folders = [full_path for folder in body.module_folders if (full_path := context.resolve(folder))]
+    for module in named:
         if context.host.has_module(module.name, folders) is not False:
             continue
-        beside = context.host.modules_beside(module.name, folders)
-        near = get_close_matches(module.name, beside, n=1, cutoff=0.6)
-        # A warning only: nodes may have others, one that is loaded before may bring more, and scripts go on.
+        similar = context.host.similar_modules(module.name, folders)
+        near = get_close_matches(module.name, similar, n=1, cutoff=0.6)
+        # Only a warning: nodes may have other modules, an earlier one may add more, and the script continues.
         yield Finding(
             rule="missing-module",
             code=FindingCode.MISSING_MODULE,
@@ -120,7 +120,7 @@ def modules(context: ScriptContext) -> Iterator[Finding]:
 def _has_module_system(context: ScriptContext) -> bool:
     host = context.host
     return any(host.environment.get(name) for name in _MODULE_VARIABLES) or any(
-        host.kind(file) != "nothing" for file in _MODULE_FILES
+        host.path_type(file) != "nothing" for file in _MODULE_FILES
     )
 
 

@@ -1,4 +1,4 @@
-"""What a Python script imports, by its text."""
+"""The imports of a Python script, by its text."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import warnings
 
 
 def parsed(source: bytes | None) -> ast.Module | None:
-    """The script's tree; None where it is no Python that this one can read."""
+    """Parse a script; None where this version of Python cannot read it."""
     if source is None:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of escapes in somebody's strings
+            warnings.simplefilter("ignore")  # about escapes in the script's strings
             return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
 def imported_by(tree: ast.Module) -> frozenset[str]:
-    """Every package that is imported anywhere, by the first part of its name."""
+    """Return every imported package, by the first part of its name."""
     return frozenset(name for node in ast.walk(tree) for name in _names(node))
 
 
 def imported_surely(tree: ast.Module) -> dict[str, int]:
-    """What is imported whenever the script runs, not in a function, an `if` or a `try`; with the lines."""
+    """Return unconditional imports, outside functions, `if` and `try`, with their lines."""
     found: dict[str, int] = {}
     for node in tree.body:
         for name in _names(node):
@@ -33,7 +33,7 @@ def imported_surely(tree: ast.Module) -> dict[str, int]:
 
 
 def changes_path(tree: ast.Module) -> bool:
-    """Whether the script may look for packages in places of its own (`sys.path`, `site`)."""
+    """Check whether the script changes where Python looks for packages (`sys.path`, `site`)."""
     return any(
         isinstance(node, ast.Attribute) and node.attr in ("path", "meta_path", "addsitedir", "path_hooks")
         and isinstance(node.value, ast.Name) and node.value.id in ("sys", "site")

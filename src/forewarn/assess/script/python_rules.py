@@ -1,4 +1,4 @@
-"""Rules about Python: the environment that is named, and what it lacks."""
+"""Rules on Python: missing environments, syntax errors, missing packages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _INSTALLERS = frozenset(
 
 
 def missing_environment(context: ScriptContext) -> Iterator[Finding]:
-    """An environment that is activated and not there."""
+    """Find activated environments that do not exist."""
     for environment in context.script.body.environments:
         if environment.kind == "conda" and not _may_have_conda(context, environment.name):
             yield Finding(
@@ -45,11 +45,11 @@ def missing_environment(context: ScriptContext) -> Iterator[Finding]:
             )
             continue
         folder = _folder(context, environment)
-        # A module may bring another conda, with environments of its own.
+        # A module may add another conda, with environments of its own.
         by_name = environment.kind == "conda" and "/" not in environment.name
         if folder is None or environment.kind == "uv" or (by_name and context.script.body.modules):
             continue
-        if context.host.kind(folder) == "nothing":
+        if context.host.path_type(folder) == "nothing":
             yield Finding(
                 rule="missing-environment",
                 code=FindingCode.MISSING_ENVIRONMENT,
@@ -60,39 +60,39 @@ def missing_environment(context: ScriptContext) -> Iterator[Finding]:
 
 
 def _may_have_conda(context: ScriptContext, name: str) -> bool:
-    """Whether there is one, or something in the script may bring it."""
+    """Check whether conda is installed, or may be added by the script."""
     if context.script.body.modules or context.runs_other_scripts:
         return True
     host, home = context.host, context.host.environment.get("HOME", "")
     return (
-        host.environments(name) is not None
+        host.conda_environment(name) is not None
         or any(host.which(program) for program in ("conda", "mamba", "micromamba"))
-        or any(host.kind(f"{home}/{root}") != "nothing" for root in CONDA_ROOTS)
+        or any(host.path_type(f"{home}/{root}") != "nothing" for root in CONDA_ROOTS)
     )
 
 
 def broken_python(context: ScriptContext) -> Iterator[Finding]:
-    """A script that this Python cannot parse."""
-    for call, place in _scripts(context):
-        source = context.host.head(place, _READ)
+    """Find Python scripts with syntax errors."""
+    for call, full_path in _scripts(context):
+        source = context.host.head(full_path, _READ)
         if source is not None and len(source) < _READ and parsed(source) is None:
             values = {"path": script_of(call)}
             yield Finding(rule="python-syntax", code=FindingCode.PYTHON_SYNTAX, values=values, line=call.line)
 
 
 def missing_imports(context: ScriptContext) -> Iterator[Finding]:
-    """Packages that the script imports and its Python does not find."""
-    for call, place in _scripts(context):
-        tree = parsed(context.host.head(place, _READ))
+    """Find packages that a Python script imports and its interpreter does not find."""
+    for call, full_path in _scripts(context):
+        tree = parsed(context.host.head(full_path, _READ))
         python = _python(context, call)
         if tree is None or python is None or changes_path(tree) or _brings_packages(context, call.line):
             continue
-        folder = os.path.dirname(place)  # noqa: PTH120 - text, not a look at a file
+        folder = os.path.dirname(full_path)  # noqa: PTH120 - text, not a look at a file
         names = {
             name: line
             for name, line in imported_surely(tree).items()
-            if context.host.kind(f"{folder}/{name}.py") == "nothing"
-            and context.host.kind(f"{folder}/{name}") == "nothing"
+            if context.host.path_type(f"{folder}/{name}.py") == "nothing"
+            and context.host.path_type(f"{folder}/{name}") == "nothing"
         }
         for name in sorted(context.host.missing_packages(python, sorted(names)) or () if names else ()):
             yield Finding(
@@ -111,17 +111,17 @@ def missing_imports(context: ScriptContext) -> Iterator[Finding]:
 
 
 def missing_run(context: ScriptContext) -> Iterator[Finding]:
-    """`python3 -m tool` of a package that its Python does not find."""
+    """Find `python3 -m package` where the interpreter does not find the package."""
     for call in context.script.body.calls:
         words = call.arguments
         name = words[words.index("-m") + 1].partition(".")[0] if "-m" in words[:-1] else ""
         if language_of(call.program) != "python" or call.image is not None or not name.isidentifier():
             continue
-        python, here = _python(context, call), context.place(_inside(context, call, name))
+        python, here = _python(context, call), context.resolve(_inside(context, call, name))
         if python is None or here is None or _brings_packages(context, call.line):
             continue
         host = context.host
-        if any(host.kind(place) != "nothing" for place in (here, f"{here}.py")):
+        if any(host.path_type(full_path) != "nothing" for full_path in (here, f"{here}.py")):
             continue
         if host.missing_packages(python, [name]):
             yield Finding(
@@ -134,7 +134,7 @@ def missing_run(context: ScriptContext) -> Iterator[Finding]:
 
 
 def itself(context: ScriptContext) -> Iterator[Finding]:
-    """A batch script that is Python itself."""
+    """Check a batch script that is itself written in Python."""
     body = context.script.body
     if body.is_shell or body.language != "python" or body.interpreter is None:
         return
@@ -157,23 +157,27 @@ def itself(context: ScriptContext) -> Iterator[Finding]:
 
 
 def _scripts(context: ScriptContext) -> Iterator[tuple[Call, str]]:
-    """Calls of Python with a script that can be looked at."""
+    """Yield calls of Python with a script that can be read, and its full path."""
     for call in context.script.body.calls:
         if language_of(call.program) != "python" or call.image is not None:
             continue
         script = script_of(call)
-        if script and script.endswith(".py") and (place := context.place(_inside(context, call, script))):
-            yield call, place
+        if (
+            script
+            and script.endswith(".py")
+            and (full_path := context.resolve(_inside(context, call, script)))
+        ):
+            yield call, full_path
 
 
 def _inside(context: ScriptContext, call: Call, script: str) -> str:
-    """The script with the folder that the job has gone to by then."""
+    """Return the path of a script relative to the folder that the job has changed to by then."""
     uses = [f.path for f in context.script.body.files if f.line == call.line and f.path.endswith(script)]
     return uses[0] if uses else script
 
 
 def _brings_packages(context: ScriptContext, line: int) -> bool:
-    """Whether a module, a variable or an installation before this line may bring what is not there now."""
+    """Check whether a module, a variable or an installation before this line may add packages."""
     body = context.script.body
     return (
         bool(body.modules)
@@ -188,16 +192,16 @@ def _brings_packages(context: ScriptContext, line: int) -> bool:
 
 
 def _folder(context: ScriptContext, environment: Environment) -> str | None:
-    """Where an environment is; None where that cannot be told."""
+    """Return the folder of an environment; None where it is not known."""
     if environment.kind == "conda" and "/" not in environment.name:
-        return context.host.environments(environment.name)
-    return context.place(environment.name)
+        return context.host.conda_environment(environment.name)
+    return context.resolve(environment.name)
 
 
 def _python(context: ScriptContext, call: Call) -> str | None:
-    """The Python that will run; None where that cannot be told."""
+    """Return the Python interpreter of a call; None where it is not known."""
     if "/" in call.program:
-        return context.place(call.program)
+        return context.resolve(call.program)
     before = [e for e in context.script.body.environments if e.line <= call.line]
     if before:
         folder = _folder(context, before[-1])

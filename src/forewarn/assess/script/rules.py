@@ -1,4 +1,4 @@
-"""All rules, and the walk over them."""
+"""All rules on scripts, and `findings`, which applies them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from forewarn.assess.script.script_context import ScriptContext
 from forewarn.job.sbatch.script import Script
 
 Rule = Callable[[ScriptContext], Iterator[Finding]]
-# By who decides: sbatch at once, Slurm when the job starts, or the shell while it runs.
+# By when they matter: at submission (sbatch), at the start of the job (Slurm), or during its run (the shell).
 RULES: Mapping[str, tuple[Rule, ...]] = MappingProxyType(
     {
         "submission": (*text_rules.RULES, *option_rules.RULES),
@@ -38,18 +38,16 @@ RULES: Mapping[str, tuple[Rule, ...]] = MappingProxyType(
         ),
     }
 )
-MOST_OF_A_RULE = 20  # nobody reads more, and a script of 10,000 such lines must not take minutes
+MOST_OF_A_RULE = 20  # more are not useful, and a script of 10,000 such lines must not take minutes
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
-def findings(
-    script: Script, path: Path, surroundings: Host, *, work_dir: Path | None = None
-) -> tuple[Finding, ...]:
-    """What is wrong with a script, the worst first, then by line.
+def findings(script: Script, path: Path, host: Host, *, work_dir: Path | None = None) -> tuple[Finding, ...]:
+    """Apply all rules to a script; return the findings by severity, then by line.
 
-    `path` is where the script is; `work_dir` is where sbatch will be called, if that is not its folder.
+    `path` is the path of the script; `work_dir` is where sbatch will be called, if that is not its folder.
     """
-    context = ScriptContext(script, path, surroundings, path.parent if work_dir is None else work_dir)
+    context = ScriptContext(script, path, host, path.parent if work_dir is None else work_dir)
     found = dict.fromkeys(
         limit_severity(replace(finding, about=about), context)
         for about, rules in RULES.items()

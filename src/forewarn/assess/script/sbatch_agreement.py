@@ -1,4 +1,4 @@
-"""What Slurm itself says of a script goes over what was found by reading it."""
+"""The answer of sbatch takes precedence over what was found by reading a script."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import replace
 from forewarn.assess.assessment import Finding, Oddness
 from forewarn.assess.script.sbatch_test import SbatchAnswer
 
-# A job beyond these waits for ever at most sites, though `--test-only` gives it a start.
-_WAITS_FOR_EVER = frozenset({"time-beyond-limit", "nodes-beyond-limit"})
+# At most sites such a job stays pending for ever, though `--test-only` gives it a start time.
+_PENDING_FOR_EVER = frozenset({"time-beyond-limit", "nodes-beyond-limit"})
 
 
 def reconcile_findings(found: Sequence[Finding], answer: SbatchAnswer | None) -> tuple[Finding, ...]:
-    """The findings beside sbatch's answer: where it takes the script, it does not refuse it."""
+    """Add the answer of sbatch to findings; where it accepts, errors of submission become warnings."""
     if answer is None:
         return tuple(found)
     if answer.accepts:
@@ -27,14 +27,14 @@ def reconcile_findings(found: Sequence[Finding], answer: SbatchAnswer | None) ->
 
 
 def reconcile_oddness(oddness: Oddness | None, answer: SbatchAnswer | None) -> Oddness | None:
-    """What no recorded node could take, where Slurm says that it would start, is odd and not impossible."""
+    """Mark oddities as possible where Slurm answers that the job would start."""
     if oddness is None or answer is None or answer.accepts is not True:
         return oddness
     return replace(
         oddness,
         oddities=tuple(
             replace(one, impossible=False, values={**one.values, "sbatch_accepts": True})
-            if one.impossible and one.rule not in _WAITS_FOR_EVER
+            if one.impossible and one.rule not in _PENDING_FOR_EVER
             else one
             for one in oddness.oddities
         ),

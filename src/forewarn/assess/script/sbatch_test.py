@@ -1,4 +1,4 @@
-"""`sbatch --test-only`: what the scheduler itself says to a script. It submits nothing."""
+"""The scheduler's own answer to a script, by `sbatch --test-only`, which submits nothing."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from forewarn.assess.finding_codes import FindingCode
 from forewarn.evidence import Values
 from forewarn.local_host import sbatch
 
-# 26.05 writes " a" behind the time; of a heterogeneous job no partition is told.
+# 26.05 writes " a" after the time; for a heterogeneous job there is no partition.
 _STARTS = re.compile(
     r"Job \d+ to start at (\S+)(?: a)? using (\d+) processors on (?:nodes )?(\S+)(?: in partition (\S+))?"
 )
-_AWAY = re.compile(
+_UNREACHABLE = re.compile(
     r"Unable to contact slurm controller|[Cc]onnection refused|Zero Bytes|_SLURM_CONF|fetch_config"
     r"|timed out|[Mm]unge|authentication"
 )
 _OF_SBATCH = re.compile(r"^(sbatch:|allocation failure:)", re.MULTILINE)
-# What may keep it from starting now only, and what that means. With all nodes drained, 22.05 to 26.05 say of
-# any job that its node configuration is not available, and take it all the same when it is submitted.
+# Answers that may hold only for now, and their meaning. With all nodes drained, 22.05 to 26.05 answer for any
+# job that its node configuration is not available, and still accept it when it is submitted.
 _FOR_NOW = (
     (
         re.compile(r"node configuration is not available|down, drained or reserved"),
@@ -38,19 +38,19 @@ _FOR_NOW = (
 
 @dataclass(frozen=True, slots=True)
 class SbatchAnswer:
-    """What sbatch says: whether it would take the script (None: it may), and that as a finding.
+    """The answer of sbatch: whether it accepts the script (None: it may later), and that as a finding.
 
-    `beside` is what else it writes where it accepts, such as a notice of the site.
+    `remark` is what else it writes when it accepts, such as a notice of the site.
     """
 
     accepts: bool | None
     finding: Finding
-    beside: Finding | None = None
+    remark: Finding | None = None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All that it writes."""
-        return (self.finding,) if self.beside is None else (self.finding, self.beside)
+        """The answer and the remark as findings."""
+        return (self.finding,) if self.remark is None else (self.finding, self.remark)
 
 
 def ask_sbatch(
@@ -61,26 +61,26 @@ def ask_sbatch(
     folder: Path | None = None,
     timeout: float = 10.0,
 ) -> SbatchAnswer | None:
-    """Ask `sbatch --test-only` about a script; None without sbatch, an answer in time, or a reachable Slurm."""
-    output = sbatch.test_only(script, options, environment=environment, folder=folder, timeout=timeout)
+    """Ask `sbatch --test-only` about a script; None without sbatch, a reachable Slurm or a timely answer."""
+    output = sbatch.run_test_only(script, options, environment=environment, folder=folder, timeout=timeout)
     return None if output is None else read_answer(*output)
 
 
 def read_answer(code: int, text: str) -> SbatchAnswer | None:
-    """What sbatch's exit code and its words mean.
+    """Interpret the exit code and the output of sbatch.
 
     >>> read_answer(1, "sbatch: error: Batch script is empty!\\n").finding.values
     {'answer': 'Batch script is empty!', 'exit_code': 1}
     """
-    if _AWAY.search(text):
+    if _UNREACHABLE.search(text):
         return None
     if (match := _STARTS.search(text)) is not None:
         starts: Values = {"start": match[1], "nodes": match[3], "partition": match[4], "cpus": int(match[2])}
         rest = _words(line for line in text.splitlines() if not _STARTS.search(line))
-        beside = _finding(FindingCode.SBATCH_REMARKS, {"answer": rest}, "note") if rest else None
-        return SbatchAnswer(True, _finding(FindingCode.SBATCH_ACCEPTS, starts, "note"), beside)
+        remark = _finding(FindingCode.SBATCH_REMARKS, {"answer": rest}, "note") if rest else None
+        return SbatchAnswer(True, _finding(FindingCode.SBATCH_ACCEPTS, starts, "note"), remark)
     if code == 0 or not _OF_SBATCH.search(text):
-        return None  # no answer, or not sbatch's own: a wrapper of the site, say
+        return None  # no answer, or not from sbatch: for example from a wrapper of the site
     words = _words(line for line in text.splitlines() if not line.startswith('Try "sbatch'))
     for pattern, reason in _FOR_NOW:
         if pattern.search(words):

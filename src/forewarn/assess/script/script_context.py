@@ -1,4 +1,4 @@
-"""What a rule looks at: the script, where it is, and what is around it."""
+"""The input of a rule: the script, its path, and the host that it is checked on."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from forewarn.job.sbatch.script import Script
 from forewarn.job.sbatch.shell import is_plain
 
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
-# Known only inside the job, whatever they hold here.
+# Variables with another value inside the job.
 _OF_THE_JOB = re.compile(r"SLURM_(?!SUBMIT_DIR$)|TMPDIR$|SCRATCH_LOCAL|LOCAL_SCRATCH|PWD$|OLDPWD$|HOSTNAME$")
-# Each machine has its own of these.
+# Folders that differ between machines.
 _OF_THE_MACHINE = (
     *("/usr/", "/bin/", "/sbin/", "/lib", "/opt/", "/etc/", "/var/", "/run/", "/tmp/", "/local", "/boot/"),
     "/root/",
 )
-# Programs that leave no file behind that the script would use.
+# Programs that create no file that the script would use.
 _MAKE_NOTHING_WORDS = """
     module ml cd echo printf export set unset ulimit umask date hostname pwd env printenv sleep true false
     test [ id whoami uname nproc free df ls cat head tail grep wc which type conda mamba micromamba activate
@@ -35,7 +35,7 @@ _MAKE_NOTHING = frozenset(_MAKE_NOTHING_WORDS.split())
 
 @dataclass(frozen=True)
 class ScriptContext:
-    """One script under check."""
+    """A script to check, and the host to check it on."""
 
     script: Script
     path: Path
@@ -44,22 +44,22 @@ class ScriptContext:
 
     @cached_property
     def folder(self) -> str:
-        """Where the job begins: --chdir, else where sbatch is called."""
-        said = self.script.options.value("chdir")
+        """The working folder of the job: `--chdir`, else where sbatch is called."""
+        chdir = self.script.options.value("chdir")
         base = os.path.abspath(self.work_dir)  # noqa: PTH100 - no look at the file system, no symlinks resolved
-        return os.path.normpath(os.path.join(base, said)) if said else base  # noqa: PTH118
+        return os.path.normpath(os.path.join(base, chdir)) if chdir else base  # noqa: PTH118
 
     @cached_property
     def variables(self) -> Mapping[str, str]:
-        """What a shell would put in for variables that the script leaves as they are."""
+        """The values of variables that the script does not set."""
         known = {n: v for n, v in self.host.environment.items() if not _OF_THE_JOB.match(n)}
         set_inside = {name for command in self.script.body.commands for name, _ in command.variables}
         return {n: v for n, v in known.items() if n not in set_inside} | {
             "SLURM_SUBMIT_DIR": os.path.abspath(self.work_dir)  # noqa: PTH100
         }
 
-    def place(self, text: str) -> str | None:
-        """A path as the job will see it; None where that depends on what only the job knows."""
+    def resolve(self, text: str) -> str | None:
+        """Return the full path as the job will see it; None where it depends on values inside the job."""
         filled = _VARIABLE.sub(lambda m: self.variables.get(m[1] or m[2], m[0]), text)
         home = self.host.environment.get("HOME")
         if home and (filled == "~" or filled.startswith("~/")):
@@ -68,35 +68,35 @@ class ScriptContext:
             return None
         return os.path.normpath(os.path.join(self.folder, filled))  # noqa: PTH118
 
-    def may_be_created(self, use: FileUse, place: str) -> bool:
-        """Whether the script itself may have made a file, or its folder, by then."""
-        for other, made in zip(self.script.body.files, self._places, strict=True):
+    def may_be_created(self, use: FileUse, full_path: str) -> bool:
+        """Check whether the script itself may have created a file, or its folder, before this use."""
+        for other, created in zip(self.script.body.files, self._full_paths, strict=True):
             if other is use:
                 break
-            # Written to a place that cannot be known: it may be this one.
+            # Written to an unknown path: it may be this one.
             if other.use in (Use.WRITE, Use.MAKE) and (
-                made is None or place == made or place.startswith(made + "/")
+                created is None or full_path == created or full_path.startswith(created + "/")
             ):
                 return True
         return False
 
     @cached_property
-    def _places(self) -> tuple[str | None, ...]:
-        """The place of each file that the script uses: computed once, since every file asks for all."""
-        return tuple(self.place(use.path) for use in self.script.body.files)
+    def _full_paths(self) -> tuple[str | None, ...]:
+        """The full path of each file that the script uses: cached, since every file is compared with all."""
+        return tuple(self.resolve(use.path) for use in self.script.body.files)
 
-    def is_certain(self, use: FileUse, place: str) -> bool:
-        """Whether what is not there now will not be there for the job.
+    def is_certain(self, use: FileUse, full_path: str) -> bool:
+        """Check whether a missing file will certainly be missing for the job.
 
-        It may be made by a job that this one waits for, before the job may begin, by a program that runs
-        before, or be there only on the nodes.
+        It may be created by a job that this one depends on, before a later `--begin`, by a program that runs
+        before, or exist only on the compute nodes.
         """
-        if self.script.request.dependency or self.begins_later or not self.is_shared(place):
+        if self.script.request.dependency or self.begins_later or not self.is_shared(full_path):
             return False
         return self._maker_before(use) is None
 
     def possible_creator(self, use: FileUse) -> dict[str, Value]:
-        """Who may have made it by then: nobody, a job before, somebody before it begins, a program."""
+        """Return what may create the file before its use: a dependency, time until `--begin`, a program."""
         if self.script.request.dependency:
             return {"unless": "dependency"}
         if self.begins_later:
@@ -106,7 +106,7 @@ class ScriptContext:
 
     @property
     def begins_later(self) -> bool:
-        """Whether --begin keeps the job from starting before a time that may be far off."""
+        """Whether `--begin` delays the start of the job."""
         return self.script.options.value("begin") not in (None, "", "now")
 
     def _maker_before(self, use: FileUse) -> str | None:
@@ -115,19 +115,24 @@ class ScriptContext:
 
     @cached_property
     def _first_maker(self) -> Call | None:
-        """The first program that may leave a file behind; calls are in the order of their lines."""
+        """The first program that may create a file; calls are in the order of their lines."""
         return next((call for call in self.script.body.calls if call.name not in _MAKE_NOTHING), None)
 
-    def is_shared(self, place: str) -> bool:
-        """Whether jobs see the same there: where the user works and lives, not the machine's own folders."""
+    def is_shared(self, full_path: str) -> bool:
+        """Check whether jobs see the same files at a path: work and home folders, not the machine's own."""
         homes = [os.path.abspath(self.work_dir), self.folder, self.host.environment.get("HOME") or ""]  # noqa: PTH100
-        if any(place == home or place.startswith(f"{home}/") for home in homes if home not in ("", "/")):
+        if any(
+            full_path == home or full_path.startswith(f"{home}/") for home in homes if home not in ("", "/")
+        ):
             return True
-        return not place.startswith(_OF_THE_MACHINE) and self.host.same_disk(place, homes[0]) is True
+        return (
+            not full_path.startswith(_OF_THE_MACHINE)
+            and self.host.same_file_system(full_path, homes[0]) is True
+        )
 
     @property
     def runs_other_scripts(self) -> bool:
-        """Whether a login shell or a file that it reads may set up what is not here now."""
+        """Whether a login shell or a sourced file may set up what is not visible now."""
         first = self.script.text.partition("\n")[0].split()
         return bool({"-l", "--login"} & set(first[1:])) or any(
             call.program in ("source", ".", "eval") for call in self.script.body.calls
@@ -135,7 +140,7 @@ class ScriptContext:
 
     @property
     def changes_programs(self) -> bool:
-        """Whether modules, environments, a login shell or a PATH of its own bring what is not here now."""
+        """Whether modules, environments, a login shell or a changed PATH may add programs."""
         body = self.script.body
         if self.runs_other_scripts:
             return True

@@ -1,4 +1,4 @@
-"""Rules about tasks: how many are asked for, and what starts them."""
+"""Rules on tasks: how many are requested, and what starts them."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from forewarn.job.sbatch.calls import CONTAINERS, MPI_LAUNCHERS, Call
 from forewarn.job.sbatch.files import script_of
 from forewarn.local_host.elf import read_program
 
-# Python packages that make several processes of one program work together.
-_TOGETHER_WORDS = """
+# Python packages that let several processes of one program work together.
+_PARALLEL_WORDS = """
     mpi4py horovod torch lightning pytorch_lightning deepspeed accelerate tensorflow jax petsc4py h5py
     dolfinx dolfin fenics firedrake dask_mpi lammps yt netCDF4 ray submitit idr_torch openmm gpaw
 """
-_TOGETHER = frozenset(_TOGETHER_WORDS.split())
+_PARALLEL = frozenset(_PARALLEL_WORDS.split())
 _SERIAL = frozenset({"Rscript", "R", "matlab", "octave", "perl", "ruby", "node", "java", "stata", "sas"})
-# Started once for each task on purpose.
-_EACH = frozenset(
+# Usually started once per task on purpose.
+_PER_TASK = frozenset(
     {"hostname", "echo", "true", "date", "sleep", "nvidia-smi", "env", "printenv", "uname", "ls"}
 )
 _READ = 1 << 20
 
 
 def tasks_and_nodes(context: ScriptContext) -> Iterator[Finding]:
-    """Numbers that do not fit each other."""
+    """Find numbers of tasks and nodes that contradict each other."""
     options, request = context.script.options, context.script.request
     if "ntasks" not in options or "nodes" not in options:
         return
     line = options.line("nodes") or options.line("ntasks")
-    said = options.value("nodes") or ""
-    if said.isdecimal() and int(said) > request.tasks:
+    nodes = options.value("nodes") or ""
+    if nodes.isdecimal() and int(nodes) > request.tasks:
         yield Finding(
             rule="tasks-and-nodes",
             code=FindingCode.FEWER_TASKS_THAN_NODES,
-            values={"tasks": request.tasks, "nodes": int(said), "nodes_taken": request.min_nodes},
+            values={"tasks": request.tasks, "nodes": int(nodes), "nodes_taken": request.min_nodes},
             line=line,
         )
     each = request.tasks_per_node
-    if each and said.isdecimal() and each * int(said) != request.tasks:
+    if each and nodes.isdecimal() and each * int(nodes) != request.tasks:
         line = options.line("ntasks-per-node") or line
-        product = each * int(said)
+        product = each * int(nodes)
         yield Finding(
             rule="tasks-and-nodes",
             code=FindingCode.TASKS_DO_NOT_ADD_UP,
             values={
-                "nodes": int(said),
+                "nodes": int(nodes),
                 "tasks_per_node": each,
                 "product": product,
                 "tasks": request.tasks,
@@ -61,7 +61,7 @@ def tasks_and_nodes(context: ScriptContext) -> Iterator[Finding]:
 
 
 def idle_tasks(context: ScriptContext) -> Iterator[Finding]:
-    """Several tasks, and nothing that starts more than one."""
+    """Find several requested tasks where nothing starts more than one."""
     request, body = context.script.request, context.script.body
     if request.tasks < 2 or not body.is_shell or not body.calls:
         return
@@ -80,7 +80,7 @@ def idle_tasks(context: ScriptContext) -> Iterator[Finding]:
 
 
 def _starts_itself(context: ScriptContext) -> bool:
-    """Programs that start what they need on their own, or are scripts that we cannot see into."""
+    """Check for programs that start their own tasks, or scripts that are not read."""
     calls = context.script.body.calls
     opaque = {
         "make",
@@ -101,11 +101,11 @@ def _starts_itself(context: ScriptContext) -> bool:
 
 
 def copies(context: ScriptContext) -> Iterator[Finding]:
-    """`srun` of a program that knows nothing of the others: it runs as many times."""
+    """Find serial programs started by `srun` with several tasks: each task runs the same work."""
     for call in context.script.body.calls:
         launcher = next((name for name in call.launchers if name in MPI_LAUNCHERS), None)
         tasks = call.tasks or context.script.request.tasks
-        if launcher is None or tasks < 2 or call.image is not None or call.name in _EACH:
+        if launcher is None or tasks < 2 or call.image is not None or call.name in _PER_TASK:
             continue
         if (why := _is_serial(context, call)) is not None and "SLURM_PROCID" not in context.script.text:
             yield Finding(
@@ -118,16 +118,16 @@ def copies(context: ScriptContext) -> Iterator[Finding]:
 
 
 def _is_serial(context: ScriptContext, call: Call) -> str | None:
-    """Why a program cannot work with its copies; None where it may."""
+    """Return why a program cannot cooperate with its copies; None where it may."""
     if call.name in _SERIAL:
         script = script_of(call)
-        place = context.place(script) if script else None
-        text = context.host.head(place, _READ) if place else None
+        full_path = context.resolve(script) if script else None
+        text = context.host.head(full_path, _READ) if full_path else None
         return "no_mpi_program" if text is not None and b"mpi" not in text.lower() else None
     if language_of(call.program) == "python":
         return _python_is_serial(context, call)
-    place = context.place(call.program) if "/" in call.program else context.host.which(call.program)
-    data = context.host.head(place, 1 << 24) if place else None
+    full_path = context.resolve(call.program) if "/" in call.program else context.host.which(call.program)
+    data = context.host.head(full_path, 1 << 24) if full_path else None
     program = read_program(data) if data else None
     if program is None or not program.needed:
         return None
@@ -137,12 +137,12 @@ def _is_serial(context: ScriptContext, call: Call) -> str | None:
 
 def _python_is_serial(context: ScriptContext, call: Call) -> str | None:
     script = script_of(call)
-    place = context.place(script) if script else None
-    tree = parsed(context.host.head(place, _READ)) if place else None
-    if tree is None or _TOGETHER & imported_by(tree):
+    full_path = context.resolve(script) if script else None
+    tree = parsed(context.host.head(full_path, _READ)) if full_path else None
+    if tree is None or _PARALLEL & imported_by(tree):
         return None
-    local = imported_by(tree) - _STANDARD
-    return "no_parallel_import" if not local - _KNOWN_SERIAL else None
+    others = imported_by(tree) - _STANDARD
+    return "no_parallel_import" if not others - _KNOWN_SERIAL else None
 
 
 _STANDARD_WORDS = """
@@ -158,13 +158,13 @@ _KNOWN_SERIAL = frozenset(
 
 
 def missing_launcher(context: ScriptContext) -> Iterator[Finding]:
-    """An MPI program that is started without srun or mpirun, though several tasks are asked for."""
+    """Find MPI programs started without srun or mpirun, though several tasks are requested."""
     if context.script.request.tasks < 2:
         return
     for call in context.script.body.calls:
-        if call.launchers or "/" not in call.program or (place := context.place(call.program)) is None:
+        if call.launchers or "/" not in call.program or (full_path := context.resolve(call.program)) is None:
             continue
-        data = context.host.head(place, 1 << 24)
+        data = context.host.head(full_path, 1 << 24)
         program = read_program(data) if data else None
         if program and any(name.startswith(("libmpi", "libpmix")) for name in program.needed):
             yield Finding(

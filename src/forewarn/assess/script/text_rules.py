@@ -1,4 +1,4 @@
-"""Rules about the text: what sbatch refuses or does not read, whatever the script does."""
+"""Rules on the text: what sbatch rejects or does not read, whatever the script does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PLACEHOLDER = re.compile(
     r"<[A-Za-z][\w .-]*>|\bYOUR[_-]?\w+|\byour_\w+|\bx{3,}\b|\bX{3,}\b|\bCHANGE[_-]?ME\b|/path/to/"
     r"|\bREPLACE_\w+|\bFIXME\b|\bTODO\b|\bdef-someuser\b|\bproject_x+\b"
 )
-# Of the options that name something; a job may well be called `xxx`, a comment may say TODO.
+# Options whose value names something; a job may well be called `xxx`, and a comment may contain TODO.
 _NAMING_WORDS = """
     account partition qos reservation output error input chdir mail-user nodelist exclude constraint gres
     time mem nodes ntasks licenses container
@@ -25,7 +25,7 @@ _IN_BODY = re.compile(
 
 
 def line_ends(context: ScriptContext) -> Iterator[Finding]:
-    """Windows' line ends: sbatch refuses them."""
+    """Find Windows line ends, which sbatch rejects."""
     text = context.script.text
     if "\r\n" in text or "\r" in text.partition("\n")[0]:
         line = text[: text.index("\r")].count("\n") + 1
@@ -40,14 +40,14 @@ def line_ends(context: ScriptContext) -> Iterator[Finding]:
 
 
 def zero_bytes(context: ScriptContext) -> Iterator[Finding]:
-    """A script with NUL bytes is no text."""
+    """Find NUL bytes: the script is not text."""
     if "\0" in context.script.text:
         line = context.script.text.partition("\0")[0].count("\n") + 1
         yield Finding(rule="not-text", code=FindingCode.NUL_BYTE, line=line, severity="error")
 
 
 def shebang(context: ScriptContext) -> Iterator[Finding]:
-    """The first line must name an interpreter."""
+    """Find a script without an interpreter in its first line."""
     text = context.script.text
     if not text.strip():
         yield Finding(rule="empty-script", code=FindingCode.EMPTY_SCRIPT, severity="error")
@@ -64,7 +64,7 @@ def shebang(context: ScriptContext) -> Iterator[Finding]:
 
 
 def ignored_options(context: ScriptContext) -> Iterator[Finding]:
-    """Options behind the first command are comments."""
+    """Find options after the first command, which sbatch ignores."""
     lines = context.script.text.split("\n")
     for line in context.script.directives.ignored:
         yield Finding(
@@ -80,21 +80,21 @@ def ignored_options(context: ScriptContext) -> Iterator[Finding]:
 
 
 def lookalikes(context: ScriptContext) -> Iterator[Finding]:
-    """What looks like an option and is a comment. ``##SBATCH`` is how people switch one off: only a note."""
+    """Find comments that look like options. ``##SBATCH`` usually is deliberate: only a note."""
     lines = context.script.text.split("\n")
     for line in context.script.directives.lookalikes:
-        meant = lines[line - 1].startswith("##")
+        is_deliberate = lines[line - 1].startswith("##")
         yield Finding(
             rule="not-read",
             code=FindingCode.COMMENTED_OPTION,
             values={"text": lines[line - 1].strip()},
             line=line,
-            severity="note" if meant else "warning",
+            severity="note" if is_deliberate else "warning",
         )
 
 
 def placeholders(context: ScriptContext) -> Iterator[Finding]:
-    """Words of a template that nobody filled in."""
+    """Find placeholders of a template that were not filled in."""
     for given in context.script.options.given:
         match = _PLACEHOLDER.search(given.value or "") if given.option in _NAMING else None
         if match:
@@ -117,7 +117,7 @@ def placeholders(context: ScriptContext) -> Iterator[Finding]:
 
 
 def other_schedulers(context: ScriptContext) -> Iterator[Finding]:
-    """Lines for PBS or LSF: sbatch reads some of them, silently."""
+    """Find lines for PBS or LSF, some of which sbatch silently reads."""
     for number, line in enumerate(context.script.text.split("\n"), 1):
         if re.match(r"#(?:PBS|BSUB)\s", line) and "ignore-pbs" not in context.script.options:
             yield Finding(
