@@ -6,7 +6,7 @@ shares in tables       ``13.8%``, ``<0.1%``                         `percent_in_
 amounts of memory      ``23.4 GiB``                                 `byte_size`
 durations              ``1:47:57``, ``2-03:00:00``                  `duration`
 ages and rough spans   ``17 hours``                                 `rough_duration`
-measured run times     ``0.7 s``, ``3.4 minutes``                   `elapsed`
+times of a computation ``0.7 s``, ``3.4 minutes``                   `elapsed`
 times                  ``2024-03-07 17:36:52``                      `timestamp`, `date`
 counts                 ``13,145``, ``13,145 jobs``                  `number`, `count`
 statistical measures   ``0.754``, ``+0.050``, ``[0.692, 0.810]``    `measure`, `difference`, `interval`
@@ -125,10 +125,12 @@ def rough_duration(seconds: float | None) -> str:
 def elapsed(seconds: float | None) -> str:
     """Format how long something took, with tenths of a second where it was short.
 
-    >>> elapsed(0.71), elapsed(42.0), elapsed(203.0), elapsed(None)
-    ('0.7 s', '42.0 s', '3.4 minutes', 'n/a')
+    >>> elapsed(0.71), elapsed(0.01), elapsed(42.0), elapsed(203.0), elapsed(None)
+    ('0.7 s', '<0.1 s', '42.0 s', '3.4 minutes', 'n/a')
     """
-    return f"{seconds:.1f} s" if seconds is not None and seconds < 60 else rough_duration(seconds)
+    if seconds is None or seconds >= 60:
+        return rough_duration(seconds)
+    return "<0.1 s" if seconds < 0.05 else f"{seconds:.1f} s"
 
 
 def _rough(number: float, unit: str) -> str:
