@@ -24,7 +24,7 @@ from forewarn.sources.commands.runner import Runner
 from forewarn.sources.commands.scheduler import FIELDS
 from forewarn.sources.commands.sdiag import read_sdiag
 from forewarn.sources.sacct.fields import FIELDS as KNOWN
-from forewarn.sources.slurm.connect import connect, choose_scheduler
+from forewarn.sources.slurm.connect import choose_scheduler, connect
 from forewarn.sources.slurm.retry import RetryPolicy
 from forewarn.sources.slurm.scheduler import JobSubmission
 from forewarn.sources.slurm.windows import WindowLength

@@ -90,6 +90,7 @@ STARTED = document(
 )
 ALL = [CANCELLED_WAITING, TASK, COMPONENT, BAD_TIME, BACKWARDS, NAMELESS, REQUEUED, STARTED]
 IDS = ("8", "9_3", "13+1", "18", "19")
+TIMES: Any = {"written_at": 1717243500, "unended": ("19",)}  # 2024-06-01T12:05:00
 
 
 def hit(source: Document) -> Document:
@@ -111,7 +112,8 @@ class TestLines(TextSourceContract):
 
     def sample(self) -> Sample:
         data = b"\n" + lines_of(ALL[:3]) + b'{"jobid": 1, \n' + lines_of([hit(one) for one in ALL[3:]])
-        return Sample(data, ids=IDS, lines=(2, 3, 4, 9, 10), bad_lines=(5, 6, 7, 8), file="jobs.jsonl")
+        bad = (5, 6, 7, 8)
+        return Sample(data, IDS, (2, 3, 4, 9, 10), **TIMES, bad_lines=bad, file="jobs.jsonl")
 
 
 class TestArray(TextSourceContract):
@@ -119,7 +121,7 @@ class TestArray(TextSourceContract):
 
     def sample(self) -> Sample:
         data = json.dumps([hit(one) for one in ALL], indent=4).encode() + b"\n"
-        return Sample(data, ids=IDS, lines=(1, 2, 3, 7, 8), bad_lines=(4, 5, 6), file="jobs.json")
+        return Sample(data, IDS, (1, 2, 3, 7, 8), **TIMES, bad_lines=(4, 5, 6), file="jobs.json")
 
     def many(self, copies: int) -> bytes:
         return json.dumps(ALL * copies).encode()
@@ -129,7 +131,7 @@ class TestAnswer(TextSourceContract):
     source = JobcompSource
 
     def sample(self) -> Sample:
-        return Sample(answer_of(ALL), ids=IDS, lines=(1, 2, 3, 7, 8), bad_lines=(4, 5, 6))
+        return Sample(answer_of(ALL), IDS, (1, 2, 3, 7, 8), **TIMES, bad_lines=(4, 5, 6))
 
     def many(self, copies: int) -> bytes:
         return answer_of(ALL * copies)

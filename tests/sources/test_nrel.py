@@ -26,6 +26,7 @@ CSV = f"""{HEADER}
 10,u2,a1,p1,high,60.0,1,36,2,0.0,2019-01-01 08:00:06,2019-01-01 08:00:10,never,,TIMEOUT,n1,w1,s1
 
 11,"u2",a1,p1,high,60.0,1,36,2,NaN,2019-01-01 08:00:07,NaT,,,CANCELLED by 1234,"n,1",w1,s1
+12,u3,a,p,high,9e4,1,36,0,0.0,2019-01-01 08:00:08,2019-01-01 08:00:20,2019-01-02 08:00:20,,RUNNING,n,w,s
 """
 
 
@@ -34,7 +35,14 @@ class TestCsv(TextSourceContract):
 
     def sample(self) -> Sample:
         return Sample(
-            CSV.encode(), ids=("7", "11"), lines=(2, 7), bad_lines=(3, 4, 5), header_lines=1, file="eagle.csv"
+            CSV.encode(),
+            ids=("7", "11", "12"),
+            lines=(2, 7, 8),
+            bad_lines=(3, 4, 5),
+            written_at=1546330200,  # 2019-01-01 08:10:00
+            unended=("12",),
+            header_lines=1,
+            file="eagle.csv",
         )
 
 
@@ -42,7 +50,15 @@ class TestJson(TextSourceContract):
     source = NrelSource
 
     def sample(self) -> Sample:
-        return Sample(self.many(1), ids=("7", "8"), lines=(1, 4), bad_lines=(2, 3), file="eagle.json")
+        return Sample(
+            self.many(1),
+            ids=("7", "8"),
+            lines=(1, 4),
+            bad_lines=(2, 3),
+            written_at=1546333000,
+            unended=("7", "8"),
+            file="eagle.json",
+        )
 
     def many(self, copies: int) -> bytes:
         job = {"job_id": 7, "user": "u", "mem_req": 0.0, "submit_time": 1546332955000, "state": "RUNNING"}
@@ -50,7 +66,7 @@ class TestJson(TextSourceContract):
             job | {"more": "x" * 1000},
             5,
             job | {"submit_time": "soon"},
-            job | {"job_id": 8, "submit_time": 1546332956000},
+            job | {"job_id": 8, "submit_time": 1546332956000, "end_time": 1546336556000},
         ]
         return json.dumps(rows * copies).encode()
 
@@ -59,14 +75,22 @@ class TestTable(BinarySourceContract):
     source = NrelSource
 
     def sample(self) -> Sample:
-        return Sample(self.many(1), ids=("7", "8"), lines=(1, 2), file="eagle.parquet")
+        return Sample(
+            self.many(1),
+            ids=("7", "8"),
+            lines=(1, 2),
+            written_at=1546333000,
+            unended=("8",),
+            file="eagle.parquet",
+        )
 
     def many(self, copies: int) -> bytes:
         frame = pl.DataFrame(
             {
                 "job_id": [7, 8],
                 "submit_time": pl.from_epoch(pl.Series([1546332955, 1546332956])),
-                "state": ["COMPLETED", "FAILED"],
+                "end_time": pl.from_epoch(pl.Series([1546332990, 1546336556])),
+                "state": ["COMPLETED", "RUNNING"],
             }
         )
         whole = pl.concat([frame] * copies)

@@ -45,7 +45,15 @@ class TestParquet(BinarySourceContract):
     source = ParquetSource
 
     def sample(self) -> Sample:
-        return Sample(self.many(1), ids=("1", "4_1"), lines=(1, 4), bad_lines=(2, 3), file="jobs.parquet")
+        return Sample(
+            self.many(1),
+            ids=("1", "4_1"),
+            lines=(1, 4),
+            bad_lines=(2, 3),
+            written_at=205,
+            unended=("4_1",),
+            file="jobs.parquet",
+        )
 
     def many(self, copies: int) -> bytes:
         whole = pl.concat([JOBS] * copies)

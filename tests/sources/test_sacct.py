@@ -28,7 +28,7 @@ JobID|JobIDRaw|Cluster|User|State|ExitCode|Submit|Eligible|Start|End|NodeList|Re
 8_2|9|lab|ann|CANCELLED by 1001|0:9|{T}5|{T}5|{T}6|{T}7|n2|50M||Partition_Limit|00:00|||||s|/w|sbatch "a | b
 c"
 8_2.batch|9.batch|lab||CANCELLED|0:15|{T}6||||||||00:02:00|5000K||||batch||
-8_[3-9%2]|8|lab|ann|PENDING|0:0|{T}5|{T}5|Unknown|Unknown|None assigned|50M||UNLIMITED||||||sweep|/w|
+8_[3-9%2]|8|lab|ann|PENDING|0:0|{T}5|2024-02-01T00:00:00|Unknown|Unknown|None assigned|5M||UNLIMITED||||||s|/|
 12+1|13|lab|bob|RUNNING|0:0|{T}6|{T}6|{T}7|Unknown|n3|50M||30:00|00:00:00|||||het|/w|
 14|14|lab|bob|FAILED|1:0|yesterday|Unknown|Unknown|Unknown|n3|50M||||||||bad|/w|
 15|15|lab|bob|FAILED|1:0|{T}7
@@ -45,6 +45,8 @@ class TestSacct(TextSourceContract):
             ids=("7", "8_2", "8_[3-9%2]", "12+1"),
             lines=(2, 6, 9, 10),
             bad_lines=(11, 12, 13),
+            written_at=1704067209,  # {T}9
+            unended=("8_[3-9%2]", "12+1"),
             header_lines=1,
             file="sacct.psv",
         )
@@ -59,6 +61,8 @@ class TestSacctWithoutHeader(TextSourceContract):
             b"\n".join(lines) + b"\n",
             ids=("7", "12+1"),
             lines=(1, 5),
+            written_at=1704067209,
+            unended=("12+1",),
             options=SourceOptions(fields=tuple(STEPS.split(b"\n")[0].decode().split("|"))),
         )
 

@@ -79,6 +79,8 @@ class TestScontrolJobs(TextSourceContract):
             ids=("7", "8", "9_3", "9_[4-9%2]", "13+1"),
             lines=(1, 25, 26, 27, 28),
             bad_lines=(29, 30),
+            written_at=1717200605,  # 2024-06-01T00:10:05, when job 9_3 had run for ten minutes
+            unended=("8", "9_3", "9_[4-9%2]", "13+1"),
             file="scontrol.txt",
         )
 
@@ -87,7 +89,14 @@ class TestScontrolNodes(TextSourceContract):
     source = ScontrolSource
 
     def sample(self) -> Sample:
-        return Sample(NODES, ids=("n1", "n2"), lines=(1, 14), kind="node", file="nodes.txt")
+        return Sample(
+            NODES,
+            ids=("n1", "n2"),
+            lines=(1, 14),
+            written_at=1717286400,  # 2024-06-02T00:00:00
+            kind="node",
+            file="nodes.txt",
+        )
 
 
 def read(tmp_path: Path, text: bytes, **options: str) -> list[dict[str, Any]]:

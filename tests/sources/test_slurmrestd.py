@@ -68,6 +68,16 @@ def slurmdb_job(**changes: Any) -> dict[str, Any]:
     return job | changes
 
 
+def slurmdb_pending_job() -> dict[str, Any]:
+    """A job of the database that may begin at 9000: v0.0.36 and v0.0.37 show that as its start, too."""
+    return slurmdb_job(
+        job_id=9,
+        nodes="None assigned",
+        state={"current": ["PENDING"], "reason": "BeginTime"},
+        time={"eligible": 9000, "start": 9000, "end": 0, "limit": wrapped(5), "submission": 1000},
+    )
+
+
 def tres(kind: str, count: int, name: str = "") -> dict[str, Any]:
     return {"type": kind, "name": name, "id": 1, "count": count}
 
@@ -116,10 +126,18 @@ def answer(records: list[Any], key: str = "jobs", **more: Any) -> bytes:
 
 class TestDatabase(TextSourceContract):
     source = SlurmrestdSource
-    records = (slurmdb_job(), slurmdb_job(job_id=8), {"job_id": "x", "time": 3}, 5, slurmdb_job(job_id=9))
+    records = (slurmdb_job(), slurmdb_job(job_id=8), {"job_id": "x", "time": 3}, 5, slurmdb_pending_job())
 
     def sample(self) -> Sample:
-        return Sample(self.many(1), ids=("7", "8", "9"), lines=(1, 2, 5), bad_lines=(3, 4), file="a.json")
+        return Sample(
+            self.many(1),
+            ids=("7", "8", "9"),
+            lines=(1, 2, 5),
+            bad_lines=(3, 4),
+            written_at=1100,
+            unended=("9",),
+            file="a.json",
+        )
 
     def many(self, copies: int) -> bytes:
         return answer([*self.records] * copies)
@@ -129,7 +147,15 @@ class TestController(TextSourceContract):
     source = SlurmrestdSource
 
     def sample(self) -> Sample:
-        return Sample(self.many(1), ids=("8", "9"), lines=(1, 3), bad_lines=(2,), file="a.json")
+        return Sample(
+            self.many(1),
+            ids=("8", "9"),
+            lines=(1, 3),
+            bad_lines=(2,),
+            written_at=1234,
+            unended=("8", "9"),
+            file="a.json",
+        )
 
     def many(self, copies: int) -> bytes:
         records = [slurm_job(), slurm_job(submit_time="soon"), slurm_job(job_id=9)]
@@ -141,7 +167,13 @@ class TestNodes(TextSourceContract):
 
     def sample(self) -> Sample:
         return Sample(
-            self.many(1), ids=("n1", "n2"), lines=(1, 3), bad_lines=(2,), kind="node", file="a.json"
+            self.many(1),
+            ids=("n1", "n2"),
+            lines=(1, 3),
+            bad_lines=(2,),
+            written_at=1234,
+            kind="node",
+            file="a.json",
         )
 
     def many(self, copies: int) -> bytes:

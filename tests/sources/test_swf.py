@@ -37,6 +37,7 @@ class TestSwf(TextSourceContract):
             ids=("1", "2", "3", "6"),
             lines=(7, 8, 9, 13),
             bad_lines=(11, 12),
+            written_at=1_003_610,  # the end of job 1; the format has no jobs that have not ended
             header_lines=6,
             file="s.swf",
         )

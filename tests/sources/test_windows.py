@@ -71,7 +71,9 @@ def test_each_job_once_whatever_the_windows(
 def test_jobs_cancelled_before_they_were_eligible_are_not_lost() -> None:
     held, begun_later, usual = (3, 0, 150), (6, 900, 160), (9, 120, 170)
     pieces = list(
-        collect_windows(Accounting([held, begun_later, usual]).ask, 100, 200, WindowLength(), FakeTime().clock)
+        collect_windows(
+            Accounting([held, begun_later, usual]).ask, 100, 200, WindowLength(), FakeTime().clock
+        )
     )
     assert sorted(ids(pieces)) == [3, 6, 9]
 

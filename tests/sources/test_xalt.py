@@ -75,7 +75,15 @@ class TestXalt(TextSourceContract):
         del broken["userDT"]["start_time"]
         lines = [record("7", "/opt/lmp"), record("8", "/bin/bash", 60.0, "v"), broken]
         data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-        return Sample(data, ids=("7", "8"), lines=(1, 2), bad_lines=(3,), kind="program", file="runs.jsonl")
+        return Sample(
+            data,
+            ids=("7", "8"),
+            lines=(1, 2),
+            bad_lines=(3,),
+            written_at=BEGIN + 61,
+            kind="program",
+            file="runs.jsonl",
+        )
 
     def test_a_directory(self, tmp_path: Path) -> None:
         """It may be one, with records in it."""

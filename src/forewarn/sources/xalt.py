@@ -156,8 +156,9 @@ def read_run(record: Any, cluster: str | None = None, *, otherwise: str = "") ->
 
     >>> texts = {"job_id": "7", "exec_path": "/opt/lammps/2023.08/bin/lmp", "run_uuid": "u"}
     >>> observation = read_run({"userT": texts, "userDT": {"start_time": 10.5, "run_time": 2.5}}, "c")
-    >>> observation.record.application, observation.record.version, observation.record.start,
-    observation.seen_at ('lmp', '2023.08', 10, 13)
+    >>> run = observation.record
+    >>> run.application, run.version, run.start, observation.seen_at
+    ('lmp', '2023.08', 10, 13)
     """
     texts = record.get("userT") if isinstance(record, dict) else None
     if not isinstance(texts, dict):
