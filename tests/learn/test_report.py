@@ -319,9 +319,9 @@ def test_tiny_test_sets(size: int, full_report: dict[str, Any], table: JobTable,
 
 def test_a_test_set_of_one_class(full_report: dict[str, Any], table: JobTable, tmp_path: Path) -> None:
     rows = split(table).test
-    for wanted, begins in ((0, "The test jobs contain no failure."), (1, "Detects ")):
+    for label, begins in ((0, "The test jobs contain no failure."), (1, "Detects ")):
         content, _, _ = written(
-            full_report | {"evaluation": evaluated(table, rows[table.fails[rows] == wanted][:40])}, tmp_path
+            full_report | {"evaluation": evaluated(table, rows[table.fails[rows] == label][:40])}, tmp_path
         )
         assert begins in content["verdict"]
 

@@ -154,7 +154,7 @@ def test_addresses(tmp_path: Path) -> None:
     found = examined(tmp_path, slurmrestd=None)
     assert "no scheduler: set slurmrestd" in found["config"].message
 
-    def other(asked: Any) -> Reply:
+    def other(request: Any) -> Reply:
         return 404, b"a web server"
 
     with serving(other) as fake:
@@ -182,22 +182,22 @@ def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_a_home_that_others_can_look_into(tmp_path: Path) -> None:
-    kept = tmp_path / "home"
-    kept.mkdir(mode=0o700)
+    folder = tmp_path / "home"
+    folder.mkdir(mode=0o700)
     assert examined(tmp_path)["store"].level is Severity.FINE
-    kept.chmod(0o755)
+    folder.chmod(0o755)
     found = examined(tmp_path)["store"]
     assert (found.level, "mode 755" in found.message) == (Severity.WARNING, True)
-    kept.chmod(0o2750)  # as `forewarn config share` leaves it
+    folder.chmod(0o2750)  # as `forewarn config share` leaves it
     assert examined(tmp_path)["store"].level is Severity.FINE
 
 
 @pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSlurmrestd]:
+def slurmrestd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSlurmrestd]:
     now = int(Clock().now())
     times = {"submission": now - 60, "eligible": now - 60, "start": now - 60, "end": now - 50}
     answers = GOOD | {
-        "diag": lambda asked: (200, {"statistics": {"req_time": int(Clock().now())}, "meta": META}),
+        "diag": lambda request: (200, {"statistics": {"req_time": int(Clock().now())}, "meta": META}),
         "jobs_db": jobs(slurmdb_job(time=times)),
     }
     with serving(script(42, **answers)) as fake:
@@ -207,7 +207,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSlurmr
         yield fake
 
 
-def test_the_command(forewarn: Forewarn, told: FakeSlurmrestd, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_the_command(forewarn: Forewarn, slurmrestd: FakeSlurmrestd, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     result = forewarn("doctor")
     assert (result.code, result.err) == (0, "")
     assert {line.split()[0] for line in result.out.splitlines()} == {"fine"}

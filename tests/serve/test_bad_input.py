@@ -83,9 +83,9 @@ CASES: list[tuple[Callable[[Path], str], int, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "code", "said"), CASES, ids=[case[0].__name__ for case in CASES])
+@pytest.mark.parametrize(("make", "code", "messages"), CASES, ids=[case[0].__name__ for case in CASES])
 def test_refused(
-    make: Callable[[Path], str], code: int, said: list[str], forewarn: Forewarn, tmp_path: Path
+    make: Callable[[Path], str], code: int, messages: list[str], forewarn: Forewarn, tmp_path: Path
 ) -> None:
     assert forewarn("ingest", f"swf:{write_swf(tmp_path / 'good.swf', *GOOD)}").code == 0
     before = forewarn("jobs", "--limit", 0, "--json").out
@@ -93,7 +93,7 @@ def test_refused(
     assert result.code == code
     assert result.out == ""
     assert result.err.startswith("forewarn: error: ")
-    for part in said:
+    for part in messages:
         assert part in result.err
     assert forewarn("jobs", "--limit", 0, "--json").out == before
 
@@ -134,7 +134,7 @@ def test_skipped_with_their_reason(
 def test_rejects_go_where_they_are_told(forewarn: Forewarn, tmp_path: Path) -> None:
     result = forewarn("ingest", "--rejects", tmp_path / "mine.jsonl", wrong_column_count(tmp_path))
     assert result.code == 0
-    assert "1 bad" in result.out
+    assert "1 new, 0 already stored, 1 invalid" in result.out
     assert len((tmp_path / "mine.jsonl").read_text().splitlines()) == 1
     two = forewarn(
         "ingest", "--rejects", tmp_path / "mine.jsonl", not_a_number(tmp_path), not_a_number(tmp_path)

@@ -54,7 +54,7 @@ def test_top(forewarn: Forewarn) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["jbs"], "No such command 'jbs'"),
         (["jobs", "--colour"], "--colour"),
@@ -63,11 +63,11 @@ def test_top(forewarn: Forewarn) -> None:
         (["features", "--phase", "later", "-o", "x"], "later"),
     ],
 )
-def test_a_wrong_call(args: list[str], said: str, forewarn: Forewarn) -> None:
+def test_a_wrong_call(args: list[str], message: str, forewarn: Forewarn) -> None:
     result = forewarn(*args)
     assert result.code == errors.UsageError.exit_code
     assert result.err.startswith("forewarn: error: ")
-    assert said in result.err
+    assert message in result.err
     assert "--help'" in result.err
     assert result.out == ""
 
@@ -151,13 +151,13 @@ def test_ctrl_c_leaves_the_store_as_it_was(tmp_path: Path) -> None:
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
         try:
-            said = process.communicate(timeout=30)[1]
+            stderr = process.communicate(timeout=30)[1]
         except subprocess.TimeoutExpired:
             # Seen once in many runs on a loaded machine: the first came at a moment at which Python drops it
             # (a callback of a library). A person presses again.
             process.send_signal(signal.SIGINT)
-            said = process.communicate(timeout=60)[1]
-        assert said.strip() == "forewarn: error: interrupted"
+            stderr = process.communicate(timeout=60)[1]
+        assert stderr.strip() == "forewarn: error: interrupted"
     assert process.returncode == INTERRUPTED
     counted = subprocess.run([EXECUTABLE, "jobs", "--home", home, "--count"], capture_output=True, check=True)
     assert counted.stdout == b"19999\n"

@@ -40,7 +40,7 @@ def test_a_file_is_compared_and_leaves_nothing_behind(
     forewarn: Forewarn, log: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    result = forewarn("compare", f"parquet:{log}", "--policy", "papers")
+    result = forewarn("compare", f"parquet:{log}", "--population", "papers")
     assert result.code == 0, result.err
     for words in WORDS.values():
         assert sum(line.startswith(words) for line in result.out.splitlines()) == 2
@@ -68,7 +68,7 @@ def test_ten_jobs_and_one_class_are_too_little(forewarn: Forewarn, tmp_path: Pat
     assert result.code == 7
     assert "too few jobs to learn from" in result.err
     fine = write_swf(tmp_path / "fine.swf", *(swf_line(n, submit=n * 100) for n in range(400)))
-    result = forewarn("compare", f"swf:{fine}", "--policy", "papers")
+    result = forewarn("compare", f"swf:{fine}", "--population", "papers")
     assert result.code == 7
     assert "ended well under the policy `papers`" in result.err
     assert "Traceback" not in result.err
@@ -107,5 +107,7 @@ def test_a_status_needs_a_file_to_be_read(forewarn: Forewarn, tmp_path: Path) ->
     assert forewarn("compare", "--status", "exit-code").code == 2
     rows = (swf_line(n, submit=n * 100, status=int(n % 40 > 0)) for n in range(400))
     log = write_swf(tmp_path / "log.swf", *rows)
-    result = forewarn("compare", f"swf:{log}", "--status", "0=completed,1=completed", "--policy", "papers")
+    result = forewarn(
+        "compare", f"swf:{log}", "--status", "0=completed,1=completed", "--population", "papers"
+    )
     assert "all 240 jobs of the block `train` ended well" in result.err

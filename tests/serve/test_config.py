@@ -49,7 +49,7 @@ def test_cluster_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('polcy = "papers"', "polcy: no such setting; did you mean policy?"),
         ("xyz = 1", "xyz: no such setting; known are home, cluster"),
@@ -77,12 +77,12 @@ def test_cluster_tables(tmp_path: Path) -> None:
         ('home = "/elsewhere"', "home: this file is found through the home folder"),
     ],
 )
-def test_wrong_values_name_file_and_key(text: str, said: str, tmp_path: Path) -> None:
+def test_wrong_values_name_file_and_key(text: str, message: str, tmp_path: Path) -> None:
     file = write(tmp_path / "config.toml", text)
     with pytest.raises(UsageError) as error:
         resolve({"home": tmp_path}, {})
     assert str(file) in str(error.value)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_wrong_values_name_variable_and_flag(tmp_path: Path) -> None:

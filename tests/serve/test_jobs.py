@@ -91,7 +91,7 @@ def test_filters(filled: Forewarn, flags: str, ids: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         ("-s exploded", "no state 'exploded'"),
         ("-S whenever", "not a moment: 'whenever'"),
@@ -106,12 +106,12 @@ def test_filters(filled: Forewarn, flags: str, ids: str) -> None:
         ("-n -1", "-1"),
     ],
 )
-def test_wrong_calls(filled: Forewarn, flags: str, said: str) -> None:
+def test_wrong_calls(filled: Forewarn, flags: str, message: str) -> None:
     result = filled("jobs", *flags.split())
     assert result.code == UsageError.exit_code
     assert result.out == ""
     assert result.err.startswith("forewarn: error: ")
-    assert said in result.err
+    assert message in result.err
 
 
 def test_missing_is_never_zero(filled: Forewarn) -> None:
@@ -156,14 +156,14 @@ def test_several_clusters_are_told_apart_and_keep_their_clocks(filled: Forewarn,
     assert rows[1:] == [["alps", "2024-01-10T08:00:00"], ["pacific", "2024-01-10T08:00:00"]]
     assert filled("jobs").out.startswith("cluster")
     assert not filled("jobs", "-M", "alps").out.startswith("cluster")
-    asked = filled("jobs", "--count", "-S", "2024-01-10")
-    assert "read as UTC" in asked.err
+    result = filled("jobs", "--count", "-S", "2024-01-10")
+    assert "read as UTC" in result.err
 
 
 def test_summary(filled: Forewarn) -> None:
     result = filled("jobs", "--summary")
     assert "6 jobs, 5 of them ended" in result.out
-    assert "failed 20.0 %" in result.out
+    assert "failed 20.0%" in result.out
     assert filled("jobs", "--summary", "--json").json["outcomes"]["timeout"] == 1
 
 
@@ -173,7 +173,7 @@ def test_failures_by_a_field(filled: Forewarn, monkeypatch: pytest.MonkeyPatch) 
     assert rows["alice"] == {"user": "alice", "jobs": 3, "judged": 1, "failed": 0}
     assert rows["bob"] == {"user": "bob", "jobs": 2, "judged": 2, "failed": 2}
     table = filled("jobs", "--by", "user")
-    assert table.out.splitlines()[1].split() == ["alice", "3", "0", "0.0", "%"]
+    assert table.out.splitlines()[1].split() == ["alice", "3", "0", "0.0%"]
     assert "policy wasted" in table.err
     monkeypatch.setenv("FOREWARN_POLICY", "papers")
     rows = {row["user"]: row for row in filled("jobs", "--by", "user", "--json").lines}

@@ -99,15 +99,15 @@ def folders_of(home: Path) -> set[str]:
 
 
 def test_the_report_is_there_and_agrees_with_what_was_said(trained: Trained) -> None:
-    for said in (trained.first, trained.second):
-        bundle = Path(said["bundle"])
+    for result in (trained.first, trained.second):
+        bundle = Path(result["bundle"])
         report = json.loads((bundle / "report.json").read_text())
         page = (bundle / "report.html").read_text()
-        assert said["report"] == str(bundle / "report.html")
-        assert said["metrics"].items() >= {**report["evaluation"]["ranking"]}.items()
-        assert said["evaluation"]["at_threshold"] == report["evaluation"]["at_threshold"]
-        assert f"{said['metrics']['roc_auc']:.3f}" in page
-        assert f"{said['metrics']['f1']:.3f}" in page
+        assert result["report"] == str(bundle / "report.html")
+        assert result["metrics"].items() >= {**report["evaluation"]["ranking"]}.items()
+        assert result["evaluation"]["at_threshold"] == report["evaluation"]["at_threshold"]
+        assert f"{result['metrics']['roc_auc']:.3f}" in page
+        assert f"{result['metrics']['f1']:.3f}" in page
         assert report["model"]["cluster"] == "small"
         Manifest.verify(bundle)
     searched = json.loads((Path(trained.first["bundle"]) / "report.json").read_text())["search"]
@@ -160,28 +160,28 @@ def test_evaluate_judges_both_on_the_same_jobs(forewarn: Forewarn, trained: Trai
         assert shares == pytest.approx(judged["ranking"]["base_rate"])
     shown = forewarn("evaluate", MODEL, 2, 1).out
     assert shown.count("By decision") == shown.count("By CPU hours") == 2
-    assert f"jobs  {found['jobs']:,}, of which" in shown
-    assert "F1 of version 1 champion above version 2 challenger" in shown
-    assert "F1 of version" not in forewarn("evaluate", MODEL, 1, "champion").out  # one and the same
+    assert f"jobs  {found['jobs']:,}, " in shown
+    assert "F1 gain of version 1 champion over version 2 challenger" in shown
+    assert "F1 gain of version" not in forewarn("evaluate", MODEL, 1, "champion").out  # one and the same
 
 
 @pytest.mark.parametrize(
-    ("args", "error", "said"),
+    ("args", "error", "message"),
     [
         ((MODEL, "-S", "now"), NotEnoughError, "0 jobs with a known outcome"),
         ((MODEL, "-S", "2024-01-02"), UsageError, "were learnt from"),
-        ((MODEL, "best"), UsageError, "'best': give a number, champion or challenger"),
+        ((MODEL, "best"), UsageError, "'best': expected a number, champion or challenger"),
         ((MODEL, "7"), RegistryError, "has no version 7"),
         (("small.start.generic",), RegistryError, "no model small.start.generic"),
         (("small",), UsageError, "CLUSTER.PHASE.FEATURES"),
     ],
 )
 def test_evaluate_says_what_it_lacks(
-    args: tuple[str, ...], error: type[LearningError | UsageError], said: str, forewarn: Forewarn
+    args: tuple[str, ...], error: type[LearningError | UsageError], message: str, forewarn: Forewarn
 ) -> None:
     result = forewarn("evaluate", *args)
     assert (result.code, result.out) == (error.exit_code, "")
-    assert said in result.err
+    assert message in result.err
 
 
 def test_a_model_moves_to_another_home(
@@ -248,8 +248,8 @@ def test_bench_gives_the_figures_that_were_agreed_on(forewarn: Forewarn, home: P
     shown = forewarn(*bench, "--phases", "posthoc")
     assert "log at posthoc" in shown.out
     assert "the papers' protocol" in shown.out
-    for said in ("By decision", "By CPU hours", "hours asked for alone", "top 10 %", "cause", "timeout"):
-        assert said in shown.out
+    for part in ("By decision", "By CPU hours", "hours asked for alone", "top 10 %", "cause", "timeout"):
+        assert part in shown.out
     assert "published: Netbatch, not run here" in shown.out
 
 
@@ -283,8 +283,11 @@ def test_an_interrupted_search_goes_on_and_ends_as_if_it_had_not_been(home: Path
         process.send_signal(signal.SIGINT)
         out, err = process.communicate()
     assert (process.returncode, out) == (INTERRUPTED, b""), err
-    said = [line for line in err.decode().splitlines() if line][-2:]
-    assert said == ["note: the same command again goes on with this search", "forewarn: error: interrupted"]
+    last_lines = [line for line in err.decode().splitlines() if line][-2:]
+    assert last_lines == [
+        "note: the same command again goes on with this search",
+        "forewarn: error: interrupted",
+    ]
     assert folders_of(home) == folders_of(trained.home)
     again = json.loads(run(home, *SEARCHED))
     report = json.loads((Path(again["bundle"]) / "report.json").read_text())
@@ -305,16 +308,16 @@ def test_a_tracking_server_that_is_down(
     assert result.code == 0
     assert "127.0.0.1:1: cannot be reached" in result.err
     assert "Not registered, but kept" in result.err
-    said = result.json
-    assert (said["model"], said["version"]) == (None, None)
-    assert Path(said["report"]).is_file()
-    assert Path(said["bundle"]).parent == home / "models" / "pending"
+    answer = result.json
+    assert (answer["model"], answer["version"]) == (None, None)
+    assert Path(answer["report"]).is_file()
+    assert Path(answer["bundle"]).parent == home / "models" / "pending"
     monkeypatch.delenv("FOREWARN_TRACKING")
     assert f"{MODEL}: registered version 3 challenger" in forewarn("models", "sync").err
     listed = forewarn("models", "list", "--json").json
     assert [v["version"] for v in listed] == [3, 2, 1]
-    assert listed[0]["metrics"] == said["metrics"]
-    assert not Path(said["bundle"]).exists()
+    assert listed[0]["metrics"] == answer["metrics"]
+    assert not Path(answer["bundle"]).exists()
 
 
 def test_a_corrupt_bundle(
@@ -368,7 +371,7 @@ CASES: dict[str, tuple[Callable[[Path], tuple[str, ...]], type[Exception], str]]
     "one class only": (
         lambda f: (swf(f, fails=[False] * 400),),
         NotEnoughError,
-        "ended well under the policy `wasted`: there is nothing to tell apart",
+        "ended well in the population `wasted`: a model needs both outcomes",
     ),
     "ten jobs": (lambda f: (swf(f, rows=10),), NotEnoughError, "6 with a known outcome in the block `train`"),
     "nothing but ids and states": (
@@ -392,7 +395,7 @@ CASES: dict[str, tuple[Callable[[Path], tuple[str, ...]], type[Exception], str]]
         "the family `online` needs features of history, and `restricted` has none",
     ),
     "a policy that leaves nothing": (
-        lambda f: (swf(f, run_time=60), "--policy", "papers-2min"),
+        lambda f: (swf(f, run_time=60), "--population", "papers-2min"),
         NotEnoughError,
         "none of its 400 jobs takes part under the policy `papers-2min`",
     ),
@@ -416,7 +419,7 @@ CASES: dict[str, tuple[Callable[[Path], tuple[str, ...]], type[Exception], str]]
     "a wrong threshold": (
         lambda _: ("swf:none.swf", "--threshold", "precison=0.8"),
         UsageError,
-        "no threshold rule 'precison=0.8'",
+        "unknown threshold rule 'precison=0.8'",
     ),
     "no threshold": (
         lambda _: ("swf:none.swf", "--threshold", "recall=60"),
@@ -433,13 +436,13 @@ CASES: dict[str, tuple[Callable[[Path], tuple[str, ...]], type[Exception], str]]
 def test_bad_input_is_said_in_a_line_and_changes_nothing(
     case: str, forewarn: Forewarn, home: Path, tmp_path: Path
 ) -> None:
-    made, error, said = CASES[case]
+    arguments, error, message = CASES[case]
     before, folders = files_of(home), folders_of(home)
-    result = forewarn("train", *made(tmp_path))
+    result = forewarn("train", *arguments(tmp_path))
     assert (result.code, result.out) == (error.exit_code, ""), result.err  # type: ignore[attr-defined]
-    told = [line for line in result.err.splitlines() if line.startswith("forewarn: error: ")]
-    assert len(told) == 1
-    assert said in told[0]
+    messages = [line for line in result.err.splitlines() if line.startswith("forewarn: error: ")]
+    assert len(messages) == 1
+    assert message in messages[0]
     assert "Traceback" not in result.err
     assert (files_of(home), folders_of(home)) == (before, folders)
     assert not list((home / "models" / "searches").iterdir())
@@ -450,7 +453,7 @@ def test_a_model_that_is_mere_chance_does_not_serve(
 ) -> None:
     monkeypatch.setenv("FOREWARN_HOME", str(elsewhere))
     chance = swf(tmp_path, rows=1500, fails=(np.random.default_rng(5).random(1500) < 0.4).tolist())
-    result = forewarn("train", chance, "--family", "online", "--policy", "papers", "--json")
+    result = forewarn("train", chance, "--family", "online", "--population", "papers", "--json")
     assert result.code == 0
     assert result.json["aliases"] == ["challenger"]
     assert result.json["warnings"][0]["level"] == "bad"
@@ -460,9 +463,9 @@ def test_a_model_that_is_mere_chance_does_not_serve(
 def test_the_choices_of_the_options_are_those_there_are() -> None:
     """They are written down twice, so that `--help` need not import what it lists."""
     from forewarn.learn.data import imbalance, population
-    from forewarn.learn.fitting import fit as fitting
+    from forewarn.learn.fitting.fit_settings import ALL_FAMILIES
     from forewarn.serve.cli.commands import learning
 
-    assert learning.FAMILIES == fitting.ALL_FAMILIES
+    assert learning.FAMILIES == ALL_FAMILIES
     assert set(learning.POPULATIONS) == set(population.POPULATIONS)
     assert set(learning.BALANCINGS) == {*imbalance.BALANCINGS, "active"}

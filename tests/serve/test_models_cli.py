@@ -38,9 +38,9 @@ def test_an_empty_home_is_told_without_mlflow(tmp_path: Path) -> None:
         f"cli(['models', 'list', '--home', {str(tmp_path / 'new')!r}], standalone_mode=False)\n"
         "assert 'mlflow' not in sys.modules\n"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout == ""
-    assert "no models yet: `forewarn train`" in told.stderr
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout == ""
+    assert "no models yet; run `forewarn train`" in process.stderr
     assert not (tmp_path / "new").exists()
 
 
@@ -72,8 +72,8 @@ def test_list(forewarn: Forewarn, three: Registry) -> None:
 def test_show(forewarn: Forewarn, three: Registry) -> None:
     shown = forewarn("models", "show", ALPS).out
     assert shown.startswith(f"{ALPS} version 1\n")
-    for said in ("champion", "1,234 jobs, 20.0% of them failures", "xgboost 1.00 (2 columns)", "f1: 0.400"):
-        assert said in shown
+    for part in ("champion", "1,234 jobs, 20.0% failed", "100% xgboost (2 features)", "f1: 0.400"):
+        assert part in shown
     value = forewarn("models", "show", ALPS, "challenger", "--json").json
     assert value["version"] == 3
     assert value["manifest"]["id"] == value["id"]
@@ -93,12 +93,12 @@ def test_promote_and_rollback(forewarn: Forewarn, three: Registry) -> None:
 
 
 def test_export_and_import(forewarn: Forewarn, home: Path, tmp_path: Path) -> None:
-    made = tiny_bundle().save(tmp_path / "bundle")
+    manifest = tiny_bundle().save(tmp_path / "bundle")
     assert "version 1 champion" in forewarn("models", "import", tmp_path / "bundle").err
     for target in (tmp_path / "out", tmp_path / "out.tar.gz"):
         assert forewarn("models", "export", ALPS, "-o", target).code == 0
         assert "version 1 champion" in forewarn("models", "import", target).err  # known already
-    assert Manifest.verify(tmp_path / "out") == made
+    assert Manifest.verify(tmp_path / "out") == manifest
     assert len(Registry(home).versions()) == 1
     again = forewarn("models", "export", ALPS, "-o", tmp_path / "out")
     assert (again.code, "is there already" in again.err) == (UsageError.exit_code, True)
@@ -108,7 +108,7 @@ def test_export_and_import(forewarn: Forewarn, home: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("args", "code", "said"),
+    ("args", "code", "message"),
     [
         (("show", "bern.submit.generic"), RegistryError.exit_code, "`forewarn models list`"),
         (("show", ALPS, "9"), RegistryError.exit_code, "Its versions are: 3 challenger, 2, 1 champion"),
@@ -119,11 +119,11 @@ def test_export_and_import(forewarn: Forewarn, home: Path, tmp_path: Path) -> No
     ],
 )
 def test_wrong_calls(
-    args: tuple[str, ...], code: int, said: str, forewarn: Forewarn, three: Registry
+    args: tuple[str, ...], code: int, message: str, forewarn: Forewarn, three: Registry
 ) -> None:
     result = forewarn("models", *args)
     assert result.code == code
-    assert said in result.err
+    assert message in result.err
     assert "Traceback" not in result.err
 
 
@@ -133,8 +133,8 @@ def test_a_server_that_is_down(forewarn: Forewarn, tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("FOREWARN_TRACKING", "http://127.0.0.1:1")
     result = forewarn("models", "import", tmp_path / "bundle")
     assert result.code == 0
-    said = "forewarn: warning: http://127.0.0.1:1: cannot be reached: Connection refused."
-    assert result.err.startswith(said)
+    warning = "forewarn: warning: http://127.0.0.1:1: cannot be reached: Connection refused."
+    assert result.err.startswith(warning)
     assert "Not registered, but kept" in result.err
     assert forewarn("models", "list").code == RegistryError.exit_code
     still = forewarn("models", "sync", "--json")
@@ -153,8 +153,8 @@ def test_the_list_says_when_this_home_is_behind(forewarn: Forewarn, three: Regis
     pointer = home / "models" / "serving" / f"{ALPS}.json"
     value = json.loads(pointer.read_text())
     pointer.write_text(json.dumps(value | {"version": 1, "id": three.versions()[2].id}))
-    assert "version 1 still serves here: `forewarn models sync`" in forewarn("models", "list").err
-    assert "version 3 serves here now" in forewarn("models", "sync").err
+    assert "version 1 still serves in this home; run `forewarn models sync`" in forewarn("models", "list").err
+    assert "version 3 serves now" in forewarn("models", "sync").err
     assert forewarn("models", "list").err == ""
 
 

@@ -22,8 +22,8 @@ COMMANDS = {"features": ("features",)} | {name: (*SIMULATE, "--format", name) fo
 
 @pytest.fixture
 def filled(forewarn: Forewarn) -> Forewarn:
-    made = forewarn(*SIMULATE, "--ingest")
-    assert made.code == 0, made.err
+    result = forewarn(*SIMULATE, "--ingest")
+    assert result.code == 0, result.err
     return forewarn
 
 

@@ -46,7 +46,7 @@ def test_the_home_and_all_in_it(forewarn: Forewarn, home: Path, tmp_path: Path) 
     # Shared on purpose, and taken back.
     group = grp.getgrgid(os.getegid()).gr_name
     result = forewarn("config", "share", group)
-    assert (result.code, result.err) == (0, f"{home}: {group} can read it\n")
+    assert (result.code, result.err) == (0, f"{home}: group {group} can read it now\n")
     assert wider(home, 0o750) == []
     assert forewarn("ingest", f"swf:{write_swf(tmp_path / 'more.swf', swf_line(3))}").code == 0
     assert stat.S_IMODE((home / "forewarn.db-wal").stat().st_mode) == 0o640

@@ -19,14 +19,14 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_for_people(log: Path, forewarn: Forewarn) -> None:
-    result = forewarn("profiles", f"parquet:{log}", "--policy", "papers", "-k", 3)
+    result = forewarn("profiles", f"parquet:{log}", "--population", "papers", "-k", 3)
     assert result.code == 0
     assert "3 profiles of 1,500 jobs" in result.out
     for words in (
-        "bends most",
+        "elbow",
         "lowest BIC",
         "chosen",
-        "mean ± standard deviation",
+        "Mean ± standard deviation",
         "CPUs",
         "memory",
         "run time",
@@ -40,18 +40,35 @@ def test_for_people(log: Path, forewarn: Forewarn) -> None:
 
 
 def test_for_programs(log: Path, forewarn: Forewarn) -> None:
-    told = forewarn("profiles", f"parquet:{log}", "--json").json
-    assert told["policy"] == "wasted"
-    number = told["number"]
-    assert number["chosen"] == number["elbow"] == len(told["profiles"])
+    result = forewarn("profiles", f"parquet:{log}", "--json").json
+    assert result["policy"] == "wasted"
+    number = result["number"]
+    assert number["chosen"] == number["elbow"] == len(result["profiles"])
     assert [point["k"] for point in number["curves"]] == [*range(1, 9)]
     squares = [point["wcss"] for point in number["curves"]]
     assert squares == sorted(squares, reverse=True)
-    assert sum(each["jobs"] for each in told["profiles"]) == told["jobs"]
-    for each in told["profiles"]:
+    assert sum(each["jobs"] for each in result["profiles"]) == result["jobs"]
+    for each in result["profiles"]:
         assert each["words"]
         for mix in ("outcomes", "duration", "activity", "type"):
             assert sum(each[mix].values()) == pytest.approx(1)
+
+
+def test_the_older_name_of_population(log: Path, forewarn: Forewarn) -> None:
+    """`--policy` was the name of `--population`: it is still accepted, and the help does not show it."""
+    new, old = (
+        forewarn("profiles", f"parquet:{log}", name, "papers", "-k", 2, "--json")
+        for name in ("--population", "--policy")
+    )
+    assert new.json == old.json
+    assert new.json["policy"] == "papers"
+    for command in ("profiles", "train", "bench", "compare"):
+        text = forewarn(command, "--help").out
+        assert "--population NAME" in text
+        assert "--policy" not in text
+    wrong = forewarn("profiles", f"parquet:{log}", "--policy", "theirs")
+    assert wrong.code == UsageError.exit_code
+    assert "Invalid value for '--population': 'theirs' is not one of" in wrong.err
 
 
 def test_the_store_s_cluster(log: Path, forewarn: Forewarn) -> None:
@@ -77,13 +94,13 @@ def test_bad_input(tmp_path: Path, forewarn: Forewarn) -> None:
     few = f"swf:{write_swf(tmp_path / 'few.swf', *(swf_line(n, submit=n) for n in range(1, 11)))}"
     shown = forewarn("profiles", few)
     assert shown.code == 0
-    assert "one profile of 10 jobs" in shown.out
+    assert "1 profile of 10 jobs" in shown.out
     asked = forewarn("profiles", few, "-k", 3)
     assert asked.code == NotEnoughError.exit_code
     assert "3 profiles asked for" in asked.err
     cancelled = write_swf(tmp_path / "none.swf", *(swf_line(n, submit=n, status=5) for n in range(1, 30)))
-    nothing = forewarn("profiles", f"swf:{cancelled}", "--policy", "wasted")
+    nothing = forewarn("profiles", f"swf:{cancelled}", "--population", "wasted")
     assert nothing.code == NotEnoughError.exit_code
-    assert "--policy" in nothing.err
+    assert "choose another --population" in nothing.err
     assert forewarn("profiles", few, "-k", 9).code == UsageError.exit_code
     assert forewarn("profiles", "--status", "swf").code == UsageError.exit_code

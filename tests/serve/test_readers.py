@@ -19,7 +19,7 @@ import pytest
 
 from forewarn.config import Config
 from forewarn.errors import RegistryError
-from forewarn.features.slurm_field_differences import reading_of, with_slurm_policies
+from forewarn.features.slurm_field_differences import reading_of, with_slurm_treatments
 from forewarn.features.state_store import clear
 from forewarn.learn.registry.registry import Registry
 from forewarn.store.base import ClusterFacts
@@ -106,10 +106,12 @@ def home(open_folder: Path, registry_template: Path) -> Path:
 
 
 def fill(forewarn: Forewarn, home: Path) -> None:
-    made = tiny_bundle()
-    reading = reading_of(with_slurm_policies(ClusterFacts()))  # as the collector sets it
-    made = dataclasses.replace(made, facts=dataclasses.replace(made.facts, cluster="lab", reading=reading))
-    made.save(home.parent / "bundle")
+    bundle = tiny_bundle()
+    reading = reading_of(with_slurm_treatments(ClusterFacts()))  # as the collector sets it
+    bundle = dataclasses.replace(
+        bundle, facts=dataclasses.replace(bundle.facts, cluster="lab", reading=reading)
+    )
+    bundle.save(home.parent / "bundle")
     assert Registry(home).record(home.parent / "bundle")
     shutil.rmtree(home.parent / "bundle")
     collected = forewarn("collect", "--once", "--since", "now-1hour")
@@ -138,7 +140,7 @@ def commands(folder: Path) -> list[list[str]]:
     ]
 
 
-def told(name: str, out: str) -> tuple[Any, list[float | None]]:
+def answer_and_risks(name: str, out: str) -> tuple[Any, list[float | None]]:
     """What a command said, as far as it does not depend on who asks, and the risks, which grow old."""
     if name in ("jobs", "models"):
         return out, []
@@ -154,21 +156,24 @@ def told(name: str, out: str) -> tuple[Any, list[float | None]]:
 
 
 def assert_same(args: Sequence[str], code: int, out: str, owner: Result) -> None:
-    """What a reader is told is what its owner is told."""
+    """Check that a reader gets the same answer as the owner."""
     assert code == owner.code, args
-    (answer, risks), (expected, expected_risks) = told(args[0], out), told(args[0], owner.out)
+    (answer, risks), (expected, expected_risks) = (
+        answer_and_risks(args[0], out),
+        answer_and_risks(args[0], owner.out),
+    )
     assert answer == expected, args
     assert risks == pytest.approx(expected_risks, abs=2e-3), args
 
 
-def as_nobody(asked: Sequence[Sequence[str]], home: Path) -> list[tuple[int, str, str]]:
+def as_nobody(calls: Sequence[Sequence[str]], home: Path) -> list[tuple[int, str, str]]:
     own, warm = home.parent / "own", home.parent / "warm"
     own.mkdir()
     os.chown(own, NOBODY, NOBODY)
     shutil.copytree(home, warm)
-    wanted = json.dumps([asked, str(warm), str(home), str(own)])
+    arguments = json.dumps([calls, str(warm), str(home), str(own)])
     done = subprocess.run(
-        [sys.executable, "-c", READER, wanted], capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "-c", READER, arguments], capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return [(code, out, err) for code, out, err in json.loads(done.stdout)]
@@ -182,12 +187,12 @@ def test_a_member_of_the_group(is_collected: bool, forewarn: Forewarn, home: Pat
     if not is_collected:
         forget_state(home)
     before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
-    asked = [*commands(open_folder), ["models", "promote", "lab.submit.generic", "1"]]
-    *answers, promoted = as_nobody(asked, home)
+    calls = [*commands(open_folder), ["models", "promote", "lab.submit.generic", "1"]]
+    *answers, promoted = as_nobody(calls, home)
     assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == before
     assert promoted[0] == RegistryError.exit_code
     assert "no permission to change the registry" in promoted[2]
-    for args, (code, out, err) in zip(asked, answers, strict=False):
+    for args, (code, out, err) in zip(calls, answers, strict=False):
         assert "permission" not in err, args
         assert_same(args, code, out, forewarn(*args))
     (risk, _) = json.loads(answers[0][1])
@@ -196,17 +201,17 @@ def test_a_member_of_the_group(is_collected: bool, forewarn: Forewarn, home: Pat
 
 @pytest.fixture
 def read_only(open_folder: Path, home: Path) -> Iterator[Path]:
-    """A folder as which the home can be seen read-only."""
-    seen = open_folder / "seen"
-    seen.mkdir()
+    """A folder at which the home is mounted read-only."""
+    mounted = open_folder / "seen"
+    mounted.mkdir()
     home.mkdir(exist_ok=True)
-    if subprocess.run(["mount", "--bind", home, seen], check=False).returncode:
+    if subprocess.run(["mount", "--bind", home, mounted], check=False).returncode:
         pytest.skip("no right to mount here")
     try:
-        subprocess.run(["mount", "-o", "remount,ro,bind", seen], check=True)
-        yield seen
+        subprocess.run(["mount", "-o", "remount,ro,bind", mounted], check=True)
+        yield mounted
     finally:
-        subprocess.run(["umount", "--lazy", seen], check=True)
+        subprocess.run(["umount", "--lazy", mounted], check=True)
 
 
 @pytest.mark.usefixtures("slurm")
@@ -218,9 +223,9 @@ def test_a_read_only_file_system(
     assert not (home / f"{FILE}-wal").exists(), "SQLite finds no log, and can make none"
     with pytest.raises(OSError, match="Read-only"):
         (read_only / "file").touch()
-    asked = commands(open_folder)
+    calls = commands(open_folder)
     monkeypatch.setenv("FOREWARN_HOME", str(read_only))
-    answers = [forewarn(*args) for args in asked]
+    answers = [forewarn(*args) for args in calls]
     monkeypatch.setenv("FOREWARN_HOME", str(home))
-    for args, answer in zip(asked, answers, strict=True):
+    for args, answer in zip(calls, answers, strict=True):
         assert_same(args, answer.code, answer.out, forewarn(*args))

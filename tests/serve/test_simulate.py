@@ -16,14 +16,14 @@ from tests.serve.conftest import Forewarn
 
 @pytest.mark.parametrize("form", WRITERS)
 def test_every_format_it_writes_is_read(form: str, forewarn: Forewarn, tmp_path: Path) -> None:
-    path = tmp_path / "made"
-    made = forewarn(
+    path = tmp_path / "simulated"
+    summary = forewarn(
         "simulate", "-o", path, "--format", form, "--scenario", "small", "--jobs", 400, "--json"
     ).json
-    assert made["jobs"] == 400
-    assert pl.read_parquet(made["truth_path"]).height == 400
+    assert summary["jobs"] == 400
+    assert pl.read_parquet(summary["truth_path"]).height == 400
     read = forewarn(
-        "ingest", "--json", "-M", made["cluster"], "--timezone", made["timezone"], f"{form}:{path}"
+        "ingest", "--json", "-M", summary["cluster"], "--timezone", summary["timezone"], f"{form}:{path}"
     )
     assert read.code == 0, read.err
     assert read.json["files"][0]["bad"] == 0
@@ -59,9 +59,9 @@ def test_the_same_seed_gives_the_same_jobs(forewarn: Forewarn, tmp_path: Path) -
 def test_from_nothing_to_a_table_of_features(
     phase: str, feature_set: str, forewarn: Forewarn, tmp_path: Path, home: Path
 ) -> None:
-    made = forewarn("simulate", "--ingest", "--scenario", "small", "--jobs", 300)
-    assert made.code == 0, made.err
-    assert "300 jobs" in made.out or "new" in made.out
+    result = forewarn("simulate", "--ingest", "--scenario", "small", "--jobs", 300)
+    assert result.code == 0, result.err
+    assert "300 jobs" in result.out
     assert (home / "simulated" / "small-1.parquet.truth.parquet").exists()
     out = tmp_path / "table.parquet"
     assert forewarn("features", "--phase", phase, "--features", feature_set, "-o", out).code == 0
@@ -80,7 +80,7 @@ def test_from_nothing_to_a_table_of_features(
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         ("", "--output"),
         ("-o no/such/folder/x", "is not there"),
@@ -90,18 +90,18 @@ def test_from_nothing_to_a_table_of_features(
     ],
 )
 def test_wrong_calls(
-    flags: str, said: str, forewarn: Forewarn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    flags: str, message: str, forewarn: Forewarn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     result = forewarn("simulate", *flags.split())
     assert result.code == UsageError.exit_code
-    assert said in result.err
+    assert message in result.err
     assert not list(tmp_path.glob("x*"))
 
 
 def test_parquet_carries_the_zone(forewarn: Forewarn, tmp_path: Path) -> None:
     """To simulate and then ingest gives what `simulate --ingest` does; what the site says goes before."""
-    path, flags = tmp_path / "made.parquet", ("--scenario", "small", "--jobs", 50)
+    path, flags = tmp_path / "simulated.parquet", ("--scenario", "small", "--jobs", 50)
     zones = []
     for home, zone in (("one", None), ("two", None), ("three", "Asia/Tokyo")):
         into = ("--home", tmp_path / home)
@@ -109,8 +109,8 @@ def test_parquet_carries_the_zone(forewarn: Forewarn, tmp_path: Path) -> None:
             assert forewarn("simulate", *into, "--ingest", *flags).code == 0
         else:
             assert forewarn("simulate", *into, "-o", path, *flags).code == 0
-            given = ("--timezone", zone) if zone else ()
-            assert forewarn("ingest", *into, *given, f"parquet:{path}").code == 0
+            option = ("--timezone", zone) if zone else ()
+            assert forewarn("ingest", *into, *option, f"parquet:{path}").code == 0
         with open_store(Config(home=tmp_path / home), read_only=True) as store:
             zones += [facts.timezone for facts in store.clusters().values()]
     assert zones == ["Europe/Berlin", "Europe/Berlin", "Asia/Tokyo"]
