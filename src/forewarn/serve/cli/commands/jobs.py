@@ -9,7 +9,7 @@ import click
 
 from forewarn.job.columns import JOB_SCHEMA
 from forewarn.operate.breakdown import break_down
-from forewarn.operate.job_fields import FIELDS, chosen, columns_of
+from forewarn.operate.job_fields import FIELDS, parse_fields, columns_of
 from forewarn.operate.job_filters import split
 from forewarn.operate.job_history import job_history
 from forewarn.operate.queries import Query, query_of, summarise, timezones
@@ -89,7 +89,7 @@ def command(
     if helpformat:
         echo("\n".join(sorted(FIELDS)))
         return
-    names = chosen(fields) if fields else None
+    names = parse_fields(fields) if fields else None
     with opened(home=home) as workspace:
         store, policy = workspace.reading(), workspace.config.policy
         if history is not None:

@@ -68,13 +68,13 @@ def command(
         result = find_profiles(workspace, source, watch=progress, note=note, **options)
     if as_json:
         about = {"cluster": result.cluster, "policy": result.policy, "seed": result.seed}
-        print_json(about | dict(result.described))
+        print_json(about | dict(result.description))
     else:
         _print_all(result)
 
 
 def _print_all(result: ProfilesResult) -> None:
-    found = result.described
+    found = result.description
     left_out = ", ".join(f"{what} ({why})" for what, why in found["left_out"].items())
     print_facts(
         f"{result.cluster}: {count(len(found['profiles']), 'profile')} of {count(found['jobs'], 'job')}",
