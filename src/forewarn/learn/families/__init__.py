@@ -1,4 +1,4 @@
-"""The families of models: one module each, imported when it is asked for."""
+"""The model families, one module each; a module is imported when its family is first used."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _ALL = (*FAMILIES, "online", "rule")
 
 
 def family(name: str) -> ModelFamily:
-    """Find a family by its name. The library that fits its models is imported by its first fit.
+    """Return a family by its name. The library that fits its models is imported by its first fit.
 
     >>> family("online").name
     'online'
     """
     if name not in _ALL:
         raise UsageError(f"no model family {name!r}; there are {', '.join(_ALL)}")
-    found: ModelFamily = import_module(f"{__name__}.{name}").FAMILY
-    return found
+    result: ModelFamily = import_module(f"{__name__}.{name}").FAMILY
+    return result

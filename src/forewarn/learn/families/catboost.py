@@ -12,20 +12,20 @@ import numpy as np
 from forewarn.learn.data.matrix import Sample
 from forewarn.learn.families.base import FloatRange, IntRange, Params, Range, finite
 from forewarn.learn.families.catboost_native import CatboostTrees
-from forewarn.learn.families.native import EarlyStopping, NativeFamily, places
+from forewarn.learn.families.native import EarlyStopping, NativeFamily, categorical_places
 
 if TYPE_CHECKING:
     import catboost
 
 
 class CatboostFamily(NativeFamily):
-    """Trees that ask the same on each level."""
+    """Boosted symmetric trees: all nodes of a level have the same split."""
 
     name: ClassVar[str] = "catboost"
     file: ClassVar[str] = "model.cbm"
     library: ClassVar[str] = "catboost"
-    # The last two are chosen by CatBoost from the number of rounds if left out: then a refit with the rounds
-    # that a validation found best would be another model.
+    # CatBoost derives the last two from the number of rounds if they are not set: then a refit with the best
+    # number of rounds of a validation would be a different model.
     defaults: ClassVar[Params] = {
         "rounds": 600,
         "learning_rate": 0.05,
@@ -54,12 +54,12 @@ class CatboostFamily(NativeFamily):
         seed: int,
         threads: int,
         validation: Sample | None,
-        watch: EarlyStopping,
+        stopping: EarlyStopping,
     ) -> tuple[bytes, int]:
-        """Boost, round by round."""
+        """Boost round by round."""
         import catboost
 
-        own = {
+        settings = {
             "loss_function": "Logloss",
             "boosting_type": "Plain",
             "bootstrap_type": "Bernoulli",
@@ -67,58 +67,59 @@ class CatboostFamily(NativeFamily):
             "thread_count": threads,
             "random_seed": seed,
             "logging_level": "Silent",
-            "allow_writing_files": False,  # else it leaves a folder `catboost_info` behind
+            "allow_writing_files": False,  # else it creates a folder `catboost_info`
             **params,
         }
-        rounds = own["iterations"] = int(own.pop("rounds"))
-        booster = catboost.CatBoost(own)
+        rounds = settings["iterations"] = int(settings.pop("rounds"))
+        booster = catboost.CatBoost(settings)
         if validation is None:
-            booster.fit(_labelled(train))
-            return _serialized(booster), rounds
-        held, watched = _labelled(validation), _Watched(watch)
-        booster.fit(_labelled(train), eval_set=held, use_best_model=True, callbacks=[watched])
-        return _serialized(booster), booster.tree_count_
+            booster.fit(_pool(train))
+            return _serialize(booster), rounds
+        held_out, callback = _pool(validation), _StoppingCallback(stopping)
+        booster.fit(_pool(train), eval_set=held_out, use_best_model=True, callbacks=[callback])
+        return _serialize(booster), booster.tree_count_
 
-    def trees(self, data: bytes, categorical: Collection[int], threads: int) -> CatboostTrees:
-        """As the contract says."""
+    def read_trees(self, data: bytes, categorical: Collection[int], threads: int) -> CatboostTrees:
+        """Read CatBoost's binary format."""
         return CatboostTrees(data, categorical, threads)
 
-    def refusals(self) -> tuple[type[Exception], ...]:
-        """As the contract says."""
+    def library_errors(self) -> tuple[type[Exception], ...]:
+        """Return CatBoost's exception."""
         import catboost
 
         return (catboost.CatBoostError,)
 
 
-class _Watched:
-    def __init__(self, watch: EarlyStopping) -> None:
-        self._watch = watch
+class _StoppingCallback:
+    def __init__(self, stopping: EarlyStopping) -> None:
+        self._stopping = stopping
 
     def after_iteration(self, info: Any) -> bool:
-        """Whether to go on."""
-        return not self._watch.stops(info.iteration, info.metrics["validation"]["Logloss"][-1])
+        """Check whether to continue."""
+        return not self._stopping.should_stop(info.iteration, info.metrics["validation"]["Logloss"][-1])
 
 
-def _serialized(booster: catboost.CatBoost) -> bytes:
-    """Write CatBoost's own binary; without the time and the id in it, equal models are equal files."""
-    about = booster.get_metadata()
+def _serialize(booster: catboost.CatBoost) -> bytes:
+    """Return the model in CatBoost's binary format; without time and id, so that equal models are equal."""
+    metadata = booster.get_metadata()
     for name in ("train_finish_time", "model_guid"):
-        if name in about:
-            del about[name]
+        if name in metadata:
+            del metadata[name]
     with TemporaryDirectory() as folder:
         path = Path(folder, CatboostFamily.file)
         booster.save_model(str(path))
         return path.read_bytes()
 
 
-def _labelled(sample: Sample) -> catboost.Pool:
-    """Hand rows over the quickest way: numbers as they are, codes as text, of which -1 is the missing one.
+def _pool(sample: Sample) -> catboost.Pool:
+    """Convert a sample to CatBoost's form the fastest way: numbers as they are, codes as text, -1 if missing.
 
-    The numbers come first, then the categories: `CatboostTrees` puts the columns back in order.
+    The numbers come first, then the categories: `CatboostTrees` restores the order of the columns.
     """
     import catboost
 
-    values, categories = finite(sample.matrix.values), places(sample.matrix.names, sample.matrix.categorical)
+    values = finite(sample.matrix.values)
+    categories = categorical_places(sample.matrix.names, sample.matrix.categorical)
     numbers = [place for place in range(values.shape[1]) if place not in categories]
     codes = np.nan_to_num(values[:, categories], nan=-1).astype(np.int64).astype("S").astype(object)
     return catboost.Pool(

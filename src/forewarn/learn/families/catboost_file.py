@@ -1,8 +1,8 @@
-"""CatBoost's own file, read without CatBoost: importing that takes most of a second.
+"""A reader of CatBoost's model files that does not need CatBoost, whose import takes most of a second.
 
-A model of ours is symmetric trees over two kinds of questions: whether a number lies above a border, and
-whether a category is a certain one. Anything else that CatBoost can keep (texts, embeddings, statistics of
-categories) is refused: `families/catboost.py` fits nothing of it.
+A model of `families/catboost.py` has symmetric trees with two kinds of splits: whether a number is above a
+border, and whether a category has a certain code. Anything else that CatBoost can store (texts, embeddings,
+statistics of categories) is refused, since no model here has it.
 """
 
 from __future__ import annotations
@@ -26,36 +26,41 @@ _FLAT_INDEX, _BORDERS, _MISSING = 2, 3, 5
 _INDEX, _HASHES, _CATEGORY_FLAT_INDEX = 0, 1, 1
 _MISSING_IS_HIGH = 2
 _DEEPEST = 16
-_CODES = range(-1, 1000)  # that a categorical column may hold; -1 is missing
+_CODES = range(-1, 1000)  # possible values of a categorical column; -1 is missing
 
 
 @dataclass(frozen=True, slots=True)
 class CatboostModelFile:
-    """What a file says. A question is a column, counted with the categories last, and a value."""
+    """The content of a model file. A question is a column (categorical ones come last) and a value.
 
-    columns: NDArray[np.int64]  # question → column
-    values: NDArray[np.float32]  # question → border, or code of a category
-    numbers: int  # questions about numbers come first: so many; the others are about categories
-    depths: NDArray[np.int64]  # by tree
-    splits: NDArray[np.int64]  # questions, tree after tree, as many as each is deep
-    leaves: NDArray[np.float64]  # tree after tree; the first split is the lowest bit of a leaf's place
+    A question about a number is whether it is above a border; about a category, whether it has a code.
+    """
+
+    columns: NDArray[np.int64]  # of each question
+    values: NDArray[np.float32]  # of each question: the border or the code
+    numbers: int  # how many questions are about numbers; these come first
+    depths: NDArray[np.int64]  # of each tree
+    splits: NDArray[np.int64]  # questions, tree after tree; a tree has one for each level
+    leaves: NDArray[
+        np.float64
+    ]  # values, tree after tree; the first split is the lowest bit of a leaf's place
     weights: NDArray[np.float64]  # of the training rows in each leaf
-    features: int
+    features: int  # the number of columns
     scale: float
     bias: float
 
 
 def read_catboost(data: bytes) -> CatboostModelFile:
-    """Read a file. Raises `LibraryError` for what is none, or of another kind than is fitted here."""
+    """Read a model file. Raises `LibraryError` for other data, and for models of other kinds."""
     try:
         return _read(data)
     except (struct.error, ValueError, IndexError, KeyError, OverflowError) as error:
-        raise LibraryError(f"not a model as CatBoost writes it here ({error})") from error
+        raise LibraryError(f"not a CatBoost model of the family `catboost` ({error})") from error
 
 
 def _read(data: bytes) -> CatboostModelFile:
     if data[:4] != b"CBM1":
-        raise ValueError("it begins otherwise")
+        raise ValueError("it does not begin with CBM1")
     size = struct.unpack_from("<I", data, 4)[0]
     root = FlatTable.root(data[8 : 8 + size])
     if root.text(_VERSION) != "FlabuffersModel_v1":  # CatBoost's own spelling
@@ -67,13 +72,13 @@ def _read(data: bytes) -> CatboostModelFile:
         raise ValueError("several outputs")
     numbers, categories = list(trees.tables(_NUMBERS)), list(trees.tables(_CATEGORIES))
     if any(feature.number(_MISSING, "b", 0) == _MISSING_IS_HIGH for feature in numbers):
-        raise ValueError("missing values above all others")
+        raise ValueError("missing values that count as larger than all others")
     flat = [int(category.number(_CATEGORY_FLAT_INDEX, "i", -1)) for category in categories]
     code_of = {_hash(str(code)): code for code in _CODES}
-    asked = [
+    borders = [
         (int(feature.number(_FLAT_INDEX, "i", -1)), feature.numbers(_BORDERS, "f4")) for feature in numbers
     ]
-    known = [
+    one_hot = [
         (
             flat[int(feature.number(_INDEX, "i", -1))],
             np.array([code_of[int(value)] for value in feature.numbers(_HASHES, "i4")], np.float32),
@@ -81,10 +86,10 @@ def _read(data: bytes) -> CatboostModelFile:
         for feature in trees.tables(_ONE_HOT)
     ]
     biases = trees.numbers(_BIASES, "f8")
-    made = CatboostModelFile(
-        np.repeat([column for column, _ in asked + known], [len(part) for _, part in asked + known]),
-        np.concatenate([np.empty(0, np.float32), *(part for _, part in asked + known)]),
-        sum(len(part) for _, part in asked),
+    model = CatboostModelFile(
+        np.repeat([column for column, _ in borders + one_hot], [len(part) for _, part in borders + one_hot]),
+        np.concatenate([np.empty(0, np.float32), *(part for _, part in borders + one_hot)]),
+        sum(len(part) for _, part in borders),
         trees.numbers(_DEPTHS, "i4").astype(np.int64),
         trees.numbers(_SPLITS, "i4").astype(np.int64),
         trees.numbers(_VALUES, "f8"),
@@ -93,22 +98,22 @@ def _read(data: bytes) -> CatboostModelFile:
         trees.number(_SCALE, "d", 1.0),
         float(biases[0]) if len(biases) else trees.number(_BIAS, "d", 0.0),
     )
-    _check(made)
-    return made
+    _check(model)
+    return model
 
 
 def _check(model: CatboostModelFile) -> None:
-    """Hold every place against what it points into: a file that is whole may still be crafted."""
+    """Check every index against the array that it points into: a file may be crafted."""
     depths, leaves = model.depths, 1 << model.depths.clip(0, _DEEPEST)
     if (depths < 0).any() or (depths > _DEEPEST).any() or depths.sum() != len(model.splits):
-        raise ValueError("depths that are none")
+        raise ValueError("impossible depths of trees")
     if leaves.sum() != len(model.leaves) or len(model.leaves) != len(model.weights):
-        raise ValueError("leaves that are not those of the trees")
+        raise ValueError("a number of leaves that does not match the trees")
     for places, end in ((model.splits, len(model.values)), (model.columns, model.features)):
         if len(places) and (places.min() < 0 or places.max() >= end):
-            raise ValueError("a question that there is not")
+            raise ValueError("a reference to a missing split or column")
     if not (np.isfinite(model.leaves).all() and (model.weights >= 0).all()):
-        raise ValueError("a leaf that is no number")
+        raise ValueError("a leaf value that is not a number")
 
 
 def _hash(text: str) -> int:

@@ -1,7 +1,8 @@
-"""Reading of FlatBuffers, the form of CatBoost's own files.
+"""A reader of FlatBuffers, the format of CatBoost's files.
 
-A table begins with how far before it its list of fields lies; a field is where its value lies, counted from
-the table, 0 where it has the default. All is little-endian (https://flatbuffers.dev/internals).
+A table begins with the distance back to its list of fields. An entry of that list is the offset of the
+field's value from the table, or 0 if the field has its default. All numbers are little-endian
+(https://flatbuffers.dev/internals).
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class FlatTable:
-    """A table in some bytes. Its fields are numbered as its schema lists them.
+    """A table in a buffer. Its fields are numbered in the order of the schema.
 
-    Raises `struct.error` or `ValueError` for what does not lie within the bytes.
+    Methods raise `struct.error` or `ValueError` for an offset outside of the buffer.
     """
 
     data: bytes
@@ -27,11 +28,11 @@ class FlatTable:
 
     @classmethod
     def root(cls, data: bytes) -> FlatTable:
-        """Take the table that the others hang from."""
+        """Return the root table of a buffer."""
         return cls(data, unpack_from("<I", data, 0)[0])
 
     def number(self, field: int, form: str, default: float) -> float:
-        """Read one number, of a form as in `struct`."""
+        """Read one number; `form` is a format character of `struct`."""
         place = self._field(field)
         return float(unpack_from(f"<{form}", self.data, place)[0]) if place else default
 
@@ -46,14 +47,14 @@ class FlatTable:
         return self.data[place : place + count].decode(errors="replace")
 
     def table(self, field: int) -> FlatTable:
-        """Follow to a table."""
+        """Read a nested table."""
         place = self._field(field)
         if not place:
             raise ValueError(f"no table in field {field}")
         return self._at(place)
 
     def tables(self, field: int) -> Iterator[FlatTable]:
-        """Follow to each table of an array."""
+        """Read an array of tables."""
         place, count = self._vector(field)
         return (self._at(place + 4 * number) for number in range(count))
 

@@ -1,14 +1,15 @@
-"""A random forest, grown by LightGBM: each tree on its own rows and columns, their votes averaged.
+"""A random forest, grown by LightGBM: each tree on its own rows and columns, their log odds averaged.
 
-Measured on three logs, LightGBM's forest and XGBoost's rank equally well (and as boosting does); LightGBM's
-grows tree by tree, so it can be watched and stopped, and lets its leaves be rewritten.
+Measured on three logs, LightGBM's forest and XGBoost's rank jobs equally well (and as well as boosting).
+LightGBM's grows tree by tree, so it can be stopped early, and its leaves can be rewritten.
 
-A tree's leaf holds one Newton step from the base rate, which is linear in the leaf's failure rate, not its
-log odds. So the leaves are rewritten as the log odds of their rate: margins are then what the contract asks
-for (log loss 0.007 to 0.022 lower than that of the steps), and still a plain sum, so TreeSHAP stays exact.
+LightGBM stores one Newton step from the base rate in each leaf, which is linear in the leaf's failure rate,
+not in its log odds. So the leaves are rewritten as the log odds of their rate. Margins are then the log odds
+that the contract requires (log loss 0.007 to 0.022 lower than with the steps), and still a plain sum over
+trees, so that TreeSHAP stays exact.
 
-More trees do no harm, so none is taken back: the tree at which a validation was best is chance, and keeping
-no more than that cost 0.003 of ROC-AUC on the mean of four logs.
+More trees do no harm, so all are kept: at which tree the validation was best is chance, and keeping only the
+trees up to that one cost 0.003 of ROC-AUC on the mean of four logs.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ from forewarn.learn.families.native import EarlyStopping, NativeModel
 if TYPE_CHECKING:
     import lightgbm
 
-_EDGE = 1e-3  # no leaf is surer than that; `lambda_l2` draws small leaves to the base rate before
+_EDGE = (
+    1e-3  # leaf rates are clipped to this distance from 0 and 1, after `lambda_l2` has shrunk small leaves
+)
 
 
 class ForestModel(NativeModel):
-    """The mean over the trees, of which LightGBM tells the sum."""
+    """A forest, whose margin is the mean over its trees; LightGBM computes the sum."""
 
     def margins(self, matrix: Matrix) -> NDArray[np.float64]:
         """Average the trees' log odds."""
@@ -43,7 +46,7 @@ class ForestModel(NativeModel):
 
 
 class ForestFamily(LightgbmFamily):
-    """Bagging."""
+    """Random forests of LightGBM trees."""
 
     name: ClassVar[str] = "forest"
     model: ClassVar[type[NativeModel]] = ForestModel
@@ -72,14 +75,14 @@ class ForestFamily(LightgbmFamily):
         seed: int,
         threads: int,
         validation: Sample | None,
-        watch: EarlyStopping,
+        stopping: EarlyStopping,
     ) -> tuple[bytes, int]:
-        """Grow trees side by side."""
+        """Grow the trees one by one, each from the base rate."""
         import lightgbm
 
-        own = options({"boosting": "rf", "metric": "none", **params}, seed, threads, len(train))
-        rounds = int(own.pop("rounds"))
-        booster = lightgbm.Booster(own, dataset(train, own))
+        settings = options({"boosting": "rf", "metric": "none", **params}, seed, threads, len(train))
+        rounds = int(settings.pop("rounds"))
+        booster = lightgbm.Booster(settings, dataset(train, settings))
         base = float(np.average(train.fails, weights=train.weights))
         held = validation and finite(validation.matrix.values)
         total = np.zeros(len(validation or ()))
@@ -88,14 +91,14 @@ class ForestFamily(LightgbmFamily):
             _as_log_odds(booster, tree, base)
             if validation is not None:
                 total += booster.predict(held, tree, 1, raw_score=True, num_threads=threads)
-                if watch.stops(tree + 1, _loss(total / (tree + 1), validation)):
+                if stopping.should_stop(tree + 1, _loss(total / (tree + 1), validation)):
                     break
         grown = booster.num_trees()
         return booster.model_to_string(num_iteration=grown).encode(), grown
 
 
 def _as_log_odds(booster: lightgbm.Booster, tree: int, base: float) -> None:
-    """Rewrite the leaves of a tree. Those that grow later do not see it: all start from the base rate."""
+    """Rewrite the leaves of a tree as log odds. Later trees do not change: all start from the base rate."""
     start, slope = np.log(base / (1 - base)), base * (1 - base)
     leaves = booster.dump_model(1, tree)["tree_info"][0]["num_leaves"]
     for leaf in range(leaves):

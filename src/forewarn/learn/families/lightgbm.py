@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from forewarn.learn.data.matrix import Sample
 from forewarn.learn.families.base import FloatRange, IntRange, Params, Range, finite
 from forewarn.learn.families.lightgbm_native import LightgbmTrees
-from forewarn.learn.families.native import EarlyStopping, NativeFamily, leaf_size, places
+from forewarn.learn.families.native import EarlyStopping, NativeFamily, categorical_places, leaf_size
 
 if TYPE_CHECKING:
     import lightgbm
 
 
 class LightgbmFamily(NativeFamily):
-    """Trees grown where the gain is largest."""
+    """Boosted trees grown leaf by leaf, where the gain is largest."""
 
     name: ClassVar[str] = "lightgbm"
     file: ClassVar[str] = "model.txt"
@@ -49,52 +49,55 @@ class LightgbmFamily(NativeFamily):
         seed: int,
         threads: int,
         validation: Sample | None,
-        watch: EarlyStopping,
+        stopping: EarlyStopping,
     ) -> tuple[bytes, int]:
-        """Boost, round by round."""
+        """Boost round by round."""
         import lightgbm
 
-        own = options(params, seed, threads, len(train))
-        rounds = int(own.pop("rounds"))
-        rows = dataset(train, own)
-        booster = lightgbm.Booster(own, rows)
+        settings = options(params, seed, threads, len(train))
+        rounds = int(settings.pop("rounds"))
+        rows = dataset(train, settings)
+        booster = lightgbm.Booster(settings, rows)
         if validation is not None:
-            booster.add_valid(dataset(validation, own, reference=rows), "validation")
-        for made in range(1, rounds + 1):
+            booster.add_valid(dataset(validation, settings, reference=rows), "validation")
+        for round_number in range(1, rounds + 1):
             booster.update()
-            if validation is not None and watch.stops(made, booster.eval_valid()[0][2]):
+            if validation is not None and stopping.should_stop(round_number, booster.eval_valid()[0][2]):
                 break
-        kept = watch.best if validation is not None else rounds
-        data = booster.model_to_string(num_iteration=kept).encode()
-        return data, LightgbmTrees(data).rounds  # fewer, where no split was left
+        best = stopping.best if validation is not None else rounds
+        data = booster.model_to_string(num_iteration=best).encode()
+        return data, LightgbmTrees(data).rounds  # fewer than `best` if no further split was possible
 
     def check_library(self) -> None:
-        """As the contract says. What it raises it also prints, whatever its verbosity: to the log instead."""
+        """Raise `MissingExtraError` if LightGBM cannot be imported; send its output to the log.
+
+        LightGBM prints each error that it raises, whatever its verbosity.
+        """
         super().check_library()
         import lightgbm
 
         lightgbm.register_logger(logging.getLogger("lightgbm"))
 
-    def trees(self, data: bytes, categorical: Collection[int], threads: int) -> LightgbmTrees:
-        """As the contract says."""
+    def read_trees(self, data: bytes, categorical: Collection[int], threads: int) -> LightgbmTrees:
+        """Read LightGBM's text format."""
         return LightgbmTrees(data, categorical, threads)
 
-    def refusals(self) -> tuple[type[Exception], ...]:
-        """As the contract says."""
+    def library_errors(self) -> tuple[type[Exception], ...]:
+        """Return LightGBM's exception."""
         import lightgbm
 
         return (lightgbm.basic.LightGBMError,)
 
 
 def options(params: Params, seed: int, threads: int, rows: int) -> dict[str, Any]:
-    """What LightGBM is told."""
+    """Return the parameters of a fit under LightGBM's names."""
     least = max(int(leaf_size(params["min_data_in_leaf"], rows, 50)), 1)
     return {
         "objective": "binary",
         "metric": "binary_logloss",
         "verbosity": -1,
         "deterministic": True,
-        "force_row_wise": True,  # else it times both ways, and sums in another order next time
+        "force_row_wise": True,  # else it chooses a method by speed, and may sum in another order next time
         "num_threads": threads,
         "seed": seed,
         **params,
@@ -103,14 +106,14 @@ def options(params: Params, seed: int, threads: int, rows: int) -> dict[str, Any
 
 
 def dataset(sample: Sample, params: Params, reference: lightgbm.Dataset | None = None) -> lightgbm.Dataset:
-    """Make rows as LightGBM takes them."""
+    """Convert a sample to LightGBM's form."""
     import lightgbm
 
     return lightgbm.Dataset(
         finite(sample.matrix.values),
         sample.fails,
         weight=sample.weights,
-        categorical_feature=places(sample.matrix.names, sample.matrix.categorical),
+        categorical_feature=categorical_places(sample.matrix.names, sample.matrix.categorical),
         params=dict(params),
         reference=reference,
     )

@@ -1,4 +1,4 @@
-"""What families around a native library share: checks, when boosting ends, and files that are whole."""
+"""The common part of families with a native library: checks of input, early stopping, files with a digest."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from forewarn.learn.families.base import FittedModel, ModelFamily, OnRound, Para
 from forewarn.learn.families.shared_library import LibraryError, import_package
 
 FACTS = "family.json"
-EVERY = 10  # rounds after which `on_round` is told
+REPORT_EVERY = 10  # rounds between two calls of `on_round`
 Values = NDArray[np.float32]
 _UNREADABLE: tuple[type[Exception], ...] = (OSError, ValueError, KeyError, TypeError, LibraryError)
 
 
 class NativeTrees(Protocol):
-    """A fitted model that only answers: no call changes it, and any number of threads may ask at once."""
+    """Fitted trees, for predictions only: no call changes them, and several threads may call at once."""
 
-    features: int
+    features: int  # the number of columns
 
     def margins(self, values: Values) -> NDArray[np.floating[Any]]:
-        """Sum the leaves of rows."""
+        """Compute the margin of each row."""
 
     def contributions(self, values: Values) -> NDArray[np.floating[Any]]:
-        """Compute what each column brought to a row's margin, the bias last."""
+        """Compute the contribution of each column to a row's margin, the bias last."""
 
     def gains(self) -> NDArray[np.float64]:
-        """Sum what the splits at each column gained."""
+        """Sum the gains of the splits at each column."""
 
     def save(self, path: Path) -> None:
         """Write the native file."""
 
 
 class NativeModel(FittedModel):
-    """Trees with the columns they know."""
+    """Native trees with the names of their columns."""
 
     def __init__(
         self,
@@ -61,25 +61,25 @@ class NativeModel(FittedModel):
         self.rounds, self.threads = rounds, threads
 
     def margins(self, matrix: Matrix) -> NDArray[np.float64]:
-        """Compute log odds of failure. No library is asked about no rows: some crash."""
+        """Compute the log odds of failure of each row; for no rows without the library: some crash."""
         values = self.values(matrix)
         if not len(values):
             return np.empty(0)
         return self.trees.margins(values).astype(np.float64, copy=False)
 
     def contributions(self, matrix: Matrix) -> NDArray[np.float64]:
-        """Compute what each column brought to them."""
+        """Compute the contribution of each column to a row's log odds, the bias last."""
         values = self.values(matrix)
         if not len(values):
             return np.empty((0, len(self.names) + 1))
         return self.trees.contributions(values).astype(np.float64, copy=False)
 
     def importance(self) -> NDArray[np.float64]:
-        """Share out the total gain."""
+        """Compute the share of each column in the total gain."""
         return shares(self.trees.gains())
 
     def save(self, folder: Path) -> None:
-        """Write the native file, and beside it what the library does not keep and how to know it is whole."""
+        """Write the native file, and a JSON file with what the library does not store and a digest."""
         self.trees.save(folder / self.file)
         facts = {
             "family": self.family,
@@ -92,7 +92,7 @@ class NativeModel(FittedModel):
 
 
 class NativeFamily(ModelFamily):
-    """A family whose library fits in rounds. Its models answer without the library's Python package."""
+    """A family whose library fits in rounds; its models predict without the library's Python package."""
 
     model: ClassVar[type[NativeModel]] = NativeModel
     file: ClassVar[str]
@@ -106,20 +106,26 @@ class NativeFamily(ModelFamily):
         seed: int,
         threads: int,
         validation: Sample | None,
-        watch: EarlyStopping,
+        stopping: EarlyStopping,
     ) -> tuple[bytes, int]:
-        """Fit, and return the native file and its rounds; with `validation`, `watch` is asked every round."""
+        """Fit a model; return its native file and its rounds.
+
+        With `validation`, the implementation calls `stopping.should_stop` after every round.
+        """
 
     @abstractmethod
-    def trees(self, data: bytes, categorical: Collection[int], threads: int) -> NativeTrees:
-        """Read a native file; `categorical` are places of columns. Raises `LibraryError` for what is none."""
+    def read_trees(self, data: bytes, categorical: Collection[int], threads: int) -> NativeTrees:
+        """Read a native file; `categorical` are the places of the categorical columns.
+
+        Raises `LibraryError` for data that is no model of the library.
+        """
 
     @abstractmethod
-    def refusals(self) -> tuple[type[Exception], ...]:
-        """Name what the library raises for what it refuses."""
+    def library_errors(self) -> tuple[type[Exception], ...]:
+        """Return the exceptions by which the library refuses parameters or rows."""
 
     def check_library(self) -> None:
-        """As the contract says."""
+        """Raise `MissingExtraError` if the library cannot be imported."""
         import_package(self.library)
 
     def fit(
@@ -132,24 +138,26 @@ class NativeFamily(ModelFamily):
         validation: Sample | None = None,
         on_round: OnRound | None = None,
     ) -> FittedModel:
-        """As the contract says."""
+        """Fit a model: check the rows, complete `params` by `defaults`, translate the library's errors."""
         if len(np.unique(train.fails)) < 2:
             raise NotEnoughError(
-                f"all {len(train)} rows have the same outcome: nothing can be learnt; take a longer history"
+                f"all {len(train)} rows have the same outcome: a model needs both; take a longer history"
             )
         if validation is not None and validation.matrix.names != train.matrix.names:
             raise LearningError("the validation rows do not have the columns of the train rows")
         self.check_library()
         params = {**self.defaults, **params}
-        watch = EarlyStopping(patience(params.get("learning_rate", params.get("eta"))), on_round)
+        stopping = EarlyStopping(patience(params.get("learning_rate", params.get("eta"))), on_round)
         try:
-            data, rounds = self.boost(train, params, seed, threads, validation, watch)
-        except self.refusals() as error:
-            raise LearningError(f"{self.name} cannot fit with {dict(params)}: {_said(error)}") from error
+            data, rounds = self.boost(train, params, seed, threads, validation, stopping)
+        except self.library_errors() as error:
+            raise LearningError(
+                f"{self.name} cannot fit with {dict(params)}: {_first_line(error)}"
+            ) from error
         return self._model(data, train.matrix.names, train.matrix.categorical, rounds, threads)
 
     def load(self, folder: Path) -> FittedModel:
-        """As the contract says. Only a whole file reaches the library's reader, which may crash on others."""
+        """Load a saved model. The digest is checked first: a library's reader may crash on a damaged file."""
         path = folder / self.file
         try:
             facts = json.loads((folder / FACTS).read_text())
@@ -161,12 +169,12 @@ class NativeFamily(ModelFamily):
             names, categorical = tuple(facts["names"]), frozenset(facts["categorical"])
             return self._model(data, names, categorical, int(facts["rounds"]))
         except _UNREADABLE as error:
-            raise BundleError(f"{folder} is no model of {self.name}: {_said(error)}") from error
+            raise BundleError(f"{folder} is no model of {self.name}: {_first_line(error)}") from error
 
     def _model(
         self, data: bytes, names: tuple[str, ...], categorical: frozenset[str], rounds: int, threads: int = 1
     ) -> FittedModel:
-        trees = self.trees(data, places(names, categorical), threads)
+        trees = self.read_trees(data, categorical_places(names, categorical), threads)
         if trees.features != len(names):
             raise ValueError(f"{trees.features} columns in {self.file}, {len(names)} named")
         return self.model(self.name, self.file, trees, names, categorical, rounds, threads)
@@ -174,23 +182,24 @@ class NativeFamily(ModelFamily):
 
 @dataclass
 class EarlyStopping:
-    """Says when boosting ends, and remembers the best round."""
+    """A decision after each round whether to stop boosting, and a record of the best round."""
 
-    patience: int  # rounds without a better one
+    patience: int  # rounds without improvement after which to stop
     on_round: OnRound | None
-    best: int = field(default=1, init=False)
-    least: float = field(default=np.inf, init=False)
+    best: int = field(default=1, init=False)  # round
+    least: float = field(default=np.inf, init=False)  # loss
 
-    def stops(self, rounds: int, loss: float) -> bool:
-        """To be asked after every round with the loss on the validation rows."""
+    def should_stop(self, rounds: int, loss: float) -> bool:
+        """Check whether to stop, after a round, given the loss on the validation rows."""
         if loss < self.least:
             self.best, self.least = rounds, loss
-        told = self.on_round is not None and rounds % EVERY == 0 and self.on_round(rounds, loss)
-        return told or rounds - self.best >= self.patience
+        if self.on_round is not None and rounds % REPORT_EVERY == 0 and self.on_round(rounds, loss):
+            return True
+        return rounds - self.best >= self.patience
 
 
 def patience(rate: float | None) -> int:
-    """Rounds to wait for a better one: slow learners need longer. A forest has no rate, and is never ended.
+    """Return the rounds to wait for an improvement: more for a low learning rate; forever for a forest.
 
     >>> patience(0.03), patience(0.3), patience(0.001)
     (40, 20, 200)
@@ -198,31 +207,33 @@ def patience(rate: float | None) -> int:
     return sys.maxsize if rate is None else int(np.clip(round(1.2 / rate), 20, 200))
 
 
-def leaf_size(asked: float, rows: int, part: int) -> float:
-    """What a leaf must hold, but no more than so many of its parts of all rows: few rows need smaller ones.
+def leaf_size(setting: float, rows: int, most_leaves: int) -> float:
+    """Return the smallest size of a leaf: the setting, or less where there are few rows.
+
+    `most_leaves` leaves of this size always fit into the rows.
 
     >>> leaf_size(300, 45_000, 50), leaf_size(300, 1_000, 50)
     (300, 20.0)
     """
-    return min(asked, rows / part)
+    return min(setting, rows / most_leaves)
 
 
 def shares(gains: Any) -> NDArray[np.float64]:
-    """Gains as shares of their sum."""
+    """Divide gains by their sum."""
     parts: NDArray[np.float64] = np.asarray(gains, np.float64)
     return parts / (parts.sum() or 1)
 
 
-def places(names: tuple[str, ...], categorical: frozenset[str]) -> list[int]:
-    """Where the categorical columns are."""
+def categorical_places(names: tuple[str, ...], categorical: frozenset[str]) -> list[int]:
+    """Return the places of the categorical columns."""
     return [place for place, name in enumerate(names) if name in categorical]
 
 
 def digest(data: bytes) -> str:
-    """Hash a file: one that was changed or cut short is told before a library's reader meets it."""
+    """Hash a native file, to detect a changed or truncated one before a library reads it."""
     return hashlib.blake2b(data, digest_size=32).hexdigest()
 
 
-def _said(error: Exception) -> str:
-    """What a library said, without its stack trace."""
+def _first_line(error: Exception) -> str:
+    """Return the message of a library's error, without its stack trace."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

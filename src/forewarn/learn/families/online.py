@@ -1,7 +1,7 @@
 """The online regression of the features, as a model of its own.
 
-It has learnt while the features were made, from every outcome as it became known: it needs no training run,
-serves a new cluster's first days, and is what the trees must beat.
+It learns while features are computed, from every outcome as it becomes known. So it needs no training run,
+serves the first days of a new cluster, and is the baseline that the trees must beat.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FILE = "online.json"
 
 
 class OnlineModel(FittedModel):
-    """Says what the column says; nothing (log odds 0) where that is missing."""
+    """A model that returns its column of log odds, and 0 where that is missing."""
 
     rounds = 0
 
@@ -32,29 +32,29 @@ class OnlineModel(FittedModel):
         self._place = names.index(COLUMN)
 
     def margins(self, matrix: Matrix) -> NDArray[np.float64]:
-        """As the contract says."""
+        """Return the column of log odds."""
         return or_zero(self.values(matrix)[:, self._place]).astype(np.float64)
 
     def contributions(self, matrix: Matrix) -> NDArray[np.float64]:
-        """All of it from the one column."""
-        made = np.zeros((len(matrix.values), len(self.names) + 1))
-        made[:, self._place] = self.margins(matrix)
-        return made
+        """Attribute the whole margin to the column of log odds."""
+        contributions = np.zeros((len(matrix.values), len(self.names) + 1))
+        contributions[:, self._place] = self.margins(matrix)
+        return contributions
 
     def importance(self) -> NDArray[np.float64]:
-        """All of it the one column's."""
-        made = np.zeros(len(self.names))
-        made[self._place] = 1
-        return made
+        """Give the column of log odds the whole share."""
+        importance = np.zeros(len(self.names))
+        importance[self._place] = 1
+        return importance
 
     def save(self, folder: Path) -> None:
-        """As JSON."""
+        """Write the names of the columns as JSON."""
         facts = {"family": COLUMN, "names": self.names, "categorical": sorted(self.categorical)}
         (folder / FILE).write_text(json.dumps(facts, indent=1) + "\n")
 
 
 class OnlineFamily(ModelFamily):
-    """Nothing to fit, nothing to search."""
+    """The online regression; there is nothing to fit and nothing to search."""
 
     name: ClassVar[str] = "online"
     defaults: ClassVar[Params] = {}
@@ -70,16 +70,16 @@ class OnlineFamily(ModelFamily):
         validation: Sample | None = None,  # noqa: ARG002
         on_round: OnRound | None = None,  # noqa: ARG002
     ) -> FittedModel:
-        """Remember the columns."""
+        """Store the names of the columns; the regression was fitted when the features were computed."""
         if COLUMN not in train.matrix.names:
             raise LearningError(
-                f"the family `online` needs the column `{COLUMN}`, which these features leave out: "
+                f"the family `online` needs the column `{COLUMN}`, which this feature set does not have: "
                 "choose another family, or a feature set with history"
             )
         return OnlineModel(train.matrix.names, train.matrix.categorical)
 
     def load(self, folder: Path) -> FittedModel:
-        """As the contract says."""
+        """Read the JSON that `save` wrote."""
         try:
             facts = json.loads((folder / FILE).read_text())
             if facts["family"] != self.name:

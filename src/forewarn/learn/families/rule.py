@@ -1,8 +1,8 @@
-"""A simple rule as a model: the next job ends as the last one did, with the probability that this has.
+"""A simple rule as a model: the next job ends as the last one did, with the observed probability.
 
-It serves where a model does not beat it, so that nobody is told less than the rule would. Its columns hold
-how the last job of somebody ended (1 failed, 0 did not, missing: none has); the first that has an answer
-gives it.
+It serves where no model beats it, so that predictions are never worse than the rule. Each column holds how an
+earlier job ended (1 failed, 0 ended well, missing: there was none); the first column that has a value
+decides.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from forewarn.learn.families.base import FittedModel, ModelFamily, OnRound, Para
 FILE = "rule.json"
 ANSWERS = ("ended well", "failed", "none")
 WELL, FAILED, NONE = range(3)
-PRIOR = 2.0  # rows that every answer is taken to have seen, failing as all do
-APART = 1e-3  # log odds by which those that the rule warns of lie above the others, at least
+PRIOR = 2.0  # rows with the overall failure rate that are added to the count of every answer
+APART = 1e-3  # smallest difference in log odds between the jobs that the rule warns of and the others
 
 
 class RuleModel(FittedModel):
-    """Log odds by what the rule answers."""
+    """Log odds for each answer of the rule."""
 
     rounds = 0
 
@@ -39,34 +39,34 @@ class RuleModel(FittedModel):
 
     @property
     def warns_from(self) -> float:
-        """Log odds between those that the rule warns of and the others.
+        """The log odds halfway between the jobs that the rule warns of and the others.
 
-        It warns of what failed last, and of what has no last job where most jobs fail. In the middle, since
-        calibration and rounding move both a little.
+        The rule warns if the last job failed, and, where most jobs fail, also if there is no last job.
+        Halfway, because calibration and rounding move both a little.
         """
         well, failed, none = self.log_odds
         warned, others = ((failed, none), (well,)) if self.most_fail else ((failed,), (well, none))
         return (min(warned) + max(others)) / 2
 
     def margins(self, matrix: Matrix) -> NDArray[np.float64]:
-        """As the contract says."""
+        """Look up the log odds of the rule's answer for each row."""
         return np.array(self.log_odds)[_answers(self.values(matrix))[0]]
 
     def contributions(self, matrix: Matrix) -> NDArray[np.float64]:
-        """All of it from the column that answered, or from the first where none did."""
+        """Attribute a margin to the column that decided, or to the first if none had a value."""
         values = self.values(matrix)
         answers, by = _answers(values)
-        made = np.zeros((len(values), len(self.names) + 1))
-        made[:, -1] = self.bias
-        made[np.arange(len(values)), by] = np.array(self.log_odds)[answers] - self.bias
-        return made
+        contributions = np.zeros((len(values), len(self.names) + 1))
+        contributions[:, -1] = self.bias
+        contributions[np.arange(len(values)), by] = np.array(self.log_odds)[answers] - self.bias
+        return contributions
 
     def importance(self) -> NDArray[np.float64]:
-        """The same for each column that is asked."""
+        """Give each column the same share."""
         return np.full(len(self.names), 1 / len(self.names))
 
     def save(self, folder: Path) -> None:
-        """As JSON."""
+        """Write the rule as JSON."""
         odds = dict(zip(ANSWERS, self.log_odds, strict=True))
         facts = {"family": RuleFamily.name, "names": self.names, "log_odds": odds, "bias": self.bias}
         facts["most_fail"] = self.most_fail
@@ -74,7 +74,7 @@ class RuleModel(FittedModel):
 
 
 class RuleFamily(ModelFamily):
-    """Nothing to search; what is fitted is how often each answer comes true."""
+    """The simple rules; a fit counts how often the jobs with each answer failed."""
 
     name: ClassVar[str] = "rule"
     defaults: ClassVar[Params] = {}
@@ -94,19 +94,20 @@ class RuleFamily(ModelFamily):
         values = train.matrix.values
         if not values.shape[1] or not np.isin(values[~np.isnan(values)], (0, 1)).all():
             raise LearningError(
-                f"a rule needs columns that say how a last job ended (1, 0 or missing), not "
+                f"a rule needs columns that hold how a last job ended (1, 0 or missing), not "
                 f"{', '.join(train.matrix.names) or 'none'}"
             )
         answers = _answers(values)[0]
         rate = float(np.average(train.fails, weights=train.weights))
         if rate in (0, 1):
             raise NotEnoughError(
-                "all jobs to learn a rule from ended the same: there is nothing to tell apart"
+                "all jobs to learn a rule from have the same outcome: a rule needs both outcomes"
             )
         failed = np.bincount(answers, train.weights * train.fails, 3) + PRIOR * rate
         well = np.bincount(answers, train.weights * (1 - train.fails), 3) + PRIOR * (1 - rate)
         odds, bias = np.log(failed / well), float(np.log(rate / (1 - rate)))
-        # A rule warns of what failed last, and, unless most jobs fail, of nothing else: its order is kept.
+        # The order of the answers stays that of the rule, whatever the counts: it warns if the last job
+        # failed and, only where most jobs fail, if there is none.
         most_fail = bool(train.fails.mean() > 0.5)
         if most_fail:
             odds[NONE] = max(odds[NONE], odds[WELL] + APART)
@@ -117,7 +118,7 @@ class RuleFamily(ModelFamily):
         return RuleModel(train.matrix.names, (well_odds, failed_odds, none_odds), bias, most_fail)
 
     def load(self, folder: Path) -> FittedModel:
-        """As the contract says."""
+        """Read the JSON that `save` wrote."""
         try:
             facts = json.loads((folder / FILE).read_text())
             if facts["family"] != self.name:
@@ -130,11 +131,11 @@ class RuleFamily(ModelFamily):
 
 
 def _answers(values: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """What the rule answers for each row, and which column gave it."""
-    there = ~np.isnan(values)
-    by = np.argmax(there, axis=1)
-    said = np.nan_to_num(values[np.arange(len(values)), by]) > 0.5
-    return np.where(there.any(axis=1), said.astype(np.intp), NONE), by
+    """Return the rule's answer for each row, and the place of the column that gave it."""
+    present = ~np.isnan(values)
+    by = np.argmax(present, axis=1)
+    failed = np.nan_to_num(values[np.arange(len(values)), by]) > 0.5
+    return np.where(present.any(axis=1), failed.astype(np.intp), NONE), by
 
 
 FAMILY = RuleFamily()

@@ -1,8 +1,8 @@
-"""The shared libraries that the packages of boosters ship, opened without importing the packages.
+"""The shared libraries inside the Python packages of XGBoost and LightGBM, opened without the packages.
 
-The Python packages of XGBoost and LightGBM import scikit-learn, pandas and SciPy for wrappers that an answer
-never needs: most of a second each, of a command that a person waits for. What answers is the shared library
-beside them, and its C interface is public, documented and stable within a major version.
+The packages import scikit-learn, pandas and SciPy for wrappers that a prediction never needs: most of a
+second each, in a command that a person waits for. The predictions are computed by the shared library in the
+package, whose C interface is public, documented and stable within a major version.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Library = TypeVar("Library", bound=CDLL)
 
 
 class LibraryError(Exception):
-    """A native library refused a call; the message is the library's own."""
+    """A refused call of a native library, or an unreadable native file; the message is the library's own."""
 
 
 def library_path(package: str) -> Path:
-    """Find the shared library of an installed package. Raises `MissingExtraError` if there is none."""
+    """Find the shared library of an installed package. Raises `MissingExtraError` if it is not installed."""
     spec = find_spec(package)
     for folder in (spec and spec.submodule_search_locations) or ():
         for path in sorted(Path(folder, "lib").glob(f"lib*{package}.*")):
@@ -32,12 +32,12 @@ def library_path(package: str) -> Path:
     raise MissingExtraError(_needs(package, "it is not installed"))
 
 
-def open_library(package: str, opened: Callable[[str], Library]) -> Library:
-    """Open it, by `ctypes.CDLL` or one of its kind."""
+def open_library(package: str, library_type: Callable[[str], Library]) -> Library:
+    """Open the shared library of a package by `ctypes.CDLL` or `ctypes.PyDLL`."""
     path = library_path(package)
     try:
-        return opened(str(path))
-    except OSError as error:  # what it is linked to is missing
+        return library_type(str(path))
+    except OSError as error:  # a library that it is linked to is missing
         raise MissingExtraError(_needs(package, str(error))) from error
 
 

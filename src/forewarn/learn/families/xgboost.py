@@ -1,4 +1,4 @@
-"""XGBoost: boosted trees by histograms."""
+"""XGBoost: boosted trees on histograms."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class XgboostFamily(NativeFamily):
-    """Trees grown by depth."""
+    """Boosted trees grown level by level."""
 
     name: ClassVar[str] = "xgboost"
     file: ClassVar[str] = "model.ubj"
     library: ClassVar[str] = "xgboost"
-    # Strong regularisation: a failure's reasons drift, and what is learnt too exactly does not last. Fitted
-    # on the first 60 % of a log and judged on the next 20 %, it is worth .005 of ROC-AUC on CTC-SP2, .004
-    # on SDSC-SP2, and costs .002 on LANL-CM5: so the spaces of the boosted families reach far up.
+    # Strong regularisation: causes of failure change over time, and details that a model learns do not last.
+    # Fitted on the first 60% of a log and judged on the next 20%, it gains 0.005 of ROC-AUC on CTC-SP2 and
+    # 0.004 on SDSC-SP2, and loses 0.002 on LANL-CM5. So the search spaces reach far up.
     defaults: ClassVar[Params] = {
         "rounds": 600,
         "eta": 0.03,
@@ -53,12 +53,12 @@ class XgboostFamily(NativeFamily):
         seed: int,
         threads: int,
         validation: Sample | None,
-        watch: EarlyStopping,
+        stopping: EarlyStopping,
     ) -> tuple[bytes, int]:
-        """Boost, round by round."""
+        """Boost round by round."""
         import xgboost
 
-        own = {
+        settings = {
             "objective": "binary:logistic",
             "eval_metric": "logloss",
             "tree_method": "hist",
@@ -66,43 +66,45 @@ class XgboostFamily(NativeFamily):
             "nthread": threads,
             "seed": seed,
             **params,
-            # A row weighs at most a quarter here, where the model cannot tell.
+            # XGBoost counts hessians, p (1 - p): at most a quarter for a row.
             "min_child_weight": leaf_size(params["min_child_weight"], len(train), 200),
         }
-        rounds = int(own.pop("rounds"))
+        rounds = int(settings.pop("rounds"))
         with _threads(threads):
-            rows = _rows(train, own)
+            rows = _rows(train, settings)
             if validation is None:
-                return bytes(xgboost.train(own, rows, rounds).save_raw("ubj")), rounds
-            held = [(_rows(validation, own, ref=rows), "validation")]
-            callbacks = [_watched(watch)]
-            booster = xgboost.train(own, rows, rounds, evals=held, callbacks=callbacks, verbose_eval=False)
-            return bytes(booster[: watch.best].save_raw("ubj")), watch.best
+                return bytes(xgboost.train(settings, rows, rounds).save_raw("ubj")), rounds
+            evals = [(_rows(validation, settings, ref=rows), "validation")]
+            callbacks = [_stopping_callback(stopping)]
+            booster = xgboost.train(
+                settings, rows, rounds, evals=evals, callbacks=callbacks, verbose_eval=False
+            )
+            return bytes(booster[: stopping.best].save_raw("ubj")), stopping.best
 
-    def trees(self, data: bytes, categorical: Collection[int], threads: int) -> XgboostTrees:
-        """As the contract says."""
+    def read_trees(self, data: bytes, categorical: Collection[int], threads: int) -> XgboostTrees:
+        """Read XGBoost's binary format (UBJSON)."""
         return XgboostTrees(data, categorical, threads)
 
-    def refusals(self) -> tuple[type[Exception], ...]:
-        """As the contract says."""
+    def library_errors(self) -> tuple[type[Exception], ...]:
+        """Return XGBoost's exception."""
         import xgboost
 
         return (xgboost.core.XGBoostError,)
 
 
-def _watched(watch: EarlyStopping) -> TrainingCallback:
+def _stopping_callback(stopping: EarlyStopping) -> TrainingCallback:
     from xgboost.callback import TrainingCallback
 
-    class Watched(TrainingCallback):
+    class StoppingCallback(TrainingCallback):
         def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002
-            return watch.stops(epoch + 1, evals_log["validation"]["logloss"][-1])
+            return stopping.should_stop(epoch + 1, evals_log["validation"]["logloss"][-1])
 
-    return Watched()
+    return StoppingCallback()
 
 
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
-    """Limit all of XGBoost in this thread, and no other: a `QuantileDMatrix` knows no other limit."""
+    """Limit XGBoost's threads for calls from this Python thread: `QuantileDMatrix` obeys no other limit."""
     import xgboost
 
     before = xgboost.get_config()["nthread"] or len(os.sched_getaffinity(0))  # 0: never set

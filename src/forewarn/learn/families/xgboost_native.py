@@ -1,8 +1,8 @@
-"""XGBoost's trees through its C interface: for answering only, from any number of threads at once.
+"""XGBoost's trees through its C interface: for predictions only, from any number of threads at once.
 
-XGBoost promises that predictions of one booster may run at the same time as long as nobody changes it
-(https://xgboost.readthedocs.io/en/stable/prediction.html). So the number of threads is set once, before
-anybody asks: few rows are told by a booster of one thread, many by one that may take more.
+XGBoost promises that predictions of one booster may run at the same time as long as nothing changes it
+(https://xgboost.readthedocs.io/en/stable/prediction.html). So the number of threads is set once, before the
+first prediction: few rows are predicted by a booster with one thread, many by one that may use more.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from forewarn.learn.families.shared_library import LibraryError, open_library
 
 Values = NDArray[np.float32]
 Floats = NDArray[np.float64]
-FEW = 1000  # rows up to which threads cost more than they bring; on a busy machine a hundred times more
-_MARGIN, _CONTRIBUTION = 1, 2  # kinds of predictions in the C interface
+FEW = 1000  # rows up to which several threads are slower than one; on a busy machine a hundred times slower
+_MARGIN, _CONTRIBUTION = 1, 2  # codes of predictions in the C interface
 _COUNT, _SHAPE, _FLOATS = POINTER(c_uint64), POINTER(POINTER(c_uint64)), POINTER(POINTER(c_float))
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "XGBoosterCreate": (c_void_p, c_uint64, POINTER(c_void_p)),
@@ -46,8 +46,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "XGDMatrixSetStrFeatureInfo": (c_void_p, c_char_p, POINTER(c_char_p), c_uint64),
     "XGDMatrixFree": (c_void_p,),
 }
-# XGBoost takes rows in a matrix of its own, which takes as long to make as a row's trees take. Each serves
-# one call at a time; there are never more of them than there were calls at once.
+# XGBoost takes rows in a proxy matrix, whose creation takes as long as the prediction of a row. So proxies
+# are reused: each serves one call at a time, and there are never more than there were calls at once.
 _PROXIES: list[int] = []
 
 
@@ -55,7 +55,7 @@ class XgboostTrees:
     """A fitted booster, which no call changes."""
 
     def __init__(self, model: bytes, categorical: Collection[int] = (), threads: int = 1) -> None:
-        """Read a model as XGBoost saves it. Raises `LibraryError` for what is none."""
+        """Read a model as XGBoost saves it. Raises `LibraryError` for data that is no model."""
         self._library = _library()
         self._one = self._booster(model, 1)
         self._several = self._one if threads == 1 else self._booster(model, threads)
@@ -63,40 +63,41 @@ class XgboostTrees:
         self.features = self._feature_count()
         kinds = [b"c" if place in categorical else b"q" for place in range(self.features)]
         self._kinds = (c_char_p * self.features)(*kinds)
-        # A booster settles its own configuration in its first prediction: here, while nobody else asks.
+        # A booster completes its configuration in its first prediction: here, before any other thread calls
+        # it.
         nothing = np.full((FEW + 1, self.features), np.nan, np.float32)
         for rows in {1, 1 if threads == 1 else len(nothing)}:
             self.margins(nothing[:rows])
-        self._intercept = self._found_intercept(nothing[:1])
+        self._intercept = self._find_intercept(nothing[:1])
 
     @property
     def rounds(self) -> int:
-        """Boosted rounds."""
-        found = c_int()
-        self._call("XGBoosterBoostedRounds", self._one, byref(found))
-        return found.value
+        """The number of boosted rounds."""
+        count = c_int()
+        self._call("XGBoosterBoostedRounds", self._one, byref(count))
+        return count.value
 
     def margins(self, values: Values) -> Values:
-        """Sum the leaves of rows and what the model starts from: flat, a row's outputs beside each other."""
+        """Compute the margins of rows, intercept included: one flat array, a row's outputs side by side."""
         try:
             proxy = _PROXIES.pop()
         except IndexError:
-            proxy = self._created("XGProxyDMatrixCreate")
+            proxy = self._create("XGProxyDMatrixCreate")
         try:
-            return self._predicted(values, proxy)
+            return self._predict(values, proxy)
         finally:
             _PROXIES.append(proxy)
 
     def leaves(self, values: Values) -> Floats:
-        """Sum the leaves of rows alone, for a model that starts from elsewhere: row × output."""
+        """Compute the margins of rows without the intercept: row × output."""
         return self.margins(values).reshape(len(values), -1) - self._intercept
 
     def contributions(self, values: Values) -> Values:
-        """Compute what each column brought to a row's margin (exact TreeSHAP), the bias last."""
+        """Compute the contribution of each column to a row's margin (exact TreeSHAP), the bias last."""
         many = len(values) > FEW
         booster, threads = (self._several, self._threads) if many else (self._one, 1)
         settings = _text(missing=float("nan"), nthread=threads)
-        rows = self._created("XGDMatrixCreateFromDense", _interface(values), settings)
+        rows = self._create("XGDMatrixCreateFromDense", _interface(values), settings)
         try:
             kinds = self._kinds
             self._call("XGDMatrixSetStrFeatureInfo", rows, b"feature_type", kinds, len(kinds))
@@ -107,7 +108,7 @@ class XgboostTrees:
             self._library.XGDMatrixFree(rows)
 
     def gains(self) -> Floats:
-        """Sum what the splits at each column gained."""
+        """Sum the gains of the splits at each column."""
         count, dimensions = c_uint64(), c_uint64()
         names, shape, scores = POINTER(c_char_p)(), POINTER(c_uint64)(), POINTER(c_float)()
         self._call(
@@ -115,42 +116,42 @@ class XgboostTrees:
             *(self._one, _text(importance_type="total_gain"), byref(count), byref(names)),
             *(byref(dimensions), byref(shape), byref(scores)),
         )
-        found = np.zeros(self.features)
+        gains = np.zeros(self.features)
         for place in range(count.value):
-            found[int((names[place] or b"f0")[1:])] = scores[place]  # named f0, f1 …
-        return found
+            gains[int((names[place] or b"f0")[1:])] = scores[place]  # named f0, f1 …
+        return gains
 
     def save(self, path: Path) -> None:
-        """Write the model as XGBoost does, by the ending of the path."""
+        """Write the model in the format that the path's suffix names."""
         self._call("XGBoosterSaveModel", self._one, str(path).encode())
 
     def _booster(self, model: bytes, threads: int) -> int:
-        booster = self._created("XGBoosterCreate", None, 0)
+        booster = self._create("XGBoosterCreate", None, 0)
         weakref.finalize(self, self._library.XGBoosterFree, booster).atexit = False
         self._call("XGBoosterLoadModelFromBuffer", booster, model, len(model))
         self._call("XGBoosterSetParam", booster, b"nthread", str(threads).encode())
         return booster
 
     def _feature_count(self) -> int:
-        found = c_uint64()
-        self._call("XGBoosterGetNumFeature", self._one, byref(found))
-        return found.value
+        count = c_uint64()
+        self._call("XGBoosterGetNumFeature", self._one, byref(count))
+        return count.value
 
-    def _found_intercept(self, row: Values) -> Floats:
-        """Compare a row with itself started from 0."""
-        margins, proxy = self.margins(row), self._created("XGProxyDMatrixCreate")
+    def _find_intercept(self, row: Values) -> Floats:
+        """Compute the intercept: a row's margin minus its margin with a base margin of 0."""
+        margins, proxy = self.margins(row), self._create("XGProxyDMatrixCreate")
         try:
             zeros = np.zeros((1, len(margins)), np.float32)
             self._call("XGDMatrixSetInfoFromInterface", proxy, b"base_margin", _interface(zeros))
-            return margins.astype(np.float64) - self._predicted(row, proxy)
+            return margins.astype(np.float64) - self._predict(row, proxy)
         finally:
             self._library.XGDMatrixFree(proxy)
 
-    def _predicted(self, values: Values, proxy: int) -> Values:
+    def _predict(self, values: Values, proxy: int) -> Values:
         booster = self._several if len(values) > FEW else self._one
         return self._answer("XGBoosterPredictFromDense", booster, _interface(values), _MARGINS, proxy)
 
-    def _created(self, name: str, *arguments: Any) -> int:
+    def _create(self, name: str, *arguments: Any) -> int:
         handle = c_void_p()
         self._call(name, *arguments, byref(handle))
         return handle.value or 0
@@ -159,7 +160,7 @@ class XgboostTrees:
         shape, dimensions, numbers = POINTER(c_uint64)(), c_uint64(), POINTER(c_float)()
         self._call(name, *arguments, byref(shape), byref(dimensions), byref(numbers))
         count = prod(shape[: dimensions.value])
-        # XGBoost's memory, of this thread, until its next call: copied.
+        # Copied: the memory is XGBoost's, and valid only until the next call from this thread.
         return np.frombuffer(string_at(numbers, 4 * count), np.float32)
 
     def _call(self, name: str, *arguments: Any) -> None:
@@ -169,24 +170,24 @@ class XgboostTrees:
 
 @cache
 def _library() -> CDLL:
-    found = open_library("xgboost", CDLL)
+    library = open_library("xgboost", CDLL)
     for name, types in _SIGNATURES.items():
-        getattr(found, name).argtypes = types
-    found.XGBGetLastError.restype = c_char_p
-    return found
+        getattr(library, name).argtypes = types
+    library.XGBGetLastError.restype = c_char_p
+    return library
 
 
 def _text(**settings: Any) -> bytes:
     return json.dumps(settings).encode()
 
 
-def _prediction(kind: int) -> bytes:
-    whole = {"training": False, "iteration_begin": 0, "iteration_end": 0, "strict_shape": False}
-    return _text(type=kind, missing=float("nan"), cache_id=0, **whole)
+def _prediction(prediction: int) -> bytes:
+    all_rounds = {"training": False, "iteration_begin": 0, "iteration_end": 0, "strict_shape": False}
+    return _text(type=prediction, missing=float("nan"), cache_id=0, **all_rounds)
 
 
 def _interface(values: Values) -> bytes:
-    """Describe an array in one piece, as NumPy's array interface does."""
+    """Describe a contiguous array in the JSON form of NumPy's array interface."""
     pointer, shape = values.__array_interface__["data"][0], str(list(values.shape))
     return f'{{"data":[{pointer},true],"shape":{shape},"typestr":"<f4","version":3}}'.encode()
 
