@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from forewarn.job.columns import (
     KEYS,
+    OBSERVATION_COLUMNS,
     RECORDS,
     SCHEMAS,
-    OBSERVATION_COLUMNS,
     complete,
     last_proven_time,
     record_schema,
@@ -58,7 +58,9 @@ def test_round_trip(kind: str, data: st.DataObject) -> None:
 def test_the_key_is_always_there(kind: str) -> None:
     required = {f.name for f in dataclasses.fields(RECORDS[kind]) if f.default is dataclasses.MISSING}
     assert set(KEYS[kind]) == required
-    assert not set(OBSERVATION_COLUMNS) & set(record_schema(kind)), "a record's field would hide when it was seen"
+    assert not set(OBSERVATION_COLUMNS) & set(record_schema(kind)), (
+        "a record's field would hide when it was seen"
+    )
 
 
 def test_complete_adds_orders_and_keeps_the_line() -> None:

@@ -33,7 +33,7 @@ def test_a_state_ends_a_job_or_does_not() -> None:
     assert set(OUTCOME_OF_STATE.values()) == set(Outcome) - {Outcome.UNKNOWN}
 
 
-def test_a_state_of_the_future_is_unknown_and_said_once() -> None:
+def test_a_state_of_the_future_is_unknown_and_warned_about_once() -> None:
     with pytest.warns(UnknownStateWarning, match="EVAPORATED"):
         assert outcome_of_state("EVAPORATED") is Outcome.UNKNOWN
     with warnings.catch_warnings():

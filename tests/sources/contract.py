@@ -173,7 +173,7 @@ class SourceContract:
             if dtype != pl.Boolean:
                 assert frame.filter(wrong).is_empty(), name
 
-    def test_the_cluster_is_the_option_or_made_from_the_name_of_the_file(self, path: Path) -> None:
+    def test_the_cluster_is_the_option_or_the_name_of_the_file(self, path: Path) -> None:
         assert self.source(path).cluster == path.name.split(".")[0]
         assert self.source(path, SourceOptions(cluster="lab")).cluster == "lab"
 

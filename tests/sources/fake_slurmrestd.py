@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that answers as it is told, and a clock that takes no time."""
+"""A real HTTP server on loopback that answers by a script, and a clock that takes no time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def jwt(user: str = "ann", issued: int = NOW - 10, expires: int = NOW + 3600) ->
 
 
 @dataclass(frozen=True)
-class Asked:
+class HttpRequest:
     method: str
     path: str
     query: dict[str, str]
@@ -59,7 +59,7 @@ class Asked:
 
 
 Reply = tuple[int, Any] | None  # None: the connection is closed without an answer
-Script = Callable[[Asked], Reply]
+Script = Callable[[HttpRequest], Reply]
 
 
 def openapi(*versions: int, parameters: tuple[str, ...] = ("skip_steps", "show_duplicates")) -> Any:
@@ -68,10 +68,10 @@ def openapi(*versions: int, parameters: tuple[str, ...] = ("skip_steps", "show_d
 
 
 class FakeSlurmrestd:
-    """Answers by a script; what it was asked is kept."""
+    """Answers by a script; requests are recorded."""
 
     def __init__(self, script: Script, socket: Path | None = None, tls: ssl.SSLContext | None = None) -> None:
-        self.asked: list[Asked] = []
+        self.requests: list[HttpRequest] = []
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -81,14 +81,14 @@ class FakeSlurmrestd:
                 body = json.loads(self.rfile.read(length)) if length else None
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 query = dict(parse_qsl(parts.query))
-                asked = Asked(self.command, parts.path, query, headers, body, parse_qs(parts.query))
-                outer.asked.append(asked)
-                reply = script(asked)
+                request = HttpRequest(self.command, parts.path, query, headers, body, parse_qs(parts.query))
+                outer.requests.append(request)
+                reply = script(request)
                 if reply is None:
                     self.close_connection = True
                     return
-                status, said = reply
-                data = said if isinstance(said, bytes) else json.dumps(said).encode()
+                status, content = reply
+                data = content if isinstance(content, bytes) else json.dumps(content).encode()
                 self.send_response_only(status)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
@@ -111,7 +111,7 @@ class FakeSlurmrestd:
 
     @property
     def paths(self) -> list[str]:
-        return [asked.path for asked in self.asked]
+        return [request.path for request in self.requests]
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def command(tmp_path: Path) -> Callable[[str, str], Path]:
     return make
 
 
-def asked(folder: Path, name: str) -> list[str]:
+def calls_of(folder: Path, name: str) -> list[str]:
     return (folder / f"{name}.asked").read_text().splitlines()
 
 
@@ -75,7 +75,7 @@ def test_history_by_sacct(command: Callable[[str, str], Path], tmp_path: Path) -
     assert found.keys() == {"1", "2", "4"}
     assert sum(piece.batch.frame.height for piece in pieces) == 3
     assert (pieces[-1].reached, pieces[0].batch.frame["source"][0]) == (NOW, "sacct")
-    calls = asked(tmp_path, "sacct")[1:]
+    calls = calls_of(tmp_path, "sacct")[1:]
     assert len(calls) == 2
     assert calls[0].startswith(
         f"-a -P -D -S uts{NOW - 1000} -E uts{NOW - 500} -s COMPLETED,FAILED,CANCELLED,"
@@ -87,7 +87,7 @@ def test_jobs_that_accounting_is_asked_about(command: Callable[[str, str], Path]
     command("sacct", HELP + f'printf "{SACCT}{early}"')
     (batch,) = scheduler(tmp_path).accounting_records(["1", "7_3"])
     assert batch.frame["job_id"].to_list() == ["1"]
-    assert asked(tmp_path, "sacct")[-1].startswith("-a -P -D -j 1,7_3 -o ")
+    assert calls_of(tmp_path, "sacct")[-1].startswith("-a -P -D -j 1,7_3 -o ")
 
 
 def test_what_has_no_room_is_not_taken_for_whole(
@@ -112,7 +112,7 @@ def test_a_slurm_without_accounting(command: Callable[[str, str], Path], tmp_pat
 def test_only_fields_that_this_sacct_has(command: Callable[[str, str], Path], tmp_path: Path) -> None:
     command("sacct", f'test "$1" = --helpformat && echo "JobID Submit State End" || printf "{SACCT}"')
     assert all(piece.batch.frame.is_empty() for piece in scheduler(tmp_path).history(NOW - 10, steps=False))
-    assert asked(tmp_path, "sacct")[1].endswith("-o JobID,Submit,End,State")
+    assert calls_of(tmp_path, "sacct")[1].endswith("-o JobID,Submit,End,State")
     assert set(FIELDS) <= set(KNOWN)
 
 
@@ -148,7 +148,7 @@ def test_what_the_real_commands_printed(
     assert [batch.frame["name"].to_list() for batch in slurm.partitions()] == [["main", "short"]]
     slurm._span.seconds = slurm._span.longest = 10**9
     assert sum(piece.batch.frame.height for piece in slurm.history(NOW - 10**8)) >= 18
-    fields = asked(tmp_path, "sacct")[1].rpartition("-o ")[2].split(",")
+    fields = calls_of(tmp_path, "sacct")[1].rpartition("-o ")[2].split(",")
     assert ("Restarts" in fields) == (release != "22.05.8")
 
 
@@ -162,11 +162,11 @@ def test_one_job_and_where_it_is_looked_for(command: Callable[[str, str], Path],
     command("sacct", HELP + f'printf "{SACCT}7_1|lab|5|5|6|7|FAILED|n1\\n7_2|lab|5|5|6|7|FAILED|n1\\n"')
     found = [name for batch in scheduler(tmp_path).job("7_2") for name in batch.frame["job_id"]]
     assert found == ["7_2"]
-    assert "-j 7 " in asked(tmp_path, "sacct")[1]
+    assert "-j 7 " in calls_of(tmp_path, "sacct")[1]
 
 
 @pytest.mark.parametrize(
-    ("said", "error", "words"),
+    ("message", "error", "words"),
     [
         ("sacct: error: Problem talking to the database: Connection refused", DatabaseDownError, "slurmdbd"),
         (
@@ -180,9 +180,9 @@ def test_one_job_and_where_it_is_looked_for(command: Callable[[str, str], Path],
     ],
 )
 def test_what_a_failure_means(
-    command: Callable[[str, str], Path], tmp_path: Path, said: str, error: type[Exception], words: str
+    command: Callable[[str, str], Path], tmp_path: Path, message: str, error: type[Exception], words: str
 ) -> None:
-    command("scontrol", f"echo '{said}' >&2; exit 3")
+    command("scontrol", f"echo '{message}' >&2; exit 3")
     with pytest.raises(error, match=words):
         list(scheduler(tmp_path).nodes())
 
@@ -225,14 +225,14 @@ def test_submit_and_cancel(command: Callable[[str, str], Path], tmp_path: Path) 
     job = JobSubmission(script="#!/bin/sh\n", work_dir="/w", time_limit=61, memory_per_node=5 << 20, tasks=2)
     slurm = scheduler(tmp_path)
     assert slurm.submit(job) == "12"
-    (told,) = asked(tmp_path, "sbatch")
+    (options,) = calls_of(tmp_path, "sbatch")
     assert (
-        told
+        options
         == "--parsable --chdir=/w --time=2 --ntasks=2 --mem=5M --export=PATH=/usr/local/bin:/usr/bin:/bin"
     )
     assert (tmp_path / "script").read_text() == job.script
     slurm.cancel("12_3")
-    assert asked(tmp_path, "scancel") == ["12_3"]
+    assert calls_of(tmp_path, "scancel") == ["12_3"]
     with pytest.raises(RefusedError) as error:
         slurm.cancel("99")
     assert error.value.code == 2017
@@ -270,15 +270,15 @@ def test_history_holds_the_scripts(command: Callable[[str, str], Path], tmp_path
     command("sacct", f'{help_}case "$*" in {kinds} esac')
     command("scontrol", 'echo "AccountingStoreFlags    = job_comment,job_env,job_script"')
     frames = [piece.batch.frame for piece in scheduler(tmp_path).history(NOW - 1000)]
-    told = {row["job_id"]: row for frame in frames for row in frame.iter_rows(named=True)}
-    first = told["1"]
+    jobs = {row["job_id"]: row for frame in frames for row in frame.iter_rows(named=True)}
+    first = jobs["1"]
     assert (first["script_language"], first["script_launcher"]) == ("julia", "srun")
     assert first["script_modules"] == "gcc"
     assert len(first["script_hash"]) == 16
-    assert (told["2"]["script_language"], told["2"]["script_launcher"]) == ("python", "srun")
-    assert told["3_1"]["script_hash"] == told["3_2"]["script_hash"] != first["script_hash"]
-    assert told["3_1"]["script_hash"] is not None
-    assert [call for call in asked(tmp_path, "sacct") if "-B" in call]
+    assert (jobs["2"]["script_language"], jobs["2"]["script_launcher"]) == ("python", "srun")
+    assert jobs["3_1"]["script_hash"] == jobs["3_2"]["script_hash"] != first["script_hash"]
+    assert jobs["3_1"]["script_hash"] is not None
+    assert [call for call in calls_of(tmp_path, "sacct") if "-B" in call]
 
 
 def test_no_script_is_asked_for_where_none_is_kept(
@@ -289,4 +289,4 @@ def test_no_script_is_asked_for_where_none_is_kept(
     command("sacct", HELP + f'printf "{head}{row}"')
     command("scontrol", 'echo "AccountingStoreFlags    = (null)"')
     assert list(scheduler(tmp_path).history(NOW - 1000))
-    assert not [call for call in asked(tmp_path, "sacct") if "-B" in call]
+    assert not [call for call in calls_of(tmp_path, "sacct") if "-B" in call]

@@ -10,7 +10,7 @@ import pytest
 
 from forewarn.sources.slurm.scheduler import StepRecord
 from tests.sources.fake_slurmrestd import NOW, client_of, serving
-from tests.sources.test_commands import asked, command, scheduler
+from tests.sources.test_commands import calls_of, command, scheduler
 from tests.sources.test_slurmrestd import RECORDED, slurm_job, slurmdb_job, wrapped
 from tests.sources.test_slurmrestd_client import UNKNOWN, jobs, script
 
@@ -112,7 +112,7 @@ def test_by_commands(command: Callable[[str, str], Path], tmp_path: Path) -> Non
         ("0", "OUT_OF_MEMORY", "my|solver"),
     ]
     assert [(step.exit_code, step.exit_signal) for step in found.steps] == [(137, 0), (0, 125)]
-    assert asked(tmp_path, "scontrol") == ["-o show job 7"]
+    assert calls_of(tmp_path, "scontrol") == ["-o show job 7"]
 
 
 def test_commands_that_know_little(command: Callable[[str, str], Path], tmp_path: Path) -> None:

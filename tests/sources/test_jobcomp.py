@@ -277,8 +277,8 @@ def test_without_trackable_resources_tasks_tell_the_cpus(tmp_path: Path) -> None
     found = job(tmp_path, document(**bare))
     assert (found["cpus_asked"], found["cpus_given"], found["nodes_given"]) == (8, 64, 2)
     assert found["memory_asked"] is None
-    unsaid = job(tmp_path, document(**bare, ntasks=0))
-    assert (unsaid["cpus_asked"], unsaid["tasks_asked"]) == (None, None)
+    without_tasks = job(tmp_path, document(**bare, ntasks=0))
+    assert (without_tasks["cpus_asked"], without_tasks["tasks_asked"]) == (None, None)
 
 
 @pytest.mark.parametrize(("raw", "joules"), [("3=0", None), ("1=1,3=1210,4=1", 1210), ("13=5", None)])
@@ -297,7 +297,7 @@ def test_users_without_a_name_have_their_number(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "field", "said"),
+    ("changes", "field", "reason"),
     [
         ({"jobid": ...}, "job_id", "missing"),
         ({"@submit": ...}, "submit", "missing"),
@@ -311,7 +311,7 @@ def test_users_without_a_name_have_their_number(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_document_names_its_line_and_field(
-    tmp_path: Path, changes: Document, field: str, said: str
+    tmp_path: Path, changes: Document, field: str, reason: str
 ) -> None:
     path = tmp_path / "jobs.jsonl"
     path.write_bytes(lines_of([document(), document(**changes), document(jobid=9)]))
@@ -319,7 +319,7 @@ def test_a_bad_document_names_its_line_and_field(
     (bad,) = batch.bad
     assert batch.frame["job_id"].to_list() == ["7", "9"]
     assert (bad.file, bad.line, bad.field) == (str(path), 2, field)
-    assert said in bad.reason
+    assert reason in bad.reason
 
 
 @pytest.mark.parametrize("cut", [-1, -2, -40, -300])
@@ -337,7 +337,7 @@ def test_a_file_that_ends_too_early_has_its_whole_documents(tmp_path: Path, writ
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[]", "no document"),
         ("[1, 2]", "the first one holds 1"),
@@ -350,10 +350,10 @@ def test_a_file_that_ends_too_early_has_its_whole_documents(tmp_path: Path, writ
         ("JobID|State\n7|COMPLETED\n", "not JSON"),
     ],
 )
-def test_what_is_no_file_of_documents(tmp_path: Path, text: str, said: str) -> None:
+def test_what_is_no_file_of_documents(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "jobs.json"
     path.write_text(text)
-    with pytest.raises(SourceError, match=said):
+    with pytest.raises(SourceError, match=message):
         list(JobcompSource(path).batches())
 
 

@@ -147,7 +147,7 @@ def test_a_zone_moves_every_form_alike(tmp_path: Path, csv: Path) -> None:
         assert read(path, timezone="America/Denver")[0]["submit"][0] == 1546329600 + 7 * 3600
 
 
-def test_tasks_of_an_array_are_told_apart(tmp_path: Path) -> None:
+def test_tasks_of_an_array_are_numbered(tmp_path: Path) -> None:
     path = tmp_path / "eagle.csv"
     other = DONE.replace("7,", "8,", 1)
     later = DONE.replace("08:00:00", "08:00:09")

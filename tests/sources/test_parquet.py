@@ -158,7 +158,7 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "given", "zone"),
+    ("in_file", "option", "zone"),
     [
         (None, None, "UTC"),
         ("Asia/Tokyo", None, "Asia/Tokyo"),
@@ -167,11 +167,11 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
     ],
 )
 def test_the_zone_stands_in_the_metadata(
-    tmp_path: Path, said: str | None, given: str | None, zone: str
+    tmp_path: Path, in_file: str | None, option: str | None, zone: str
 ) -> None:
     path = tmp_path / "jobs.parquet"
-    JOBS.write_parquet(path, metadata={ZONE: said} if said else None)
-    source = ParquetSource(path, SourceOptions(timezone=given))
+    JOBS.write_parquet(path, metadata={ZONE: in_file} if in_file else None)
+    source = ParquetSource(path, SourceOptions(timezone=option))
     list(source.batches())
     assert source.timezone == zone
-    assert len(source.notes) == (said == "Mars/Base")
+    assert len(source.notes) == (in_file == "Mars/Base")

@@ -374,7 +374,7 @@ def test_a_line_end_before_the_id(tmp_path: Path) -> None:
     assert [(r["job_id"], r["line"]) for r in rows] == [("1", 2), ("2", 3), ("3", 5)]
 
 
-def test_what_cannot_be_told_apart_is_a_bad_row(tmp_path: Path) -> None:
+def test_an_ambiguous_row_is_a_bad_row(tmp_path: Path) -> None:
     text = f"JobID|Submit|JobName|Comment|State\n1|{T}0|a|b|c|FAILED\n2|{T}0|a|b|FAILED\n"
     rows, (bad,), _ = read(tmp_path, text)
     assert [row["job_id"] for row in rows] == ["2"]
@@ -584,7 +584,7 @@ def test_a_row_is_repaired_rightly_or_bad_but_never_read_wrongly(texts: list[tup
     }
     for row in found:
         assert (row["name"], row["submit_line"], row["constraint"]) == truth.pop(row["job_id"])
-    assert len(truth) <= len(bad), "what was not read is told"
+    assert len(truth) <= len(bad), "each row that was not read is a bad row"
 
 
 # --- values that cannot be -----------------------------------------------------------------------
@@ -738,6 +738,6 @@ def test_a_row_before_the_job_s_own_record_is_no_job(tmp_path: Path) -> None:
     assert (bad.line, bad.reason) == (2, INCOMPLETE)
 
 
-def test_a_job_may_be_named_allocation_where_its_partition_is_not_told(tmp_path: Path) -> None:
+def test_a_job_may_be_named_allocation_where_its_partition_is_missing(tmp_path: Path) -> None:
     (row,), bad, _ = read(tmp_path, f"JobID|State|Submit|JobName\n7|COMPLETED|{T}0|allocation\n")
     assert (row["name"], bad) == ("allocation", [])

@@ -36,14 +36,14 @@ def test_one_task_is_asked_for_all_of_an_array() -> None:
         return {job: script_facts("#!/bin/sh\nmodule load gcc\n") for job in ids if job.startswith("3_")}
 
     scripts = Scripts(ask)
-    told = scripts.add_facts(frame)
+    result = scripts.add_facts(frame)
     assert asked == ["3_8", "4"]
-    assert scripts.add_facts(frame).equals(told)
+    assert scripts.add_facts(frame).equals(result)
     assert asked == ["3_8", "4"], "a collector reads the last minutes again: their scripts it has"
-    assert told["script_modules"].to_list() == ["gcc"] * 9 + [None] * 3
-    assert told["script_hash"].drop_nulls().n_unique() == 1
-    assert told["script_language"].to_list()[9:] == [None, "python", None]
-    assert told.columns == frame.columns
+    assert result["script_modules"].to_list() == ["gcc"] * 9 + [None] * 3
+    assert result["script_hash"].drop_nulls().n_unique() == 1
+    assert result["script_language"].to_list()[9:] == [None, "python", None]
+    assert result.columns == frame.columns
 
 
 def test_what_is_left_of_an_array_is_asked_for_by_its_number() -> None:

@@ -42,7 +42,7 @@ def test_jobs_tell_the_default_partition_and_memory() -> None:
 def test_what_partitions_say_themselves_stays() -> None:
     defaults = SiteDefaults()
     defaults.learn(jobs(left_open("main")))
-    said = partitions(is_default=[False, True], memory_default=[5, None], memory_default_per=["node", None])
-    filled = defaults.fill(said).frame
+    batch = partitions(is_default=[False, True], memory_default=[5, None], memory_default_per=["node", None])
+    filled = defaults.fill(batch).frame
     assert filled["is_default"].to_list() == [False, True]
     assert filled["memory_default"].to_list() == [5, None]

@@ -302,7 +302,7 @@ def test_ids(tmp_path: Path, changes: dict[str, Any], job_id: str, parts: dict[s
     check(one(tmp_path, slurm_job(**changes)), job_id=job_id, raw_id=8, **parts)
 
 
-def test_tasks_that_never_started_are_told_by_a_bit_each(tmp_path: Path) -> None:
+def test_tasks_that_never_started_are_a_bit_mask(tmp_path: Path) -> None:
     """As accounting has what is left of an array that was cancelled while it waited."""
     limits = {"max": {"running": {"tasks": 2}}}
     array = {"job_id": 9, "task": "0x1d", "task_id": wrapped(0, set_=False), "limits": limits}
@@ -340,7 +340,7 @@ def test_an_unknown_state_is_warned_about_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "code", "signal"),
+    ("exit_code", "code", "signal"),
     [
         (256, 1, 0),
         (139, 0, 11),  # with a core dump
@@ -351,8 +351,8 @@ def test_an_unknown_state_is_warned_about_once(tmp_path: Path) -> None:
         (None, None, None),
     ],
 )
-def test_exit_codes(tmp_path: Path, said: Any, code: int | None, signal: int | None) -> None:
-    row = one(tmp_path, slurm_job(job_state="FAILED", end_time=1020, exit_code=said))
+def test_exit_codes(tmp_path: Path, exit_code: Any, code: int | None, signal: int | None) -> None:
+    row = one(tmp_path, slurm_job(job_state="FAILED", end_time=1020, exit_code=exit_code))
     check(row, exit_code=code, exit_signal=signal)
 
 
@@ -552,7 +552,7 @@ def refused(tmp_path: Path, data: bytes) -> str:
     return str(caught.value)
 
 
-def test_an_answer_with_errors_says_what_slurm_said(tmp_path: Path) -> None:
+def test_an_answer_with_errors_repeats_slurms_message(tmp_path: Path) -> None:
     errors = [{"description": "Unknown flag", "error_number": 9207, "error": "invalid flag"}]
     assert "Unknown flag: invalid flag (error 9207)" in refused(tmp_path, answer([], errors=errors))
     old = [{"error": "unknown job 99", "error_code": 0}]

@@ -48,8 +48,8 @@ from forewarn.sources.slurmrestd.transport import Transport
 from forewarn.sources.slurmrestd.versions import ServedVersions
 from tests.sources.fake_slurmrestd import (
     NOW,
-    Asked,
     FakeTime,
+    HttpRequest,
     Reply,
     Script,
     client_of,
@@ -66,14 +66,14 @@ UNKNOWN = {"errors": [{"error_number": 2017, "error": "Invalid job id specified"
 def script(*versions: int, **answers: Any) -> Script:
     """Answers by the last words of a path: `ping`, `jobs`, `jobs_db`, `job_7`."""
 
-    def answer(asked: Asked) -> Reply:
-        if asked.path == "/openapi/v3":
+    def answer(request: HttpRequest) -> Reply:
+        if request.path == "/openapi/v3":
             return 200, openapi(*(versions or (42,)))
-        _, area, version, *rest = asked.path.split("/")
+        _, area, version, *rest = request.path.split("/")
         if int(version.rpartition(".")[2]) not in (versions or (42,)):
             return GONE
         reply = answers.get("_".join(rest).replace("-", "_") + ("_db" if area == "slurmdb" else ""), GONE)
-        found: Reply = reply(asked) if callable(reply) else reply
+        found: Reply = reply(request) if callable(reply) else reply
         return found
 
     return answer
@@ -86,7 +86,7 @@ def jobs(*records: Any, **more: Any) -> Reply:
 # --- versions ------------------------------------------------------------------------------------
 
 
-def test_the_newest_version_is_spoken() -> None:
+def test_the_newest_version_is_used() -> None:
     with (
         serving(script(40, 41, 42, ping=(200, {"pings": [{"responding": True}]}))) as fake,
         client_of(fake.address) as client,
@@ -100,9 +100,11 @@ def test_a_version_that_goes_away_is_replaced_by_the_next() -> None:
     """slurmrestd was updated, or lists what it does not serve."""
     served, listed = [44, 45], [44, 45]
 
-    def answer(asked: Asked) -> Reply:
+    def answer(request: HttpRequest) -> Reply:
         return (
-            (200, openapi(*listed)) if "openapi" in asked.path else script(*served, nodes=(200, node))(asked)
+            (200, openapi(*listed))
+            if "openapi" in request.path
+            else script(*served, nodes=(200, node))(request)
         )
 
     node = {"nodes": [{"name": "n1"}], "last_update": 5, "meta": META}
@@ -225,12 +227,12 @@ def test_diag_counts_calls() -> None:
 # --- history -------------------------------------------------------------------------------------
 
 
-def accounting(*records: tuple[int, int]) -> Callable[[Asked], Reply]:
+def accounting(*records: tuple[int, int]) -> Callable[[HttpRequest], Reply]:
     """Jobs by id and end, as slurmdbd answers for a window."""
 
-    def answer(asked: Asked) -> Reply:
-        begin, end = (int(asked.query[name].removeprefix("uts")) for name in ("start_time", "end_time"))
-        inside = [r for r in records if r[1] >= begin and r[1] <= end and "COMPLETED" in asked.all["state"]]
+    def answer(request: HttpRequest) -> Reply:
+        begin, end = (int(request.query[name].removeprefix("uts")) for name in ("start_time", "end_time"))
+        inside = [r for r in records if r[1] >= begin and r[1] <= end and "COMPLETED" in request.all["state"]]
         times = ({"submission": e - 50, "eligible": e - 50, "start": e - 50, "end": e} for _, e in inside)
         return jobs(*(slurmdb_job(job_id=n, time=t) for (n, _), t in zip(inside, times, strict=True)))
 
@@ -247,14 +249,14 @@ def test_history_is_whole_and_asks_so_that_times_are_not_cut() -> None:
     names = [name for piece in pieces for name in piece.batch.frame["job_id"]]
     assert sorted(names, key=int) == [str(n) for n, _ in records]
     assert pieces[-1].reached == NOW
-    asked = [a.query for a in fake.asked if a.path.startswith("/slurmdb")]
-    assert len(asked) > 10
-    assert all(query["skip_steps"] == query["show_duplicates"] == "true" for query in asked)
-    states = [a.all["state"] for a in fake.asked if a.path.startswith("/slurmdb")]
+    queries = [a.query for a in fake.requests if a.path.startswith("/slurmdb")]
+    assert len(queries) > 10
+    assert all(query["skip_steps"] == query["show_duplicates"] == "true" for query in queries)
+    states = [a.all["state"] for a in fake.requests if a.path.startswith("/slurmdb")]
     assert all(
         {"COMPLETED", "CANCELLED", "REQUEUED"} < set(some) and "RUNNING" not in some for some in states
     )
-    assert all("disable_truncate_usage_time" not in query for query in asked)  # this one does not know it
+    assert all("disable_truncate_usage_time" not in query for query in queries)  # this one does not know it
 
 
 @pytest.mark.parametrize("keeps", [True, False])
@@ -265,18 +267,20 @@ def test_history_holds_the_scripts(keeps: bool) -> None:
     records = [slurmdb_job(job_id=n, script="", **named) for n in (7, 8)]
     kept = [slurmdb_job(job_id=7, script="#!/bin/sh\nmodule load gcc\n" if keeps else "", **named)]
     flags = ("skip_steps", "show_duplicates", "show_batch_script")
-    answers = script(jobs_db=lambda asked: jobs(*(kept if "show_batch_script" in asked.query else records)))
+    answers = script(
+        jobs_db=lambda request: jobs(*(kept if "show_batch_script" in request.query else records))
+    )
 
-    def answer(asked: Asked) -> Reply:
-        return (200, openapi(42, parameters=flags)) if asked.path == "/openapi/v3" else answers(asked)
+    def answer(request: HttpRequest) -> Reply:
+        return (200, openapi(42, parameters=flags)) if request.path == "/openapi/v3" else answers(request)
 
     with serving(answer) as fake, client_of(fake.address) as client:
         for _ in range(2):  # a second round asks for no script again
             frame = pl.concat(piece.batch.frame for piece in client.history(NOW - 100))
             modules = dict(frame.select("job_id", "script_modules").iter_rows())
             assert modules == {"7": "gcc" if keeps else None, "8": None}
-    asked = [a.query for a in fake.asked if "show_batch_script" in a.query]
-    assert [(query["step"], query["skip_steps"]) for query in asked] == [("8", "true")]
+    queries = [a.query for a in fake.requests if "show_batch_script" in a.query]
+    assert [(query["step"], query["skip_steps"]) for query in queries] == [("8", "true")]
 
 
 def test_scripts_that_could_not_be_read_are_asked_for_again() -> None:
@@ -285,20 +289,20 @@ def test_scripts_that_could_not_be_read_are_asked_for_again() -> None:
     shown = {7: "#!/bin/sh\nmodule load gcc\n", 8: "", 9: "#!/bin/sh\nmodule load cuda\n"}
     ended, failures = [7], [3]
 
-    def accounts(asked: Asked) -> Reply:
+    def accounts(request: HttpRequest) -> Reply:
         named = {"array": {"job_id": 0}, "submit_line": "sbatch a.sh", "time": times}
-        if "show_batch_script" not in asked.query:
+        if "show_batch_script" not in request.query:
             return jobs(*(slurmdb_job(job_id=n, script="", **named) for n in ended))
         if failures[0]:
             failures[0] -= 1
             return 502, {"errors": [DATABASE]}
-        return jobs(*(slurmdb_job(job_id=int(n), script=shown[int(n)], **named) for n in asked.all["step"]))
+        return jobs(*(slurmdb_job(job_id=int(n), script=shown[int(n)], **named) for n in request.all["step"]))
 
     flags = ("skip_steps", "show_duplicates", "show_batch_script")
     answers = script(jobs_db=accounts)
 
-    def answer(asked: Asked) -> Reply:
-        return (200, openapi(42, parameters=flags)) if asked.path == "/openapi/v3" else answers(asked)
+    def answer(request: HttpRequest) -> Reply:
+        return (200, openapi(42, parameters=flags)) if request.path == "/openapi/v3" else answers(request)
 
     def modules() -> dict[str, str | None]:
         frame = pl.concat(piece.batch.frame for piece in client.history(NOW - 100))
@@ -311,8 +315,8 @@ def test_scripts_that_could_not_be_read_are_asked_for_again() -> None:
         assert modules() == {"7": "gcc", "8": None}
         ended.append(9)
         assert modules() == {"7": "gcc", "8": None, "9": "cuda"}
-    asked = [a.all["step"] for a in fake.asked if "show_batch_script" in a.query]
-    assert asked == [["7"], ["7"], ["7"], ["7"], ["8"], ["9"]]
+    queries = [a.all["step"] for a in fake.requests if "show_batch_script" in a.query]
+    assert queries == [["7"], ["7"], ["7"], ["7"], ["8"], ["9"]]
 
 
 def test_a_history_goes_on_where_slurmrestd_died() -> None:
@@ -320,15 +324,15 @@ def test_a_history_goes_on_where_slurmrestd_died() -> None:
     records = [(n, NOW - 1000 + n * 10) for n in range(1, 100)]
     whole, away = accounting(*records), [0]
 
-    def mortal(asked: Asked) -> Reply:
-        begin, end = (int(asked.query[name].removeprefix("uts")) for name in ("start_time", "end_time"))
+    def mortal(request: HttpRequest) -> Reply:
+        begin, end = (int(request.query[name].removeprefix("uts")) for name in ("start_time", "end_time"))
         if end - begin > 300:
             away[0] = 2
             return None
         if away[0]:
             away[0] -= 1
             return 503, b"no server behind this proxy"
-        return whole(asked)
+        return whole(request)
 
     time = FakeTime()
     with (
@@ -349,7 +353,7 @@ def test_up_to_v39_all_that_overlaps_is_asked_for() -> None:
         client_of(fake.address, span=WindowLength(seconds=100)) as client,
     ):
         list(client.history(NOW - 200))
-    states = [a.query.get("state") for a in fake.asked if a.path.endswith("jobs")]
+    states = [a.query.get("state") for a in fake.requests if a.path.endswith("jobs")]
     assert states == [None, "4"] * 2
 
 
@@ -357,8 +361,8 @@ def test_up_to_v39_all_that_overlaps_is_asked_for() -> None:
 def test_jobs_that_accounting_is_asked_about(version: int, questions: int) -> None:
     ids = [str(n) for n in range(1, 250)] + ["300_4"]
 
-    def answer(asked: Asked) -> Reply:
-        numbers = asked.all.get("step") or [asked.path.rpartition("/")[2]]
+    def answer(request: HttpRequest) -> Reply:
+        numbers = request.all.get("step") or [request.path.rpartition("/")[2]]
         return jobs(*(slurmdb_job(job_id=int(n.partition("_")[0])) for n in numbers if n != "7"))
 
     one_by_one = {f"job_{n}_db": answer for n in (*range(1, 250), 300)}
@@ -366,16 +370,16 @@ def test_jobs_that_accounting_is_asked_about(version: int, questions: int) -> No
         serving(script(version, jobs_db=answer, **one_by_one | {"job_7_db": (404, UNKNOWN)})) as fake,
         client_of(fake.address, cluster="lab") as client,
     ):
-        told = [n for batch in client.accounting_records(ids) for n in batch.frame["raw_id"]]
-    assert sorted(told) == sorted({*range(1, 250), 300} - {7})
-    assert len([a for a in fake.asked if a.path.startswith("/slurmdb")]) <= questions + 1
+        numbers = [n for batch in client.accounting_records(ids) for n in batch.frame["raw_id"]]
+    assert sorted(numbers) == sorted({*range(1, 250), 300} - {7})
+    assert len([a for a in fake.requests if a.path.startswith("/slurmdb")]) <= questions + 1
 
 
 @pytest.mark.parametrize(
-    "said", [b"<html>busy</html>", b"", b"[]", b'{"jobs": [', b'{"jobs": [{"a": 1}]}', b"null"]
+    "body", [b"<html>busy</html>", b"", b"[]", b'{"jobs": [', b'{"jobs": [{"a": 1}]}', b"null"]
 )
 @pytest.mark.parametrize("part", ["jobs", "jobs_db", "diag", "ping", "openapi"])
-def test_an_answer_that_makes_no_sense(said: bytes, part: str) -> None:
+def test_an_answer_that_makes_no_sense(body: bytes, part: str) -> None:
     """Once it is tried again; as long as it lasts it is an error that passes."""
     answers: dict[str, Any] = {
         "diag": (200, DIAG),
@@ -385,12 +389,12 @@ def test_an_answer_that_makes_no_sense(said: bytes, part: str) -> None:
     }
     left = [1]
 
-    def mangled(asked: Asked) -> Reply:
-        if part == "openapi" or "openapi" not in asked.path:
+    def mangled(request: HttpRequest) -> Reply:
+        if part == "openapi" or "openapi" not in request.path:
             left[0] -= 1
             if left[0] >= 0:
-                return 200, said
-        return script(42, **answers)(asked)
+                return 200, body
+        return script(42, **answers)(request)
 
     calls: dict[str, Callable[[SlurmrestdScheduler], object]] = {
         "jobs": lambda client: list(client.live_jobs()),
@@ -400,11 +404,11 @@ def test_an_answer_that_makes_no_sense(said: bytes, part: str) -> None:
         "openapi": lambda client: client.ping(),
     }
     with serving(mangled) as fake, client_of(fake.address, cluster="lab") as client:
-        if b"{" not in said:
-            calls[part](client)  # seen at once, and asked again
+        if b"{" not in body:
+            calls[part](client)  # noticed at once, and requested again
         left[0] = 10**6
         client.session._served = None
-        fine = part in ("diag", "ping", "openapi") and said.endswith(b"]}")
+        fine = part in ("diag", "ping", "openapi") and body.endswith(b"]}")
         if not fine:
             with pytest.raises(SchedulerError) as caught:
                 calls[part](client)
@@ -412,13 +416,13 @@ def test_an_answer_that_makes_no_sense(said: bytes, part: str) -> None:
 
 
 def test_a_slurm_without_accounting() -> None:
-    """Its slurmrestd serves nothing of slurmdb: the controller is asked as ever."""
+    """Its slurmrestd serves nothing of slurmdb: the controller is asked as usual."""
     paths = {"/slurm/v0.0.42/jobs/": {"get": {}}}
 
-    def answer(asked: Asked) -> Reply:
-        if "openapi" in asked.path:
+    def answer(request: HttpRequest) -> Reply:
+        if "openapi" in request.path:
             return 200, {"paths": paths}
-        return script(42, jobs=jobs(), job_7=(404, UNKNOWN))(asked)
+        return script(42, jobs=jobs(), job_7=(404, UNKNOWN))(request)
 
     with serving(answer) as fake, client_of(fake.address, cluster="lab") as client:
         for _ in range(2):
@@ -442,7 +446,7 @@ def test_an_answer_too_large_is_not_kept() -> None:
 def test_one_request_at_a_time() -> None:
     busy, most = [0], [0]
 
-    def slow(asked: Asked) -> Reply:
+    def slow(request: HttpRequest) -> Reply:
         busy[0] += 1
         most[0] = max(most[0], busy[0])
         threading.Event().wait(0.02)
@@ -462,21 +466,25 @@ def test_one_request_at_a_time() -> None:
 
 
 def test_the_token_goes_with_each_request_and_a_new_one_after_a_refusal() -> None:
-    time, made = FakeTime(), list[str]()
+    time, issued = FakeTime(), list[str]()
 
     def fetch() -> str:
-        made.append(jwt(f"user{len(made)}"))
-        return made[-1]
+        issued.append(jwt(f"user{len(issued)}"))
+        return issued[-1]
 
-    def nodes(asked: Asked) -> Reply:
-        if asked.headers["x-slurm-user-name"] != "user1":
+    def nodes(request: HttpRequest) -> Reply:
+        if request.headers["x-slurm-user-name"] != "user1":
             return 511, {"errors": [{"error_number": 1007, "error": "Protocol authentication error"}]}
         return 200, {"nodes": []}
 
     tokens = Tokens(fetch, "test", renewable=True, clock=time.clock)
     with serving(script(nodes=nodes)) as fake, client_of(fake.address, tokens=tokens, time=time) as client:
         list(client.nodes())
-    assert [asked.headers["x-slurm-user-token"] for asked in fake.asked] == [made[0], made[0], made[1]]
+    assert [request.headers["x-slurm-user-token"] for request in fake.requests] == [
+        issued[0],
+        issued[0],
+        issued[1],
+    ]
 
 
 DATABASE = {"error_number": 7000, "error": "Unable to connect to database"}
@@ -484,7 +492,7 @@ ACCESS = "Access/permission denied"
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "error", "words"),
+    ("status", "reply", "error", "words"),
     [
         (401, None, TokenError, "rest_auth/jwt"),
         (511, {}, TokenError, "jwt_key"),
@@ -517,15 +525,15 @@ ACCESS = "Access/permission denied"
         (418, None, RefusedError, "HTTP status 418"),
     ],
 )
-def test_what_a_refusal_means(status: int, said: Any, error: type[SchedulerError], words: str) -> None:
-    found = refusal(status, said, "here", token=Token.read(jwt()), user=None, now=NOW)
+def test_what_a_refusal_means(status: int, reply: Any, error: type[SchedulerError], words: str) -> None:
+    found = refusal(status, reply, "here", token=Token.read(jwt()), user=None, now=NOW)
     assert type(found) is error
     assert words in str(found)
 
 
 def test_22_05_does_not_say_why_it_has_no_diagnosis() -> None:
-    said = {"errors": [{"error_number": -1, "error": "Unspecified error"}]}
-    found = refusal(500, said, "here /slurm/v0.0.38/diag", token=Token.read(jwt()), user=None, now=NOW)
+    reply = {"errors": [{"error_number": -1, "error": "Unspecified error"}]}
+    found = refusal(500, reply, "here /slurm/v0.0.38/diag", token=Token.read(jwt()), user=None, now=NOW)
     assert type(found) is ControllerDownError
     assert "or refuses the token" in str(found)
 
@@ -560,14 +568,14 @@ def test_errors_that_come_as_if_all_were_well() -> None:
         list(client.history(NOW - 10))
     with serving(script(38, jobs_db=(200, empty))) as fake, client_of(fake.address) as client:
         assert sum(piece.batch.frame.height for piece in client.history(NOW - 10)) == 0
-    assert fake.asked[-1].query["state"] == "4"
+    assert fake.requests[-1].query["state"] == "4"
 
 
 def test_passing_trouble_is_tried_again_and_a_refusal_is_not() -> None:
     replies = [(502, {"errors": [DATABASE]}), (502, {"errors": [DATABASE]}), jobs()]
     time = FakeTime()
     with (
-        serving(script(jobs_db=lambda asked: replies.pop(0) if replies else jobs())) as fake,
+        serving(script(jobs_db=lambda request: replies.pop(0) if replies else jobs())) as fake,
         client_of(fake.address, time=time) as client,
     ):
         list(client.history(NOW - 10))
@@ -606,7 +614,7 @@ def test_submit() -> None:
         client_of(fake.address) as client,
     ):
         assert client.submit(JOB) == "5"
-    sent = fake.asked[-1].body
+    sent = fake.requests[-1].body
     assert sent["script"] == JOB.script
     assert sent["job"]["time_limit"] == {"set": True, "infinite": False, "number": 2}
     assert sent["job"]["memory_per_node"]["number"] == 1
@@ -633,7 +641,7 @@ def test_submit_to_an_old_version() -> None:
 )
 def test_a_submission_that_fails_is_never_repeated(reply: Reply, error: type[SchedulerError]) -> None:
     with (
-        serving(script(job_submit=lambda asked: reply)) as fake,
+        serving(script(job_submit=lambda request: reply)) as fake,
         client_of(fake.address) as client,
         pytest.raises(error),
     ):
@@ -654,8 +662,8 @@ def test_cancel_and_its_refusals() -> None:
 
 
 def test_a_version_that_says_nothing_of_a_refusal_is_not_believed() -> None:
-    def job(asked: Asked) -> Reply:
-        return (200, {"errors": []}) if asked.method == "DELETE" else jobs(slurm_job(job_id=7))
+    def job(request: HttpRequest) -> Reply:
+        return (200, {"errors": []}) if request.method == "DELETE" else jobs(slurm_job(job_id=7))
 
     with (
         serving(script(40, job_7=job)) as fake,
@@ -674,7 +682,7 @@ def test_a_task_is_cancelled_by_its_own_number() -> None:
         client.cancel("7_1")
         with pytest.raises(RefusedError, match="unknown"):
             client.cancel("7_9")
-    assert [a.path for a in fake.asked if a.method == "DELETE"] == ["/slurm/v0.0.42/job/12"]
+    assert [a.path for a in fake.requests if a.method == "DELETE"] == ["/slurm/v0.0.42/job/12"]
 
 
 # --- addresses and the network -------------------------------------------------------------------
@@ -691,8 +699,8 @@ def test_a_unix_socket(tmp_path: Path) -> None:
 def test_no_token_on_a_socket_until_one_is_wanted(tmp_path: Path) -> None:
     wanted = False
 
-    def ping(asked: Asked) -> Reply:
-        refused = wanted and "x-slurm-user-token" not in {name.lower() for name in asked.headers}
+    def ping(request: HttpRequest) -> Reply:
+        refused = wanted and "x-slurm-user-token" not in {name.lower() for name in request.headers}
         return (401, {}) if refused else (200, {"pings": [{"ping": "UP"}]})
 
     token = tmp_path / "token"
@@ -707,11 +715,11 @@ def test_no_token_on_a_socket_until_one_is_wanted(tmp_path: Path) -> None:
         wanted = True
         assert client.ping()
         assert client.session.needs_token
-        assert len(fake.asked) == 4, "refused once, then with a token"
+        assert len(fake.requests) == 4, "refused once, then with a token"
 
 
 @pytest.mark.parametrize("as_if", [(401, {}), (500, {"errors": [{"error_number": 1800}]})])
-def test_a_socket_that_wants_a_token_which_cannot_be_made(as_if: Reply, tmp_path: Path) -> None:
+def test_a_socket_that_requires_a_token_which_cannot_be_issued(as_if: Reply, tmp_path: Path) -> None:
     tokens = from_file(tmp_path / "none", FakeTime().clock)
     with (
         serving(script(ping=as_if, jobs=as_if), tmp_path / "s.sock") as fake,
@@ -779,7 +787,7 @@ def test_nobody_there() -> None:
 
 def test_a_connection_that_ends_and_an_answer_that_does_not_come() -> None:
     with (
-        serving(lambda asked: None) as fake,
+        serving(lambda request: None) as fake,
         client_of(fake.address, tries=1) as client,
         pytest.raises(LostAnswerError, match="slurmrestd may have died"),
     ):
@@ -805,7 +813,7 @@ def test_a_server_that_speaks_no_tls() -> None:
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make a certificate with")
 def test_tls_by_the_sites_own_certificates(tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    made = [
+    command = [
         "openssl",
         "req",
         "-x509",
@@ -817,11 +825,11 @@ def test_tls_by_the_sites_own_certificates(tmp_path: Path) -> None:
         "-subj",
         "/CN=127.0.0.1",
     ]
-    made += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(made, check=True, capture_output=True)
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    with serving(lambda asked: (200, {}), tls=context) as fake:
+    with serving(lambda request: (200, {}), tls=context) as fake:
         transport = Transport(Address.read(fake.address), ca_file=certificate)
         with transport.ask("GET", "/") as answer:
             assert answer.status == 200
@@ -878,7 +886,7 @@ def test_recorded_answers_over_the_wire(shared_data: Path, release: str, version
         "ping": recorded("slurm_ping"),
         "diag": recorded("slurm_diag"),
         "clusters_db": recorded("slurmdb_clusters"),
-        "jobs_db": lambda asked: jobs() if asked.all.get("state") == ["4"] else recorded("slurmdb_jobs"),
+        "jobs_db": lambda request: jobs() if request.all.get("state") == ["4"] else recorded("slurmdb_jobs"),
         "job_submit": recorded("post_submit"),
         "job_99999999": (404, (folder / "slurm_job_missing.json").read_bytes()),
         "job_99999999_db": jobs(),

@@ -205,7 +205,7 @@ def test_a_log_that_does_not_say_when_it_began_is_noted(tmp_path: Path, header: 
     assert "count from 1970" in note
 
 
-def test_a_zone_that_is_unknown_is_noted_unless_one_is_said(tmp_path: Path) -> None:
+def test_an_unknown_zone_is_noted_unless_the_option_names_one(tmp_path: Path) -> None:
     log = BEGAN + b"; TimeZoneString: Mars/Base\n" + row(1, 1)
     _, source = read(tmp_path, log)
     assert "'Mars/Base' is unknown" in source.notes[0]

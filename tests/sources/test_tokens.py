@@ -83,17 +83,17 @@ def test_a_file_that_holds_more_than_a_token(tmp_path: Path) -> None:
 
 
 def test_a_new_one_before_the_old_one_ends() -> None:
-    time, made = FakeTime(), list[float]()
+    time, issued = FakeTime(), list[float]()
 
     def fetch() -> str:
-        made.append(time.now)
+        issued.append(time.now)
         return jwt(issued=int(time.now), expires=int(time.now) + 600)
 
     tokens = Tokens(fetch, "test", renewable=True, clock=time.clock)
     for _ in range(100):
         assert (tokens.current().expires or 0) > time.now + 50
         time.now += 30
-    assert len(made) == 6  # of 50 minutes, each used for nine
+    assert len(issued) == 6  # of 50 minutes, each used for nine
 
 
 def test_one_that_cannot_be_renewed_ends_with_what_to_do() -> None:

@@ -58,14 +58,14 @@ def test_each_job_once_whatever_the_windows(
     jobs = [
         (n, eligible, None if ran is None else eligible + ran) for n, (eligible, ran) in enumerate(times, 1)
     ]
-    asked = Accounting(jobs)
+    accounting = Accounting(jobs)
     span = WindowLength(seconds=seconds, shortest=1, longest=400, rows=rows)
-    pieces = list(collect_windows(asked.ask, 100, 1000, span, FakeTime().clock))
+    pieces = list(collect_windows(accounting.ask, 100, 1000, span, FakeTime().clock))
     due = [n for n, eligible, end in jobs if eligible < 1000 and (end is None or end >= 100)]
     assert sorted(ids(pieces)) == due
     assert [piece.reached for piece in pieces] == sorted(piece.reached for piece in pieces)
     assert (pieces[-1].reached, pieces[-1].share) == (1000, 1.0)
-    assert all(a[1] == b[0] for a, b in itertools.pairwise(asked.windows))
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(accounting.windows))
 
 
 def test_jobs_cancelled_before_they_were_eligible_are_not_lost() -> None:
@@ -93,17 +93,17 @@ def test_what_ended_before_the_cursor_was_given() -> None:
 
 def test_windows_shrink_where_there_is_much_and_grow_where_there_is_little() -> None:
     busy = [(n, 10_000 + n // 10, 10_000 + n // 10) for n in range(1, 10_000)]
-    asked = Accounting(busy)
+    accounting = Accounting(busy)
     list(
         collect_windows(
-            asked.ask,
+            accounting.ask,
             0,
             20_000,
             WindowLength(seconds=100, shortest=5, longest=800, rows=200),
             FakeTime().clock,
         )
     )
-    lengths = {begin: end - begin for begin, end in asked.windows}
+    lengths = {begin: end - begin for begin, end in accounting.windows}
     assert max(lengths.values()) == 800
     assert min(length for begin, length in lengths.items() if 10_100 < begin < 10_900) <= 40
 
@@ -152,7 +152,7 @@ def test_too_much_is_asked_for_in_smaller_windows(error: type[Exception]) -> Non
         list(collect_windows(never, 0, 1000, WindowLength(seconds=1000, shortest=10), FakeTime().clock))
 
 
-def test_a_bad_row_is_told_once_though_each_window_has_it() -> None:
+def test_a_bad_row_is_reported_once_though_each_window_has_it() -> None:
     row = BadRow("jobs", 1, "submit", "missing", "{...}")
     pieces = list(
         collect_windows(

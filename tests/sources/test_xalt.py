@@ -159,7 +159,7 @@ def test_the_site_names_the_cluster(store: Store, tmp_path: Path) -> None:
     assert "sp2" not in store.clusters(), "programs alone make no cluster"
 
 
-def test_a_file_that_is_no_record_is_told_by_its_name(store: Store, tmp_path: Path) -> None:
+def test_a_file_that_is_no_record_is_reported_by_its_name(store: Store, tmp_path: Path) -> None:
     folder = write_records(tmp_path / "x", record("7", "/opt/lmp", 5.0), record("unknown", "/bin/ls", 5.0))
     (folder / "run.s.broken.json").write_text("{")
     (folder / "run.s.empty.json").write_text("")

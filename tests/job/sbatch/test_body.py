@@ -39,7 +39,7 @@ def test_language_and_launcher(body: str, language: str, launcher: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "kind", "name"),
+    ("body", "tool", "name"),
     [
         ("source ~/env/bin/activate", "venv", "~/env"),
         (". venv/bin/activate", "venv", "venv"),
@@ -50,9 +50,9 @@ def test_language_and_launcher(body: str, language: str, launcher: str) -> None:
         ("uv run a.py", "uv", ".venv"),
     ],
 )
-def test_environments(body: str, kind: str, name: str) -> None:
+def test_environments(body: str, tool: str, name: str) -> None:
     (found,) = read_body(f"#!/bin/bash\n\n{body}\n").environments
-    assert (found.kind, found.name, found.line) == (kind, name, 3)
+    assert (found.tool, found.name, found.line) == (tool, name, 3)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_a_word_knows_its_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "expected"),
     [
         ("-N1", {"nodes": "1"}),
         ("--nodes 1-4", {"nodes": "1-4"}),
@@ -67,8 +67,8 @@ def test_a_word_knows_its_place() -> None:
         ("-- -n 2", {}),
     ],
 )
-def test_spellings(line: str, said: dict[str, str | None]) -> None:
-    assert values(script(line)) == said
+def test_spellings(line: str, expected: dict[str, str | None]) -> None:
+    assert values(script(line)) == expected
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_spellings(line: str, said: dict[str, str | None]) -> None:
         ("--mem=1.5G", "bad-value", None),
     ],
 )
-def test_problems_are_told_not_raised(line: str, rule: str, fix: str | None) -> None:
+def test_problems_are_returned_not_raised(line: str, rule: str, fix: str | None) -> None:
     (problem,) = read_script(script("-c 2", line)).problems
     assert (problem.rule, problem.line, problem.refused) == (rule, 3, True)
     assert problem.fix == fix if fix else True
@@ -163,7 +163,7 @@ def test_the_hundred_are_fine(name: str) -> None:
     assert not read_script(text).problems
 
 
-BY_RULE = {"two_memories", "windows", "no_shebang", "empty", "blank"}  # told by rules, not by the parser
+BY_RULE = {"two_memories", "windows", "no_shebang", "empty", "blank"}  # reported by rules, not by the parser
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED.keys() - BY_RULE))

@@ -1,4 +1,4 @@
-"""What a script does: language, launcher, modules, environments, the files and programs that it uses."""
+"""The content of a script: language, launchers, modules, environments, and the files that it uses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OTHER_VERBS = frozenset(_OTHER_VERBS_WORDS.split())
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A module that is loaded."""
+    """A module that the script loads."""
 
     name: str
     line: int
@@ -42,9 +42,9 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """An environment of Python's or conda's that is activated."""
+    """A Python or conda environment that the script activates."""
 
-    kind: str  # conda, venv, uv
+    tool: str  # conda, venv, uv
     name: str  # as written: a name, or a folder
     line: int
 
@@ -55,32 +55,32 @@ class Body:
 
     interpreter: str | None  # of the first line; None where there is none
     language: str
-    launchers: tuple[str, ...]  # in the order in which they come
+    launchers: tuple[str, ...]  # in order
     modules: tuple[Module, ...]
     module_folders: tuple[str, ...]  # of `module use`
     environments: tuple[Environment, ...]
     commands: tuple[Command, ...]
     calls: tuple[Call, ...]
     files: tuple[FileUse, ...]
-    memory: SizedMemory | None  # that it sizes itself to
-    submits: tuple[str, ...]  # scripts that it hands to sbatch itself
+    memory: SizedMemory | None  # the largest that it sets for a program
+    submits: tuple[str, ...]  # scripts that it submits itself
 
     @property
     def is_shell(self) -> bool:
-        """Whether a shell runs it, so that its commands are known."""
+        """Whether a shell runs it, so that its commands can be read."""
         return self.interpreter is None or basename(self.interpreter) in SHELLS
 
 
 def read_body(script: str) -> Body:
-    r"""Read it.
+    r"""Read the body of a script.
 
     >>> body = read_body("#!/bin/bash\nmodule load gcc/12\nsource venv/bin/activate\nsrun python3 a.py\n")
     >>> body.language, body.launchers, body.modules[0].name, body.environments[0].name
     ('python', ('srun',), 'gcc/12', 'venv')
     """
     interpreter = _interpreter(script)
-    shell = interpreter is None or basename(interpreter) in SHELLS
-    found = tuple(commands(script)) if shell else ()
+    is_shell = interpreter is None or basename(interpreter) in SHELLS
+    found = tuple(commands(script)) if is_shell else ()
     calls = tuple(call for command in found if (call := call_of(command)) is not None)
     variables = [(command.line, name, value) for command in found for name, value in command.variables]
     amounts = [*sized_by_variables(variables)]
@@ -107,7 +107,7 @@ def _interpreter(script: str) -> str | None:
 
 
 def language_of(program: str) -> str | None:
-    """The language that a program runs, None for one that is compiled or unknown."""
+    """Return the language that a program runs, None for one that is compiled or unknown."""
     name = basename(program)
     return "python" if _PYTHON.fullmatch(name) else LANGUAGES.get(name)
 
@@ -117,7 +117,7 @@ def _language(interpreter: str | None, calls: tuple[Call, ...]) -> str:
     if name not in SHELLS:
         return language_of(name) or name or "sh"
     # The first program that a shell script starts says more than the shell.
-    return next((said for call in calls if (said := language_of(call.program))), name)
+    return next((language for call in calls if (language := language_of(call.program))), name)
 
 
 def _modules(calls: tuple[Call, ...]) -> Iterator[Module]:
@@ -148,13 +148,13 @@ def _environments(calls: tuple[Call, ...]) -> Iterator[Environment]:
         if name in ("conda", "mamba", "micromamba") and rest[:1] == ["activate"]:
             yield Environment("conda", "".join(rest[1:2]) or "base", call.line)
         elif name in ("conda", "mamba", "micromamba", "pixi") and rest[:1] == ["run"]:
-            said = [v for o, v in pairwise(words) if o in ("-n", "--name", "-p", "--prefix")]
-            yield Environment("conda", said[0] if said else "base", call.line)
+            names = [v for o, v in pairwise(words) if o in ("-n", "--name", "-p", "--prefix")]
+            yield Environment("conda", names[0] if names else "base", call.line)
         elif name == "uv" and rest[:1] == ["run"]:
             yield Environment("uv", ".venv", call.line)
         elif name in ("source", ".") and rest and basename(rest[0]) in ("activate", "activate.sh"):
             folder = dirname(dirname(rest[0]))
-            # conda's own `activate NAME` is no environment by itself.
+            # conda's own `activate NAME` is not an environment by itself.
             yield (
                 Environment("conda", rest[1], call.line)
                 if rest[1:]

@@ -1,4 +1,4 @@
-"""Which program a command runs, behind all that stands before it: srun, mpirun, a container, `time` …"""
+"""Finder of the program that a command runs, after what precedes it: srun, mpirun, a container, `time` …"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import MappingProxyType
 from forewarn.job.sbatch.option_table import OPTIONS, SHORT, Argument
 from forewarn.job.sbatch.shell import Command
 
-# Words before a program, and those of their options that take the next word as a value.
+# Words before a program, with those of their options that take the next word as a value.
 _PLAIN: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("command", "exec", "nohup", "setsid", "stdbuf", "catchsegv", "xvfb-run"), ""),
@@ -47,7 +47,7 @@ MPI_LAUNCHERS = frozenset({"srun", "mpirun", "mpiexec", "aprun", "ibrun", "jsrun
 CONTAINERS = frozenset(
     {"apptainer", "singularity", "podman", "docker", "ch-run", "shifter", "enroot", "sarus"}
 )
-# Their own words are what they run, so nothing is looked for behind them.
+# Their own arguments are what they run, so nothing is searched after them.
 _WHOLE = frozenset(
     {"nextflow", "snakemake", "torchrun", "accelerate", "deepspeed", "dask", "ray", "spark-submit", "cwltool"}
 )
@@ -60,23 +60,23 @@ class Call:
     command: Command
     program: str  # as written: python3, ./solver, /opt/x/bin/y
     arguments: tuple[str, ...]
-    launchers: tuple[str, ...] = ()  # through which: srun, apptainer
-    image: str | None = None  # of the container it runs in: then its files are not ours to judge
-    tasks: int | None = None  # as the launcher is told
+    launchers: tuple[str, ...] = ()  # that start it: srun, apptainer
+    image: str | None = None  # of the container it runs in, whose files cannot be checked
+    tasks: int | None = None  # as the launcher's options give it
 
     @property
     def line(self) -> int:
-        """Where it stands."""
+        """The line of the script."""
         return self.command.line
 
     @property
     def name(self) -> str:
-        """Without its folder."""
+        """The program without its folder."""
         return basename(self.program)
 
 
 def call_of(command: Command) -> Call | None:
-    """The call in a command, None where it only sets variables.
+    """Find the call in a command; None where it only sets variables.
 
     >>> call = call_of(Command(3, ("srun", "-n", "4", "time", "./solver", "-i", "x")))
     >>> call.program, call.arguments, call.launchers, call.tasks
@@ -86,7 +86,7 @@ def call_of(command: Command) -> Call | None:
     while words:
         name = basename(words[0])
         if name in _PLAIN:
-            words = _behind(words, _PLAIN[name].split(), env=name == "env")
+            words = _after_options(words, _PLAIN[name].split(), env=name == "env")
             if name == "timeout" and words:
                 words = words[1:]
             if name == "taskset" and words and words[0].startswith("0x"):
@@ -94,13 +94,13 @@ def call_of(command: Command) -> Call | None:
         elif name in ("conda", "mamba", "micromamba", "uv", "poetry", "pixi", "hatch") and words[1:2] == [
             "run"
         ]:
-            words = _behind(
+            words = _after_options(
                 words[1:], ["-n", "--name", "-p", "--prefix", "--python", "--with", "-e", "--cwd"]
             )
         elif name in LAUNCHERS and name not in _WHOLE:
             before = words
             launchers.append(LAUNCHERS[name])
-            words = _behind_launcher(name, words)
+            words = _after_launcher(name, words)
             count = before[1 : len(before) - len(words)]
             tasks = _tasks(count) or tasks
             if LAUNCHERS[name] in CONTAINERS and words:
@@ -109,28 +109,28 @@ def call_of(command: Command) -> Call | None:
             if name in LAUNCHERS:
                 launchers.append(LAUNCHERS[name])
             return Call(command, words[0], tuple(words[1:]), tuple(launchers), image, tasks)
-    if launchers:  # a container's own start, an xargs without a program
+    if launchers:  # a container's own entry point, an xargs without a program
         return Call(command, command.words[0], tuple(command.words[1:]), tuple(launchers), image, tasks)
     return None
 
 
-def _behind_launcher(name: str, words: list[str]) -> list[str]:
-    kind = LAUNCHERS[name]
-    if kind == "srun":
-        return _behind_srun(words)
-    if kind in CONTAINERS:
+def _after_launcher(name: str, words: list[str]) -> list[str]:
+    launcher = LAUNCHERS[name]
+    if launcher == "srun":
+        return _after_srun(words)
+    if launcher in CONTAINERS:
         if words[1:2] and words[1] in ("exec", "run", "shell", "start", "instance"):
-            return _behind(words[1:], _CONTAINER.split())
-        return [] if kind not in ("ch-run", "shifter") else _behind(words, _CONTAINER.split())
-    if kind == "parallel":
-        return [word for word in _behind(words, _PARALLEL.split()) if word not in (":::", "::::")]
-    if kind == "xargs":
-        return _behind(words, ["-n", "-P", "-I", "-L", "-d", "-a", "-s", "-E"])
-    return _behind(words, _MPI.split())
+            return _after_options(words[1:], _CONTAINER.split())
+        return [] if launcher not in ("ch-run", "shifter") else _after_options(words, _CONTAINER.split())
+    if launcher == "parallel":
+        return [word for word in _after_options(words, _PARALLEL.split()) if word not in (":::", "::::")]
+    if launcher == "xargs":
+        return _after_options(words, ["-n", "-P", "-I", "-L", "-d", "-a", "-s", "-E"])
+    return _after_options(words, _MPI.split())
 
 
-def _behind(words: list[str], valued: list[str], *, env: bool = False) -> list[str]:
-    """What follows the options of the first word."""
+def _after_options(words: list[str], valued: list[str], *, env: bool = False) -> list[str]:
+    """Return the words after the options of the first word."""
     at = 1
     while at < len(words):
         word = words[at]
@@ -147,7 +147,7 @@ def _behind(words: list[str], valued: list[str], *, env: bool = False) -> list[s
     return words[at:]
 
 
-def _behind_srun(words: list[str]) -> list[str]:
+def _after_srun(words: list[str]) -> list[str]:
     at = 1
     while at < len(words) and words[at].startswith("-") and len(words[at]) > 1:
         word = words[at]
@@ -169,13 +169,13 @@ def _behind_srun(words: list[str]) -> list[str]:
 
 
 def _tasks(options: list[str]) -> int | None:
-    """The number of tasks that a launcher is told."""
+    """Read the number of tasks from a launcher's options."""
     for at, word in enumerate(options):
         name, equals, value = word.partition("=")
         if word.startswith("-n") and word[2:].isdecimal():
             name, equals, value = "-n", "=", word[2:]
         if name in ("-n", "-np", "--ntasks", "--np", "--n"):
-            said = value if equals else "".join(options[at + 1 : at + 2])
-            if said.isascii() and said.isdecimal() and len(said) < 9:
-                return int(said)
+            number = value if equals else "".join(options[at + 1 : at + 2])
+            if number.isascii() and number.isdecimal() and len(number) < 9:
+                return int(number)
     return None

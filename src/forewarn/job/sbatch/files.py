@@ -1,4 +1,4 @@
-"""The files and folders that a script reads and writes, as far as its text tells."""
+"""The files and folders that a script reads and writes, as far as its text shows."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from forewarn.job.sbatch.shell import Command
 
 
 class Use(StrEnum):
-    """What a file is to the script."""
+    """How a script uses a file."""
 
     READ = "read"
     WRITE = "write"
     RUN = "run"  # started as a program
     SOURCE = "source"  # a script that an interpreter or the shell reads
-    ENTER = "enter"  # the folder it goes to
-    MAKE = "make"  # a folder it makes
+    ENTER = "enter"  # a folder it changes to
+    MAKE = "make"  # a folder it creates
 
 
 @dataclass(frozen=True, slots=True)
 class FileUse:
-    """A file or folder in the hands of a command."""
+    """A file or folder that a command uses."""
 
     use: Use
-    path: str  # as written, with the folder that the script has gone to before it
+    path: str  # as written, after the folder that the script has changed to
     line: int
-    sure: bool  # the command runs whatever happens
+    sure: bool  # the command always runs
     program: str = ""
 
 
-# Interpreters, and the options of theirs that take a value, before the script that they are given.
+# Interpreters, with those of their options that take a value, before the script.
 _READS_SCRIPT: Mapping[str, str] = MappingProxyType(
     {
         **{
@@ -49,7 +49,7 @@ _READS_SCRIPT: Mapping[str, str] = MappingProxyType(
 )
 _NO_SCRIPT = {"-c", "-m", "-e", "-E", "-", "--version", "-V", "-h", "--help"}
 _ENDINGS = (".py", ".R", ".r", ".jl", ".pl", ".rb", ".sh", ".js", ".m")
-# Options that name an input in program after program.
+# Options that name an input in many programs.
 _INPUT_OPTIONS_WORDS = """
     -i -in --in --input --input-file --input_file --infile --config --config-file --config_file
     --configfile --conf --params-file --param-file --data --data-dir --dataset --reference --ref --genome
@@ -61,7 +61,7 @@ _COPIES = frozenset({"cp", "mv", "rsync", "ln", "scp"})
 
 
 def files_of(commands: Sequence[Command], calls: Sequence[Call]) -> Iterator[FileUse]:
-    """What is used, in the script's order."""
+    """Yield the files and folders used, in the script's order."""
     by_command = {id(call.command): call for call in calls}
     folder = ""
     for command in commands:
@@ -72,7 +72,7 @@ def files_of(commands: Sequence[Command], calls: Sequence[Call]) -> Iterator[Fil
                 yield FileUse(use, _placed(folder, path), command.line, sure, call.program if call else "")
         if call is not None and call.program in ("cd", "pushd") and command.words[0] == call.program:
             target = next((word for word in call.arguments if word != "--"), "~")
-            # Where a loop or an if goes, nobody knows afterwards.
+            # After a `cd` in a loop or an if the folder is unknown.
             folder = _placed(folder, target) if command.depth == 0 and len(folder) < 4096 else "$UNKNOWN"
 
 
@@ -86,7 +86,7 @@ def _used(command: Command, call: Call | None) -> Iterator[tuple[Use, str]]:
     if call is None or call.image is not None:
         if call is not None and call.image and call.image.endswith((".sif", ".simg", ".img", ".sqsh")):
             yield Use.READ, call.image
-        return  # a container has files of its own
+        return  # a container has its own files
     name, words = call.name, call.arguments
     if call.program in ("source", "."):
         yield from ((Use.SOURCE, word) for word in words[:1])
@@ -105,7 +105,7 @@ def _used(command: Command, call: Call | None) -> Iterator[tuple[Use, str]]:
 
 
 def script_of(call: Call) -> str | None:
-    """The file of commands that an interpreter is given."""
+    """Find the script that an interpreter runs."""
     name = call.name.rstrip("0123456789.") if call.name.startswith("python") else call.name
     if name == "java":
         words = call.arguments
@@ -126,16 +126,16 @@ def _named(name: str, words: tuple[str, ...]) -> Iterator[tuple[Use, str]]:
     for at, word in enumerate(words):
         option, equals, value = word.partition("=")
         if option in _INPUT_OPTIONS:
-            said = value if equals else "".join(words[at + 1 : at + 2])
-            if _looks_like_file(said):
-                yield Use.READ, said
+            path = value if equals else "".join(words[at + 1 : at + 2])
+            if _looks_like_file(path):
+                yield Use.READ, path
     plain = [word for word in words if not word.startswith("-")]
     if name in _READERS:
         yield from ((Use.READ, word) for word in plain if _looks_like_file(word))
     elif name in _COPIES and len(plain) > 1:
         if not {"-t", "-s"} & set(words):
             yield from ((Use.READ, word) for word in plain[:-1] if ":" not in word)
-        if ":" not in plain[-1]:  # host:path is not here
+        if ":" not in plain[-1]:  # host:path is on another host
             yield Use.WRITE, plain[-1]
     elif name == "tee" or name == "touch":
         yield from ((Use.WRITE, word) for word in plain)
@@ -153,5 +153,5 @@ def _archive(name: str, words: tuple[str, ...], plain: list[str]) -> Iterator[tu
 
 
 def _looks_like_file(text: str) -> bool:
-    """A name with a folder or an ending: `--data imagenet` may be anything."""
+    """Check for a name with a folder or an ending: `--data imagenet` may be anything."""
     return "/" in text or ("." in text.strip(".") and not text.replace(".", "").isdecimal())

@@ -31,7 +31,7 @@ def facts_of(script: str, body: Body) -> ScriptFacts:
         language=body.language,
         modules=",".join(sorted({module.name for module in body.modules})) or None,
         launcher="+".join(body.launchers) or "none",
-        environment=f"{first.kind}:{basename(first.name)}" if first else None,
+        environment=f"{first.tool}:{basename(first.name)}" if first else None,
     )
 
 

@@ -1,11 +1,12 @@
-"""Splits a shell script into the commands that it runs. Nothing is executed.
+"""Reader of shell scripts, which splits them into the commands that they run. Nothing is executed.
 
-Not a shell: quotes, comments, continued lines, here-documents, redirections, arrays, arithmetic and the words
-that begin and end a block are understood; substitutions stay in the text as they are, except for variables
-that the script itself has set to something plain. A caller checks a word with `is_plain` before using it.
+Not a shell: it understands quotes, comments, continued lines, here-documents, redirections, arrays,
+arithmetic and the words that begin and end a block; substitutions stay in the text as they are, except for
+variables that the script itself has set to something plain. A caller checks a word with `is_plain` before
+using it.
 
-Why no library: `docs/decisions/0004-libraries-scripts.md`. The time it takes is proportional to the length of
-the script, whatever the script holds: the collector reads the scripts of all users.
+Why no library: `docs/decisions/0004-libraries-scripts.md`. The time is proportional to the length of the
+script, whatever it contains: the collector reads the scripts of all users.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _NOT_PLAIN = re.compile(r"[$`*?{}\[\]<>|&;()\x00-\x1f]")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)([\w.+-]+)\1")
 _FUNCTION = re.compile(r"[^()\s]+\(\)")
-# Round brackets of one level inside are enough; two that open together end the attempt, so that many unclosed
-# ones are not searched again and again.
+# Round brackets of one level inside suffice; two that open together end the attempt, so that many unclosed
+# ones are not searched repeatedly.
 _ARITHMETIC = re.compile(r"\(\((?:[^()]|\([^()]*\))*+\)\)")
 _ARRAY = re.compile(r"(?:[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=)$")
 _GOES_ON = frozenset({"&&", "||", "|", "|&"})  # at the end of a line: the next line belongs to it
 _NEXT_PATTERN = frozenset({";;", ";&", ";;&"})
-_LONGEST = 100_000  # characters of a line; nobody's commands are longer
+_LONGEST = 100_000  # characters of a line; real commands are shorter
 _LONGEST_VALUE = 4096  # of a variable: one that doubles itself must not fill the memory
 
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """A file that a command reads or writes by the shell's doing."""
+    """A file that the shell opens for a command, to read or to write."""
 
     writes: bool
     target: str
@@ -48,14 +49,14 @@ class Command:
     line: int  # of the script, where the command begins
     words: tuple[str, ...]
     redirects: tuple[Redirect, ...] = ()
-    depth: int = 0  # how many ifs and loops it stands in
-    # Behind `if`, `!`, `||` or `&&`, or before `&`: it may fail, or not run, and the script goes on.
+    depth: int = 0  # number of ifs and loops around it
+    # After `if`, `!`, `||` or `&&`, or before `&`: it may fail, or not run, and the script goes on.
     tested: bool = False
     variables: tuple[tuple[str, str], ...] = ()  # set for this command only, or, without words, for all
 
 
 def is_plain(word: str) -> bool:
-    """Tell whether a word is what it will be when the script runs."""
+    """Check whether a word in the text equals the word when the script runs."""
     return bool(word) and not _NOT_PLAIN.search(word)
 
 
@@ -68,7 +69,7 @@ def commands(script: str) -> Iterator[Command]:
     2 ('cd', '/d') ()
     2 ('./p', '-i', 'x.txt') (Redirect(writes=True, target='out'),)
     """
-    known: dict[str, str] = {}
+    values: dict[str, str] = {}
     depth = 0
     cases = _Cases()
     groups = _Groups()
@@ -77,15 +78,15 @@ def commands(script: str) -> Iterator[Command]:
         tested = tested and goes_on
         for tokens, divider in _simple(text):
             if not tokens and not divider:
-                break  # the end of a line, behind a divider or blank
+                break  # the end of a line, after a divider or blank
             tokens = cases.without_pattern(tokens, divider, depth)
             subshells, ended_subshells = tokens.count(_OPEN), tokens.count(_CLOSE)
-            tokens, opened, closed, asks = _blocks([t for t in tokens if t not in (_OPEN, _CLOSE)])
+            tokens, opened, closed, is_condition = _blocks([t for t in tokens if t not in (_OPEN, _CLOSE)])
             groups.open(_OPEN, subshells)
             depth = max(0, depth - closed)
             if tokens and not cases.is_pattern:
-                tests = tested or asks or divider in ("||", "&")
-                for command in _command(line, tokens, depth, tests, known):
+                may_fail = tested or is_condition or divider in ("||", "&")
+                for command in _command(line, tokens, depth, may_fail, values):
                     groups.found.append(command)
             groups.close(_OPEN, ended_subshells)
             groups.close(_BLOCK, closed)
@@ -102,19 +103,19 @@ def commands(script: str) -> Iterator[Command]:
 
 _Token = tuple[str, bool]  # its text, and whether it is an operator of the shell
 _OPEN, _CLOSE, _BLOCK = ("(", True), (")", True), ("{", True)
-_DEEPEST = 100  # subshells and blocks in each other; deeper ones are not told apart
+_DEEPEST = 100  # nested subshells and blocks; deeper ones are not distinguished
 
 
 class _Cases:
     """The `case` blocks that are open, and whether a pattern comes next in the innermost one."""
 
     def __init__(self) -> None:
-        self.is_pattern = False  # what was read last is a part of a pattern: `a |` of `a | b)`
+        self.is_pattern = False  # the last part read belongs to a pattern: `a |` of `a | b)`
         self._depths: list[int] = []  # of the commands in each
         self._expects_pattern = False
 
     def without_pattern(self, tokens: list[_Token], divider: str, depth: int) -> list[_Token]:
-        """Drop the pattern `a | b)` before a command, and note a `case` that opens."""
+        """Drop the pattern `a | b)` before a command, and record a `case` that opens."""
         self.is_pattern = False
         if self._expects_pattern and tokens != [("esac", False)]:
             if _CLOSE in tokens:
@@ -128,7 +129,7 @@ class _Cases:
         return tokens
 
     def after(self, divider: str, depth: int) -> None:
-        """Take in what divides a command from the next one, and the depth behind it."""
+        """Record the divider after a command, and the depth after it."""
         while self._depths and self._depths[-1] > depth:
             self._depths.pop()
             self._expects_pattern = False
@@ -137,23 +138,23 @@ class _Cases:
 
 
 def _is_case(tokens: list[_Token]) -> bool:
-    """Whether these are the words `case … in`, behind words such as `then`."""
+    """Check for the words `case … in`, after words such as `then`."""
     if len(tokens) < 3 or tokens[-3] != ("case", False) or tokens[-1] != ("in", False):
         return False
     return all(token == _OPEN or token[0] in _SKIPPED | _OPENS for token in tokens[:-3])
 
 
 class _Groups:
-    """Commands that wait for the end of the subshell, block or list that they stand in.
+    """Commands that wait for the end of their subshell, block or list.
 
-    `( … ) &` and `{ …; } || true` say behind the last command that the first of them may fail, too.
+    `( … ) &` and `{ …; } || true` show only after the last command that the first of them may fail, too.
     """
 
     def __init__(self) -> None:
         self.found: list[Command] = []
-        self._open: list[tuple[_Token, int]] = []  # what opened it, and how many were found before
-        self._list = 0  # where the list of `&&` and `||` began
-        self._tested = 0  # commands before this one were marked already
+        self._open: list[tuple[_Token, int]] = []  # what opened it, and the number of commands before it
+        self._list = 0  # the first command of the list of `&&` and `||`
+        self._tested = 0  # commands before this one are marked already
 
     def open(self, sign: _Token, times: int) -> None:
         """Begin subshells or blocks."""
@@ -162,7 +163,8 @@ class _Groups:
     def close(self, sign: _Token, times: int) -> None:
         """End them: they are part of the list that is divided next."""
         for _ in range(min(times, len(self._open))):
-            # A bracket without its fellow is one of a pattern; a block ends what was left open in it.
+            # A closing bracket without an opening one belongs to a pattern; the end of a block closes what is
+            # open in it.
             if sign == _OPEN and self._open[-1][0] != _OPEN:
                 return
             while self._open:
@@ -172,13 +174,13 @@ class _Groups:
                     break
 
     def divided(self, divider: str) -> Iterator[Command]:
-        """Take in what stands behind a command, and give what is now known."""
+        """Record the divider after a command, and yield the commands that are now complete."""
         if divider in ("&", "||"):
             begin = max(self._list, self._tested)  # in a chain of `||` each command is marked once
             self.found[begin:] = [replace(command, tested=True) for command in self.found[begin:]]
             self._tested = len(self.found)
         if divider == "" or divider in _GOES_ON:
-            return  # the end of a line is a divider of its own; a list or pipeline goes on
+            return  # a line end is a divider of its own; a list or pipeline continues
         self._list = len(self.found)
         if not self._open:
             yield from self.found
@@ -187,7 +189,7 @@ class _Groups:
 
 
 def _command(
-    line: int, tokens: list[_Token], depth: int, tested: bool, known: dict[str, str]
+    line: int, tokens: list[_Token], depth: int, tested: bool, values: dict[str, str]
 ) -> Iterator[Command]:
     words, redirects, variables = list[str](), list[Redirect](), list[tuple[str, str]]()
     at = 0
@@ -195,61 +197,61 @@ def _command(
         text, operator = tokens[at]
         if operator:
             if at + 1 < len(tokens) and not tokens[at + 1][1] and "<<" not in text and "&" not in text[-1:]:
-                redirects.append(Redirect(">" in text, _filled(tokens[at + 1][0], known)))
+                redirects.append(Redirect(">" in text, _filled(tokens[at + 1][0], values)))
             at += 2
             continue
         match = _ASSIGNMENT.fullmatch(text)
         if match and (not words or words[0] in ("export", "declare", "local", "readonly")):
-            value = _filled(f"${{{match[1]}}}{match[4]}" if match[2] or match[3] else match[4], known)
+            value = _filled(f"${{{match[1]}}}{match[4]}" if match[2] or match[3] else match[4], values)
             variables.append((match[1], value))
             if not words or words[0] != "local":
-                words_follow = not words and any(not op for _, op in tokens[at + 1 :])
-                if not words_follow:
-                    _remember(known, match[1], value, depth)
+                has_command = not words and any(not op for _, op in tokens[at + 1 :])
+                if not has_command:
+                    _remember(values, match[1], value, depth)
         else:
-            words.append(_filled(text, known))
+            words.append(_filled(text, values))
         at += 1
     yield Command(line, tuple(words), tuple(redirects), depth, tested, tuple(variables))
 
 
-def _remember(known: dict[str, str], name: str, value: str, depth: int) -> None:
+def _remember(values: dict[str, str], name: str, value: str, depth: int) -> None:
     if depth == 0 and is_plain(value) and len(value) < _LONGEST_VALUE:
-        known[name] = value
+        values[name] = value
     else:
-        known.pop(name, None)  # what it holds depends on what happened
+        values.pop(name, None)  # its value depends on how the script runs
 
 
-def _filled(text: str, known: dict[str, str]) -> str:
-    if "$" not in text or not known:
+def _filled(text: str, values: dict[str, str]) -> str:
+    if "$" not in text or not values:
         return text
-    return _VARIABLE.sub(lambda match: known.get(match[1] or match[2], match[0]), text)
+    return _VARIABLE.sub(lambda match: values.get(match[1] or match[2], match[0]), text)
 
 
 def _blocks(tokens: list[_Token]) -> tuple[list[_Token], int, int, bool]:
-    """Take the shell's own words off the begin of a command; count the blocks that it opens and closes."""
+    """Strip the shell's own words from the start of a command; count the blocks that it opens and closes."""
     opened = closed = at = 0
-    asks = False
+    is_condition = False
     while at < len(tokens) and not tokens[at][1]:
         word = tokens[at][0]
         if word in _OPENS:
             opened += 1
-            asks = asks or word in ("if", "while", "until")
+            is_condition = is_condition or word in ("if", "while", "until")
             if word in ("for", "case", "select"):
-                return [], opened, closed, asks
+                return [], opened, closed, is_condition
         elif word in _CLOSES:
             closed += 1
         elif word in ("elif", "!"):
-            asks = True
+            is_condition = True
         elif word == "function" or tokens[at + 1 : at + 2] == [("()", False)]:  # function name, name ()
             at += 1
         elif word not in _SKIPPED and not _FUNCTION.fullmatch(word):
             break
         at += 1
-    return tokens[at:], opened, closed, asks
+    return tokens[at:], opened, closed, is_condition
 
 
 def _logical_lines(script: str) -> Iterator[tuple[int, str]]:
-    """Join the lines that a backslash, an open quote or bracket continues; leave here-documents out."""
+    """Join lines continued by a backslash, an open quote or bracket; leave out here-documents."""
     lines = script.split("\n")
     at, brackets, ends = 0, True, _HeredocEnds(lines)
     while at < len(lines):
@@ -266,24 +268,24 @@ def _logical_lines(script: str) -> Iterator[tuple[int, str]]:
             parts.append(more)
             length += len(more) + 1
             at += 1
-        if still_open[:1] == [")"]:  # nothing closes it: from here on brackets join no lines
+        if still_open[:1] == [")"]:  # never closed: from here on brackets join no lines
             at, brackets = begin, False
             continue
         text = "".join(parts)
         for match in _HEREDOC.finditer(text):
-            at = ends.behind(match[2], at)
+            at = ends.line_after(match[2], at)
         yield begin + 1, text
 
 
 class _HeredocEnds:
-    """The lines that may end a here-document, by their word: a search for each would take squares of time."""
+    """The lines that may end a here-document, by word: a search for each would take quadratic time."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
-        self._places: dict[str, list[int]] | None = None  # found when the first is asked for
+        self._places: dict[str, list[int]] | None = None  # filled on first use
 
-    def behind(self, word: str, at: int) -> int:
-        """Return the line behind the here-document that begins at a line; that line where nothing ends it."""
+    def line_after(self, word: str, at: int) -> int:
+        """Return the line after the here-document that begins at a line; that line where nothing ends it."""
         if self._places is None:
             self._places = {}
             for place, line in enumerate(self._lines):
@@ -298,7 +300,7 @@ def _continues(text: str) -> bool:
 
 
 def _follow(text: str, still_open: list[str], brackets: bool) -> None:
-    """Update the quotes, and the brackets of arrays and substitutions, that are open behind a text."""
+    """Update the quotes, and the brackets of arrays and substitutions, that are open after a text."""
     at = 0
     while at < len(text):
         sign, inner = text[at], still_open[-1] if still_open else ""
@@ -320,14 +322,14 @@ def _follow(text: str, still_open: list[str], brackets: bool) -> None:
 
 
 def _simple(text: str) -> Iterator[tuple[list[_Token], str]]:
-    """Yield the simple commands of a line, each as tokens, and what divides it from the next."""
+    """Yield the simple commands of a line, each as tokens, and the divider after it."""
     tokens = list[_Token]()
-    for kind, token in _tokens(text):
-        if kind == "divider":
+    for token_type, token in _tokens(text):
+        if token_type == "divider":
             yield tokens, token
             tokens = []
         else:
-            tokens.append((token, kind != "word"))
+            tokens.append((token, token_type != "word"))
             if token == "in" and _is_case(tokens):
                 yield tokens, ";"
                 tokens = []
@@ -374,7 +376,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _word(text: str, at: int) -> tuple[str, int]:
-    """Read one word without its quotes, and where it ends."""
+    """Read one word without its quotes; return it and its end."""
     found, begin = list[str](), at
     while at < len(text):
         sign = text[at]
@@ -417,7 +419,7 @@ def _closing(text: str, at: int) -> int:
 
 
 def _bracket(text: str, at: int) -> int:
-    """Find where the bracket that stands at a place is closed."""
+    """Find where the bracket at a position is closed."""
     opens = text[at]
     closes, depth = {"(": ")", "{": "}"}[opens], 0
     while at < len(text):

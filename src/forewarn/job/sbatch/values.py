@@ -102,10 +102,10 @@ def gpu_count(text: str) -> int:
     """
     total = 0
     for part in text.split(","):
-        kind, colon, number = part.strip().rpartition(":")
+        gpu_type, colon, number = part.strip().rpartition(":")
         if not colon and not number.isdecimal():
-            kind, number = number, "1"
-        if not (number.isascii() and number.isdecimal() and len(number) < 10) or (colon and not kind):
+            gpu_type, number = number, "1"
+        if not (number.isascii() and number.isdecimal() and len(number) < 10) or (colon and not gpu_type):
             raise ValueError(f"not a number of GPUs: {text!r}")
         total += int(number)
     return total

@@ -1,33 +1,33 @@
-"""One line of options split into words, as sbatch does it: close to a shell, but no shell.
+"""Splitter of a line of options into words, as sbatch does it: similar to a shell, but not the same.
 
-Quotes of both kinds group, and a backslash takes the next character as it is, inside quotes too. An
-unescaped ``#`` ends the line wherever it stands, in the middle of a word too; so does a word that is
-nothing but a pair of quotes (`get_argument` has no text to give back and is taken to have found the end).
+Quotes of both kinds group, and a backslash keeps the next character, inside quotes too. An unescaped ``#``
+ends the line anywhere, even in the middle of a word; so does a word that is only a pair of quotes
+(`get_argument` returns no text, which is taken for the end).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-SPACE = " \t\n\v\f\r"  # C's isspace: a carriage return is none of a value's business
+SPACE = " \t\n\v\f\r"  # C's isspace: a carriage return is not part of a value
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word, and where it stands: columns of the line, from 0, quotes included."""
+    """A word and its place: columns of the line, from 0, quotes included."""
 
     text: str
     begin: int
     end: int
-    plain: bool  # no quote and no backslash in it: each character stands where it stands in the line
+    plain: bool  # no quote and no backslash: columns of the text are those of the line
 
 
 class WordError(ValueError):
-    """sbatch ends with an error at this line."""
+    """A line at which sbatch ends with an error."""
 
 
 def split_words(line: str, begin: int = 0, *, old: bool = False) -> list[Word]:
-    r"""The words from a column on; `old` sbatch (22.05) ends a word at a blank though it is escaped.
+    r"""Split a line into words from a column on; `old` sbatch (22.05) ends a word at an escaped blank, too.
 
     >>> [word.text for word in split_words(r'''#SBATCH -J "a b"c\# --mem=4G#more --time=1''', 7)]
     ['-J', 'a bc#', '--mem=4G']
