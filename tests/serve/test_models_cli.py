@@ -142,7 +142,7 @@ def test_a_server_that_is_down(forewarn: Forewarn, tmp_path: Path, monkeypatch: 
     assert still.code == RegistryError.exit_code
     monkeypatch.delenv("FOREWARN_TRACKING")
     listed = forewarn("models", "list")
-    assert "1 not registered yet: `forewarn models sync`" in listed.err
+    assert "1 model not registered yet; run `forewarn models sync`" in listed.err
     synced = forewarn("models", "sync")
     assert f"{ALPS}: registered version 1 champion" in synced.err
     assert "nothing to do" in forewarn("models", "sync").err

@@ -141,7 +141,7 @@ def commands(folder: Path) -> list[list[str]]:
 
 
 def answer_and_risks(name: str, out: str) -> tuple[Any, list[float | None]]:
-    """What a command said, as far as it does not depend on who asks, and the risks, which grow old."""
+    """Return the part of an answer that does not depend on the user, and the risks, which change with time."""
     if name in ("jobs", "models"):
         return out, []
     value = json.loads(out)
