@@ -572,7 +572,7 @@ def test_a_bare_kill_says_nothing_of_memory() -> None:
     report = explain(job(exit_code=137))
     assert report.cause == (
         "The job was ended by a signal: exit code 137, which is signal 9 (SIGKILL): "
-        "something outside of it killed it"
+        "it was killed from outside"
     )
     assert report.kind == "user"
     assert not any("memory" in text for text in (report.cause, *report.what_to_do))

@@ -18,7 +18,7 @@ from forewarn.errors import (
 )
 from forewarn.job.columns import complete
 from forewarn.sources.base import Batch
-from forewarn.sources.slurm.one_job import asked_id, only_job
+from forewarn.sources.slurm.one_job import require_job_id, only_job
 from forewarn.sources.slurm.scheduler import Diagnosis, HistoryPart, JobDetails, JobSubmission, RequestCounts
 from tests.sources.fake_slurmrestd import FakeTime
 
@@ -49,7 +49,7 @@ class FakeScheduler:
     given: Counter[str] = field(default_factory=Counter)  # how often a history had a job
 
     @property
-    def load(self) -> RequestCounts:
+    def request_counts(self) -> RequestCounts:
         return RequestCounts(len(self.calls), 100 * len(self.calls))
 
     def goes(self, daemon: str) -> None:
@@ -92,7 +92,7 @@ class FakeScheduler:
                 yield HistoryPart(_batch(part), reached, (reached - since) / (until - since))
             begin = end
 
-    def accounted(self, job_ids: Sequence[str]) -> Iterator[Batch]:
+    def accounting_records(self, job_ids: Sequence[str]) -> Iterator[Batch]:
         self._ask("accounted", "slurmdbd")
         self.asked_about.append(list(job_ids))
         numbers = {job_id.partition("_")[0] for job_id in job_ids if "_" not in job_id}
@@ -110,7 +110,7 @@ class FakeScheduler:
         yield _batch([row | seen for row in self.live])
 
     def job(self, job_id: str) -> Iterator[Batch]:
-        yield from only_job(self.live_jobs(), asked_id(job_id))
+        yield from only_job(self.live_jobs(), require_job_id(job_id))
 
     def details(self, job_id: str) -> JobDetails:
         self._ask(f"details {job_id}", "slurmctld")

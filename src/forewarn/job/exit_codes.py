@@ -17,7 +17,7 @@ class ExitMeaning:
 
     words: str
     family: str | None = None
-    worth: float = 0.0
+    weight: float = 0.0
 
 
 # Signals that end a program (signal(7) on Linux), and two numbers above them that Slurm uses in place of one.
@@ -25,30 +25,40 @@ SIGNALS: Mapping[int, tuple[str, ExitMeaning]] = MappingProxyType(
     {
         1: ("SIGHUP", ExitMeaning("its terminal or session was closed", "killed", 0.3)),
         2: ("SIGINT", ExitMeaning("it was interrupted, as by Ctrl-C", "killed", 0.4)),
-        3: ("SIGQUIT", ExitMeaning("it was told to quit", "killed", 0.3)),
-        4: ("SIGILL", ExitMeaning("an instruction that this CPU does not have", "wrong_architecture", 0.75)),
-        5: ("SIGTRAP", ExitMeaning("a trap, as a debugger or a compiler's check sets it", "crash", 0.4)),
+        3: ("SIGQUIT", ExitMeaning("it was asked to quit", "killed", 0.3)),
+        4: (
+            "SIGILL",
+            ExitMeaning("an instruction that this CPU does not support", "wrong_architecture", 0.75),
+        ),
+        5: ("SIGTRAP", ExitMeaning("a trap set by a debugger or a compiler's check", "crash", 0.4)),
         6: ("SIGABRT", ExitMeaning("it aborted itself: a failed assertion or a caught error", "crash", 0.5)),
         7: ("SIGBUS", ExitMeaning("a page of memory or of a mapped file was lost", "file_system", 0.5)),
         8: ("SIGFPE", ExitMeaning("a division by zero or an invalid number", "numerical", 0.75)),
-        9: ("SIGKILL", ExitMeaning("something outside of it killed it", "killed", 0.4)),
+        9: ("SIGKILL", ExitMeaning("it was killed from outside", "killed", 0.4)),
         10: (
             "SIGUSR1",
-            ExitMeaning("a signal of the user's or of --signal that nobody caught", "killed", 0.4),
+            ExitMeaning(
+                "a signal sent by the user or by --signal, which the program did not catch", "killed", 0.4
+            ),
         ),
         11: (
             "SIGSEGV",
-            ExitMeaning("it used memory that it does not have: a segmentation fault", "crash", 0.75),
+            ExitMeaning("a segmentation fault: it used an invalid memory address", "crash", 0.75),
         ),
         12: (
             "SIGUSR2",
-            ExitMeaning("a signal of the user's or of --signal that nobody caught", "killed", 0.4),
+            ExitMeaning(
+                "a signal sent by the user or by --signal, which the program did not catch", "killed", 0.4
+            ),
         ),
-        13: ("SIGPIPE", ExitMeaning("who read its output had gone", "killed", 0.3)),
-        14: ("SIGALRM", ExitMeaning("its own alarm clock rang", "killed", 0.3)),
-        15: ("SIGTERM", ExitMeaning("it was told to end: cancelled, preempted or at a limit", "killed", 0.3)),
-        24: ("SIGXCPU", ExitMeaning("it used more CPU time than it may", "time_limit", 0.7)),
-        25: ("SIGXFSZ", ExitMeaning("it wrote a larger file than it may", "disk_full", 0.7)),
+        13: ("SIGPIPE", ExitMeaning("the reader of its output had ended", "killed", 0.3)),
+        14: ("SIGALRM", ExitMeaning("an alarm timer set by the program itself", "killed", 0.3)),
+        15: (
+            "SIGTERM",
+            ExitMeaning("it was asked to end: cancelled, preempted or at a limit", "killed", 0.3),
+        ),
+        24: ("SIGXCPU", ExitMeaning("it exceeded its limit of CPU time", "time_limit", 0.7)),
+        25: ("SIGXFSZ", ExitMeaning("it exceeded its limit of file size", "disk_full", 0.7)),
         30: ("SIGPWR", ExitMeaning("the power of the node failed", "node_failure", 0.7)),
         31: ("SIGSYS", ExitMeaning("a system call that is not allowed", "crash", 0.5)),
         53: (
@@ -64,8 +74,8 @@ SIGNALS: Mapping[int, tuple[str, ExitMeaning]] = MappingProxyType(
 EXIT_CODES: Mapping[int, ExitMeaning] = MappingProxyType(
     {
         0: ExitMeaning("success"),
-        1: ExitMeaning("an error that the program does not tell apart from others"),
-        2: ExitMeaning("wrong use of a command, or a file that is not there", "usage", 0.25),
+        1: ExitMeaning("a general error of the program"),
+        2: ExitMeaning("wrong use of a command, or a missing file", "usage", 0.25),
         5: ExitMeaning(
             "an input or output error, where a program exits with the system's number", "file_system", 0.3
         ),
@@ -77,20 +87,20 @@ EXIT_CODES: Mapping[int, ExitMeaning] = MappingProxyType(
         ),
         64: ExitMeaning("wrong use of a command (sysexits)", "usage", 0.3),
         65: ExitMeaning("wrong input data (sysexits)", "usage", 0.3),
-        66: ExitMeaning("an input file is not there or cannot be read (sysexits)", "file_missing", 0.35),
+        66: ExitMeaning("an input file is missing or cannot be read (sysexits)", "file_missing", 0.35),
         69: ExitMeaning("a service is not available (sysexits)", "network", 0.2),
         70: ExitMeaning("an internal error of the program (sysexits)", "crash", 0.25),
         71: ExitMeaning("an error of the operating system (sysexits)", "node_failure", 0.2),
         73: ExitMeaning("an output file cannot be created (sysexits)", "permission", 0.3),
         74: ExitMeaning("an input or output error (sysexits)", "file_system", 0.3),
-        75: ExitMeaning("a passing failure: trying again may help (sysexits)", "network", 0.2),
+        75: ExitMeaning("a temporary failure: trying again may help (sysexits)", "network", 0.2),
         77: ExitMeaning("no permission (sysexits)", "permission", 0.35),
         78: ExitMeaning("wrong configuration (sysexits)", "usage", 0.3),
         100: ExitMeaning(
             "the network is down, where a program exits with the system's number", "network", 0.3
         ),
         101: ExitMeaning(
-            "the network is not reached, where a program exits with the system's number", "network", 0.2
+            "the network is unreachable, where a program exits with the system's number", "network", 0.2
         ),
         104: ExitMeaning("the other side closed a connection", "network", 0.4),
         107: ExitMeaning("a connection was lost: transport endpoint is not connected", "file_system", 0.6),
@@ -98,20 +108,20 @@ EXIT_CODES: Mapping[int, ExitMeaning] = MappingProxyType(
         110: ExitMeaning("a connection timed out", "network", 0.4),
         112: ExitMeaning("a host is down", "network", 0.4),
         113: ExitMeaning("there is no route to a host", "network", 0.4),
-        116: ExitMeaning("a stale file handle: a file system was lost or mounted anew", "file_system", 0.6),
-        120: ExitMeaning("output could not be written at the end, as Python says it", "disk_full", 0.2),
+        116: ExitMeaning("a stale file handle: a file system was lost or remounted", "file_system", 0.6),
+        120: ExitMeaning("output could not be written at exit (Python)", "disk_full", 0.2),
         121: ExitMeaning("a remote input or output error", "file_system", 0.5),
         122: ExitMeaning(
             "a disk quota is exceeded, where a program exits with the system's number", "disk_full", 0.4
         ),
         124: ExitMeaning("`timeout` ended a command that took too long", "own_time_limit", 0.6),
         125: ExitMeaning(
-            "out of memory as Slurm counts it, or a container that did not start", "out_of_memory", 0.4
+            "out of memory (Slurm's own code), or a container that did not start", "out_of_memory", 0.4
         ),
-        126: ExitMeaning("a command is there but cannot be executed", "not_executable", 0.7),
+        126: ExitMeaning("a command exists but cannot be executed", "not_executable", 0.7),
         127: ExitMeaning("a command was not found", "command_missing", 0.7),
         128: ExitMeaning(
-            "an exit with a number that is none; git and some others for a fatal error", "usage", 0.2
+            "an exit with an invalid number; git and some others for a fatal error", "usage", 0.2
         ),
         255: ExitMeaning("an exit with -1: ssh, MPI launchers and many programs for any fatal error"),
     }
@@ -127,7 +137,7 @@ _LAST_SIGNAL = 31
 
 
 def from_sacct_text(exit_code: int, exit_signal: int) -> int:
-    """Restore the exit code behind one that sacct printed as text.
+    """Restore the exit code from one that sacct printed as text.
 
     >>> from_sacct_text(9, 0), from_sacct_text(0, 9), from_sacct_text(2, 0)
     (137, 0, 2)
@@ -153,7 +163,7 @@ def meaning(exit_code: int | None, exit_signal: int | None) -> ExitMeaning | Non
     >>> meaning(127, 0).words
     'exit code 127: a command was not found'
     >>> meaning(137, 0).words
-    'exit code 137, which is signal 9 (SIGKILL): something outside of it killed it'
+    'exit code 137, which is signal 9 (SIGKILL): it was killed from outside'
     """
     if exit_code is None and exit_signal is None:
         return None
@@ -163,7 +173,7 @@ def meaning(exit_code: int | None, exit_signal: int | None) -> ExitMeaning | Non
         how = f"signal {number}" + (f" ({name})" if name != str(number) else "")
         if not exit_signal:
             how = f"exit code {exit_code}, which is {how}"
-        return ExitMeaning(f"{how}: {what.words}", what.family, what.worth)
+        return ExitMeaning(f"{how}: {what.words}", what.family, what.weight)
     code = exit_code or 0
-    what = EXIT_CODES.get(code, ExitMeaning("a number of the program's own"))
-    return ExitMeaning(f"exit code {code}: {what.words}", what.family, what.worth)
+    what = EXIT_CODES.get(code, ExitMeaning("a code of the program's own"))
+    return ExitMeaning(f"exit code {code}: {what.words}", what.family, what.weight)

@@ -144,8 +144,8 @@ class Source(ABC):
             frame = frame.with_columns(
                 seen_at=last_proven_time(), source=pl.lit(self.name), reconstructed=pl.lit(True)
             )
-        nothing_asked = pl.col("partition").is_null() & pl.col("cpus_asked").is_null()
-        incomplete = pl.lit(may_be_incomplete) & (pl.col("name") == "allocation") & nothing_asked
+        nothing_requested = pl.col("partition").is_null() & pl.col("cpus_asked").is_null()
+        incomplete = pl.lit(may_be_incomplete) & (pl.col("name") == "allocation") & nothing_requested
         checks = (
             ("partition", incomplete, INCOMPLETE),
             ("job_id", pl.col("job_id").is_null(), "missing"),
@@ -273,6 +273,6 @@ def parse_source(spec: str) -> tuple[str, Path]:
     """Split a text like ``swf:FILE`` into its scheme and its file."""
     scheme, colon, path = spec.partition(":")
     if not colon or scheme not in SOURCES or not path:
-        known = ", ".join(f"{s}:FILE" for s in SOURCES)
-        raise UsageError(f"not a source: {spec!r}. A source is one of {known}")
+        examples = ", ".join(f"{s}:FILE" for s in SOURCES)
+        raise UsageError(f"not a source: {spec!r}. A source is one of {examples}")
     return scheme, Path(path)

@@ -75,8 +75,8 @@ def test_sbatch_reads_the_change_and_the_rest_as_before(name: str, option: str, 
     assert then.options.value(option) == after
     assert len(diff.splitlines()) < 20
     others = {"mem", "mem-per-cpu", "mem-per-gpu"} if option == "mem" else {option}
-    assert [(g.option, g.value) for g in then.options.given if g.option not in others] == [
-        (g.option, g.value) for g in before.options.given if g.option not in others
+    assert [(g.option, g.value) for g in then.options.entries if g.option not in others] == [
+        (g.option, g.value) for g in before.options.entries if g.option not in others
     ]
     assert then.problems == before.problems
     assert then.body.calls[0].arguments == before.body.calls[0].arguments if before.body.calls else True

@@ -13,7 +13,7 @@ from forewarn.job.columns import to_records
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job
 from forewarn.job.units import JobId
-from forewarn.sources.slurm.one_job import parse_asked_id
+from forewarn.sources.slurm.one_job import require_job_id
 from forewarn.sources.slurm.scheduler import JobDetails, Scheduler
 from forewarn.store.base import Store
 from forewarn.store.filters import Equal
@@ -43,7 +43,7 @@ def find_job(
 
     Slurm may be unreachable: a record in the store is sufficient. `unreachable` is why there is no scheduler.
     """
-    asked = parse_asked_id(job_id)
+    asked = require_job_id(job_id)
     trouble = wording.slurm_unreachable(unreachable) if unreachable else None
     jobs = [] if store is None else _stored(store, asked, cluster)
     waiting_as: dict[str, str] = {}

@@ -127,7 +127,7 @@ def of_exit(job: Job) -> Iterator[FailureEvidence]:
     exit_code = meaning(job.exit_code, job.exit_signal)
     if exit_code is not None and (job.exit_code or job.exit_signal):
         yield FailureEvidence(
-            source="exit code", what=exit_code.words, family=exit_code.family, worth=exit_code.worth
+            source="exit code", what=exit_code.words, family=exit_code.family, worth=exit_code.weight
         )
     if job.derived_exit_code and job.derived_exit_code != job.exit_code:
         exit_code = meaning(job.derived_exit_code, 0)
@@ -136,7 +136,7 @@ def of_exit(job: Job) -> Iterator[FailureEvidence]:
             source="exit code",
             what=wording.highest_exit_code_of_steps(exit_code.words),
             family=exit_code.family,
-            worth=exit_code.worth / 2,
+            worth=exit_code.weight / 2,
         )
 
 
@@ -151,7 +151,7 @@ def of_steps(job: Job, steps: Sequence[StepRecord]) -> Iterator[FailureEvidence]
         text = wording.step(
             step.name, step.command, step.state, exit_code.words if exit_code else None, step.nodes
         )
-        family, worth = (exit_code.family, 0.6 * exit_code.worth) if exit_code else (None, 0.0)
+        family, worth = (exit_code.family, 0.6 * exit_code.weight) if exit_code else (None, 0.0)
         exact = EXACT_STATES.get(step.state or "")
         if exact is not None:
             family = _STEP_STATES[exact][0]

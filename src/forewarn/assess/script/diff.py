@@ -104,7 +104,7 @@ def _cut(row: str, one: GivenOption) -> str | None:
 
 def _given(script: Script, option: str) -> list[GivenOption]:
     option = OPTIONS[option].means if option in OPTIONS else option
-    return [g for g in script.options.given if g.option == option and g.origin == "script"]
+    return [g for g in script.options.entries if g.option == option and g.origin == "script"]
 
 
 def _quoted(value: str) -> str:

@@ -34,7 +34,7 @@ def problems(context: ScriptContext) -> Iterator[Finding]:
 
 def memory_twice(context: ScriptContext) -> Iterator[Finding]:
     """Find more than one of `--mem`, `--mem-per-cpu` and `--mem-per-gpu`, which exclude each other."""
-    found = [given for given in context.script.options.given if given.option in _MEMORY]
+    found = [given for given in context.script.options.entries if given.option in _MEMORY]
     # Script and command line override a variable; they do not override each other.
     effective = [given for given in found if given.origin != "environment"] or found
     for first, second in combinations({given.option: given for given in effective}.values(), 2):
@@ -61,7 +61,7 @@ def opposites(context: ScriptContext) -> Iterator[Finding]:
 def given_twice(context: ScriptContext) -> Iterator[Finding]:
     """Find options with two values in the same script, of which the last one counts."""
     seen: dict[str, tuple[str | None, int | None]] = {}
-    for given in context.script.options.given:
+    for given in context.script.options.entries:
         if given.origin != "script":
             continue
         if given.option in seen and seen[given.option][0] != given.value:

@@ -36,7 +36,7 @@ _INSTALLERS = frozenset(
 def missing_environment(context: ScriptContext) -> Iterator[Finding]:
     """Find activated environments that do not exist."""
     for environment in context.script.body.environments:
-        if environment.kind == "conda" and not _may_have_conda(context, environment.name):
+        if environment.tool == "conda" and not _may_have_conda(context, environment.name):
             yield Finding(
                 rule="missing-environment",
                 code=FindingCode.NO_CONDA,
@@ -46,8 +46,8 @@ def missing_environment(context: ScriptContext) -> Iterator[Finding]:
             continue
         folder = _folder(context, environment)
         # A module may add another conda, with environments of its own.
-        by_name = environment.kind == "conda" and "/" not in environment.name
-        if folder is None or environment.kind == "uv" or (by_name and context.script.body.modules):
+        by_name = environment.tool == "conda" and "/" not in environment.name
+        if folder is None or environment.tool == "uv" or (by_name and context.script.body.modules):
             continue
         if context.host.path_type(folder) == "nothing":
             yield Finding(
@@ -193,7 +193,7 @@ def _brings_packages(context: ScriptContext, line: int) -> bool:
 
 def _folder(context: ScriptContext, environment: Environment) -> str | None:
     """Return the folder of an environment; None where it is not known."""
-    if environment.kind == "conda" and "/" not in environment.name:
+    if environment.tool == "conda" and "/" not in environment.name:
         return context.host.conda_environment(environment.name)
     return context.resolve(environment.name)
 

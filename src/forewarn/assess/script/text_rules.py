@@ -95,7 +95,7 @@ def lookalikes(context: ScriptContext) -> Iterator[Finding]:
 
 def placeholders(context: ScriptContext) -> Iterator[Finding]:
     """Find placeholders of a template that were not filled in."""
-    for given in context.script.options.given:
+    for given in context.script.options.entries:
         match = _PLACEHOLDER.search(given.value or "") if given.option in _NAMING else None
         if match:
             yield Finding(

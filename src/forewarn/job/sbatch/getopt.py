@@ -44,18 +44,18 @@ def read_options(
     """Read options; return them, the problems found, and the words from the first that is no option on."""
     reader = _OptionReader(list(words), origin, options_of(slurm), any_version=slurm is None)
     reader.read()
-    return reader.given, reader.problems, reader.words[reader.place :]
+    return reader.options, reader.problems, reader.words[reader.place :]
 
 
 class _OptionReader:
     """The state of one pass over the words."""
 
     def __init__(
-        self, words: list[PlacedWord], origin: str, known: Mapping[str, Option], *, any_version: bool
+        self, words: list[PlacedWord], origin: str, available: Mapping[str, Option], *, any_version: bool
     ) -> None:
-        self.words, self.place, self.origin, self.known = words, 0, origin, known
+        self.words, self.place, self.origin, self.available = words, 0, origin, available
         self.any_version = any_version
-        self.given: list[GivenOption] = []
+        self.options: list[GivenOption] = []
         self.problems: list[Problem] = []
 
     def read(self) -> None:
@@ -90,14 +90,14 @@ class _OptionReader:
             self._add(option, value if equals else None, f"--{name}", placed, span)
 
     def _named(self, name: str, placed: PlacedWord) -> Option | None:
-        if name in self.known:
-            return self.known[name]
+        if name in self.available:
+            return self.available[name]
         if name in PYXIS:
             named = {"option": name, "plugin": "pyxis"}
             code = ProblemCode.PLUGIN_OPTION
             self.problems.append(Problem("plugin-option", code, named, placed.line, refused=False))
             return PYXIS[name]
-        found = [option for full, option in self.known.items() if full.startswith(name)]
+        found = [option for full, option in self.available.items() if full.startswith(name)]
         if len(found) > 1 and self.any_version:
             # Newer options make abbreviations ambiguous, and the version of sbatch is not known here.
             found = [option for option in found if option.since is option.until is None] or found
@@ -111,7 +111,7 @@ class _OptionReader:
             code = ProblemCode.NEWER_OPTION if since else ProblemCode.FORMER_OPTION
             self._wrong("unknown-option", code, {"option": name, "since": since}, placed)
         else:
-            near = get_close_matches(name, self.known, n=1, cutoff=0.6)
+            near = get_close_matches(name, self.available, n=1, cutoff=0.6)
             self._wrong("unknown-option", ProblemCode.UNKNOWN_OPTION, {"option": name}, placed, near)
         return None
 
@@ -119,9 +119,9 @@ class _OptionReader:
         text = placed.word.text
         for at in range(1, len(text)):
             letter = text[at]
-            option = self.known.get(SHORT.get(letter, ""))
+            option = self.available.get(SHORT.get(letter, ""))
             if option is None:
-                near = get_close_matches(text.lstrip("-"), self.known, n=1, cutoff=0.8)
+                near = get_close_matches(text.lstrip("-"), self.available, n=1, cutoff=0.8)
                 self._wrong("unknown-option", ProblemCode.UNKNOWN_LETTER, {"letter": letter}, placed, near)
                 continue
             rest = text[at + 1 :]
@@ -154,7 +154,7 @@ class _OptionReader:
         value_line: int | None = None,
     ) -> None:
         line = placed.line if value_line is None else value_line
-        self.given.append(GivenOption(option.means, value, self.origin, placed.line, spelled, span, line))
+        self.options.append(GivenOption(option.means, value, self.origin, placed.line, spelled, span, line))
 
     def _wrong(
         self, rule: str, code: ProblemCode, values: Values, placed: PlacedWord, near: Sequence[str] = ()

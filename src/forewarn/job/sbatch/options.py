@@ -17,25 +17,25 @@ from forewarn.job.sbatch.word_split import Word
 class SbatchOptions:
     """The options as given, in the order in which sbatch takes them: the last of an option counts."""
 
-    given: tuple[GivenOption, ...]
+    entries: tuple[GivenOption, ...]
     problems: tuple[Problem, ...] = ()
     arguments: tuple[str, ...] = ()  # of the command line: the script and what it is called with
 
     def __getitem__(self, option: str) -> GivenOption:
         """Return the one that counts; `KeyError` where the option was not given."""
-        if (given := self.get(option)) is None:
+        if (entry := self.get(option)) is None:
             raise KeyError(option)
-        return given
+        return entry
 
     def __contains__(self, option: str) -> bool:
-        return any(given.option == option for given in self.given)
+        return any(entry.option == option for entry in self.entries)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(given.option for given in self.given))
+        return iter(dict.fromkeys(entry.option for entry in self.entries))
 
     def get(self, option: str) -> GivenOption | None:
         """Return the one that counts, or None where the option was not given."""
-        return next((given for given in reversed(self.given) if given.option == option), None)
+        return next((entry for entry in reversed(self.entries) if entry.option == option), None)
 
     def value(self, option: str) -> str | None:
         """Return the value of an option."""
@@ -61,18 +61,18 @@ def collect_options(
         if directive.component == component
         for word in directive.words
     ]
-    given, problems, rest = read_options(words, "script", slurm)
+    entries, problems, rest = read_options(words, "script", slurm)
     if rest:
         code, fix = ProblemCode.NOT_AN_OPTION, ProblemFix.OPTION_BEGINS_WITH_DASH
         problems.append(Problem("not-an-option", code, {"word": rest[0].word.text}, rest[0].line, fix))
     for variable, option in VARIABLES.items():
         if (variable_value := (environment or {}).get(variable)) is not None:
             value = None if OPTIONS[option].argument is Argument.NONE else variable_value
-            given.append(GivenOption(option, value, "environment", spelled=variable))
+            entries.append(GivenOption(option, value, "environment", spelled=variable))
     typed = [PlacedWord(Word(text, 0, len(text), plain=True), None) for text in command_line]
     more, wrong, arguments = read_options(typed, "command line", slurm)
     return SbatchOptions(
-        (*given, *more),
+        (*entries, *more),
         (*directives.problems, *problems, *wrong),
         tuple(placed.word.text for placed in arguments),
     )

@@ -48,14 +48,14 @@ class _RequestReader:
         self.problems: list[Problem] = []
 
     def value(self, option: str, read: Callable[[str], T]) -> T | None:
-        given = self.options.get(option)
-        if given is None or given.value is None:
+        entry = self.options.get(option)
+        if entry is None or entry.value is None:
             return None
         try:
-            return read(given.value)
+            return read(entry.value)
         except ValueError as error:
-            values = {"spelled": given.spelled, "error": str(error)}
-            self.problems.append(Problem("bad-value", ProblemCode.BAD_VALUE, values, given.line))
+            values = {"spelled": entry.spelled, "error": str(error)}
+            self.problems.append(Problem("bad-value", ProblemCode.BAD_VALUE, values, entry.line))
             return None
 
     def read(self) -> SbatchRequest:
@@ -151,10 +151,10 @@ class _RequestReader:
         it.
         """
         per_option = {"mem": "node", "mem-per-cpu": "cpu", "mem-per-gpu": "gpu"}
-        given = [one for one in self.options.given if one.option in per_option]
-        if not given:
+        entries = [one for one in self.options.entries if one.option in per_option]
+        if not entries:
             return None, None
-        options = [one.option for one in given if one.origin != "environment"] or [given[-1].option]
+        options = [one.option for one in entries if one.origin != "environment"] or [entries[-1].option]
         option, per = options[-1], per_option[options[-1]]
         amount = self.value(option, values.memory)
         return (None, None) if amount is None else (amount, per)
@@ -204,9 +204,9 @@ def to_job(
         time_limit=request.time_limit,
         gpus_asked=request.gpus,
     )
-    left = [
+    defaulted = [
         field
-        for field, asked in (
+        for field, is_given in (
             ("account", job.account is not None),
             ("partition", job.partition is not None),
             ("qos", job.qos is not None),
@@ -216,9 +216,9 @@ def to_job(
             ("memory_asked", job.memory_asked is not None),
             ("time_limit", job.time_limit is not None),
         )
-        if not asked
+        if not is_given
     ]
-    return with_partition_defaults(replace(job, defaulted=",".join(left) or None), partitions)
+    return with_partition_defaults(replace(job, defaulted=",".join(defaulted) or None), partitions)
 
 
 def _joined(work_dir: str | None, chdir: str | None) -> str | None:

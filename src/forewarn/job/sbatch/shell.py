@@ -5,7 +5,7 @@ arithmetic and the words that begin and end a block; substitutions stay in the t
 variables that the script itself has set to something plain. A caller checks a word with `is_plain` before
 using it.
 
-Why no library: `docs/decisions/0004-libraries-scripts.md`. The time is proportional to the length of the
+Why no library: `docs/decisions/0006-bash-and-elf.md`. The time is proportional to the length of the
 script, whatever it contains: the collector reads the scripts of all users.
 """
 

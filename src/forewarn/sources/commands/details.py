@@ -19,7 +19,7 @@ _UNKNOWN_JOB = 2017
 T = TypeVar("T")
 
 
-def read_details(runner: Runner, asked: JobId) -> JobDetails:
+def read_details(runner: Runner, target: JobId) -> JobDetails:
     """Read each part where it is available."""
     notes: list[str] = []
 
@@ -31,51 +31,51 @@ def read_details(runner: Runner, asked: JobId) -> JobDetails:
                 notes.append(f"could not read {what}: {error}")
             return otherwise
 
-    shown = attempt("the controller's record", lambda: _shown(runner, asked), dict[str, str]())
+    shown = attempt("the controller's record", lambda: _shown(runner, target), dict[str, str]())
     start = shown.get("StartTime", "") if shown.get("JobState") == "PENDING" else ""
     outputs = tuple(path for key in ("StdErr", "StdOut") if (path := shown.get(key)))
     return JobDetails(
-        outputs=outputs or attempt("sacct's StdOut", lambda: _outputs(runner, asked), ()),
-        script=attempt("the script", lambda: _script(runner, asked), None),
+        outputs=outputs or attempt("sacct's StdOut", lambda: _outputs(runner, target), ()),
+        script=attempt("the script", lambda: _script(runner, target), None),
         start_estimate=int(start) if start.isdigit() else None,
-        steps=attempt("the steps", lambda: _steps(runner, asked), ()),
+        steps=attempt("the steps", lambda: _steps(runner, target), ()),
         notes=tuple(notes),
     )
 
 
-def _shown(runner: Runner, asked: JobId) -> dict[str, str]:
-    text = runner.text("scontrol", "-o", "show", "job", asked.job)
+def _shown(runner: Runner, target: JobId) -> dict[str, str]:
+    text = runner.text("scontrol", "-o", "show", "job", target.job)
     for _, record in records([(0, text.encode())]):
         found = fields(record)
         task = found.get("ArrayTaskId")
-        if asked.task is None or task is None or task == str(asked.task):
+        if target.task is None or task is None or task == str(target.task):
             return found
     return {}
 
 
-def _outputs(runner: Runner, asked: JobId) -> tuple[str, ...]:
+def _outputs(runner: Runner, target: JobId) -> tuple[str, ...]:
     """Read the outputs from accounting, which has them since 24.05, as they were requested."""
     if "stdout" not in runner.text("sacct", "--helpformat").lower().split():
         return ()
-    text = runner.text("sacct", "-a", "-n", "-P", "-X", "-j", asked.job, "-o", "StdErr,StdOut")
+    text = runner.text("sacct", "-a", "-n", "-P", "-X", "-j", target.job, "-o", "StdErr,StdOut")
     return tuple(path for path in (text.splitlines() or [""])[-1].split("|") if path)
 
 
-def _script(runner: Runner, asked: JobId) -> str | None:
+def _script(runner: Runner, target: JobId) -> str | None:
     """Read the script, where the site keeps it (AccountingStoreFlags=job_script) and shows it."""
-    text = _SCRIPT.sub("", runner.text("sacct", "-a", "-B", "-j", str(asked.number)), count=1)
+    text = _SCRIPT.sub("", runner.text("sacct", "-a", "-B", "-j", str(target.number)), count=1)
     return text if text.startswith("#!") else None
 
 
-def _steps(runner: Runner, asked: JobId) -> tuple[StepRecord, ...]:
+def _steps(runner: Runner, target: JobId) -> tuple[StepRecord, ...]:
     """Read the steps of the last run: an earlier run ended in a requeue."""
-    command = ("sacct", "-a", "-n", "-P", "-j", asked.job, "-o", "JobID,State,ExitCode,NodeList,JobName")
+    command = ("sacct", "-a", "-n", "-P", "-j", target.job, "-o", "JobID,State,ExitCode,NodeList,JobName")
     found = []
     for line in runner.text(*command).splitlines():
         job_id, state, code, nodes, name = (line.split("|", 4) + [""] * 5)[:5]
         of_job, dot, step = job_id.partition(".")
         exit_pair = _EXIT.fullmatch(code)
-        if dot and of_job == asked.job:
+        if dot and of_job == target.job:
             found.append(
                 StepRecord(
                     name=step,

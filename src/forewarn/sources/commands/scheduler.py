@@ -22,7 +22,7 @@ from forewarn.sources.sacct import SacctSource
 from forewarn.sources.sacct.scripts import Scripts, read_facts
 from forewarn.sources.scontrol import ScontrolSource
 from forewarn.sources.slurm.clock import Clock
-from forewarn.sources.slurm.one_job import only_job, only_users, parse_asked_id
+from forewarn.sources.slurm.one_job import only_job, only_users, require_job_id
 from forewarn.sources.slurm.scheduler import Diagnosis, HistoryPart, JobDetails, JobSubmission, RequestCounts
 from forewarn.sources.slurm.windows import ENDED_STATES, TOO_MUCH, WindowAnswer, WindowLength, collect_windows
 
@@ -106,8 +106,8 @@ class CommandScheduler:
 
     @cached_property
     def _fields(self) -> str:
-        known = {name.lower() for name in self.runner.text("sacct", "--helpformat").split()}
-        return ",".join(name for name in FIELDS if name.lower() in known)
+        printable = {name.lower() for name in self.runner.text("sacct", "--helpformat").split()}
+        return ",".join(name for name in FIELDS if name.lower() in printable)
 
     # --- history -----------------------------------------------------------------------------------
 
@@ -197,18 +197,18 @@ class CommandScheduler:
 
     def job(self, job_id: str) -> Iterator[Batch]:
         """See `Scheduler`."""
-        asked = parse_asked_id(job_id)
+        target = require_job_id(job_id)
         try:
-            yield from only_job(self._shown("job", str(asked.number)), asked)
+            yield from only_job(self._shown("job", str(target.number)), target)
         except RefusedError as error:
             if error.code != _UNKNOWN_JOB:
                 raise
             with suppress(NoAccountingError):  # then no one knows the job
-                yield from only_job(self._accounts(("-j", str(asked.number)), []), asked)
+                yield from only_job(self._accounts(("-j", str(target.number)), []), target)
 
     def details(self, job_id: str) -> JobDetails:
         """See `Scheduler`."""
-        return read_details(self.runner, parse_asked_id(job_id))
+        return read_details(self.runner, require_job_id(job_id))
 
     def _shown(self, *what: str) -> Iterator[Batch]:
         """Run scontrol. -a: hidden partitions too; -d -o: with allocated resources, one line each."""
@@ -257,9 +257,9 @@ class CommandScheduler:
 
     def cancel(self, job_id: str) -> None:
         """See `Scheduler`. scancel reports nothing for an unknown job; scontrol does."""
-        asked = parse_asked_id(job_id)
-        next(self._shown("job", asked.job), None)
-        self.runner.change("scancel", asked.job)
+        target = require_job_id(job_id)
+        next(self._shown("job", target.job), None)
+        self.runner.change("scancel", target.job)
 
     def close(self) -> None:
         """See `Scheduler`."""

@@ -95,7 +95,7 @@ def nodes(record: Record) -> str | None:
     return _node_list(record) if _had_nodes(record) else None
 
 
-def asked(record: Record) -> tuple[str | int | None, ...]:
+def requested(record: Record) -> tuple[str | int | None, ...]:
     """Read requested TRES, nodes, CPUs and GPUs; CPUs by tasks, where no TRES has them."""
     whole = _requested(record)
     cpus = whole.cpus
@@ -105,7 +105,7 @@ def asked(record: Record) -> tuple[str | int | None, ...]:
     return whole.text, whole.nodes, cpus, whole.gpus
 
 
-def given(record: Record) -> tuple[str | int | None, ...]:
+def allocated(record: Record) -> tuple[str | int | None, ...]:
     """Read TRES, nodes, CPUs, memory and GPUs allocated to this run."""
     if not _had_nodes(record):
         return tuple(NOTHING)
@@ -169,11 +169,11 @@ JOBCOMP_JOB: Fields = MappingProxyType(
         "constraint": text("features"),
         "nodes": nodes,
         "tasks_asked": _tasks,
-        ("tres_asked", "nodes_asked", "cpus_asked", "gpus_asked"): asked,
+        ("tres_asked", "nodes_asked", "cpus_asked", "gpus_asked"): requested,
         ("memory_asked", "memory_per"): lambda record: memory_asked((None, None), _requested(record)),
         "time_limit": time_limit,
         "priority": number("priority"),
-        ("tres_given", "nodes_given", "cpus_given", "memory_given", "gpus_given"): given,
+        ("tres_given", "nodes_given", "cpus_given", "memory_given", "gpus_given"): allocated,
         "eligible": time("@eligible"),
         "start": start,
         "end": _end,

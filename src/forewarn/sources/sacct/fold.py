@@ -108,9 +108,9 @@ def _read(rows: pl.DataFrame, zone: str, names: Sequence[str]) -> tuple[pl.DataF
     columns: dict[str, list[str]] = {}
     for name in values:
         columns.setdefault(str(FIELDS[name].column), []).append(name)
-    kept = [name for name in _KEPT_TEXTS if name in rows.columns]
+    texts = [name for name in _KEPT_TEXTS if name in rows.columns]
     merged = (pl.coalesce(names).alias(column) for column, names in columns.items())
-    return typed.select("line", *merged).hstack(rows.select("_job", *kept)), bad
+    return typed.select("line", *merged).hstack(rows.select("_job", *texts)), bad
 
 
 def _unreadable(name: str, nothing: pl.Series) -> pl.Expr:

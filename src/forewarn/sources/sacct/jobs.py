@@ -61,9 +61,9 @@ def job_columns(jobs: pl.DataFrame, fields: Set[str], *, cluster: str, zone: str
     )
     jobs = _with_times(_fix_repeated_hours(jobs, zone), fields)
     jobs = jobs.with_columns(
-        cluster=pl.coalesce("cluster", pl.lit(cluster)), **_ids(), **_asked(), **_given()
+        cluster=pl.coalesce("cluster", pl.lit(cluster)), **_ids(), **_requested(), **_allocated()
     )
-    jobs = jobs.with_columns(**_memory_asked(), **_ended(), **_used())
+    jobs = jobs.with_columns(**_requested_memory(), **_ended(), **_used())
     return jobs.with_columns(defaulted=_defaulted(jobs, fields)).select("line", *JOB_SCHEMA)
 
 
@@ -141,7 +141,7 @@ def _counted(*counts: str | pl.Expr) -> pl.Expr:
     return pl.coalesce(counts).replace(0, None)
 
 
-def _asked() -> dict[str, pl.Expr]:
+def _requested() -> dict[str, pl.Expr]:
     tres = col("_tres_asked").struct
     return {
         "nodes_asked": _counted("nodes_asked", tres.field("node")),
@@ -151,20 +151,20 @@ def _asked() -> dict[str, pl.Expr]:
     }
 
 
-def _given() -> dict[str, pl.Expr]:
+def _allocated() -> dict[str, pl.Expr]:
     tres = col("_tres_given").struct
     ran = col("start").is_not_null()
-    given = {
+    allocated = {
         "nodes_given": _counted("nodes_given", tres.field("node")),
         "cpus_given": _counted("cpus_given", tres.field("cpu")),
         "memory_given": tres.field("mem"),
         "gpus_given": tres.field("gpu"),
         "tres_given": tres.field("text"),
     }
-    return {name: pl.when(ran).then(count) for name, count in given.items()}
+    return {name: pl.when(ran).then(count) for name, count in allocated.items()}
 
 
-def _memory_asked() -> dict[str, pl.Expr]:
+def _requested_memory() -> dict[str, pl.Expr]:
     """Read the requested memory; before 21.08 ReqMem ends with what it is per (``4Gn``, ``4000Mc``).
 
     Since then it is the memory of the whole job (mem in ReqTRES), whether requested by --mem or

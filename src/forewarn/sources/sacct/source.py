@@ -149,8 +149,8 @@ def _header(line: str) -> ColumnLayout | None:
     """Read the layout from a line of field names."""
     words = line.removesuffix("|").split("|")
     names = tuple(field_name(word) or word.strip() for word in words)
-    known = sum(name in FIELDS for name in names)
-    if known * 2 <= len(names) or not {"JobID", "JobIDRaw", "State", "Submit"} & set(names):
+    recognised = sum(name in FIELDS for name in names)
+    if recognised * 2 <= len(names) or not {"JobID", "JobIDRaw", "State", "Submit"} & set(names):
         return None
     return ColumnLayout(names, ends_with_separator=line.endswith("|"))
 

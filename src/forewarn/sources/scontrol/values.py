@@ -154,14 +154,14 @@ def job_reason(record: Record) -> str | None:
     return None if value is None else value.partition(":")[0]
 
 
-def asked(record: Record) -> TresCounts:
+def requested_resources(record: Record) -> TresCounts:
     """Read the requested resources; up to 22.05 TRES has them only while a job has no nodes."""
     if "ReqTRES" in record:
         return _resources("ReqTRES", record)
     return NOTHING if value_of(record, "NodeList") else _resources("TRES", record)
 
 
-def given(record: Record) -> TresCounts:
+def allocated_resources(record: Record) -> TresCounts:
     """Read the resources allocated to a job that has nodes."""
     if not value_of(record, "NodeList"):
         return NOTHING
@@ -175,13 +175,13 @@ def _resources(key: str, record: Record) -> TresCounts:
 
 def nodes_asked(record: Record) -> int | None:
     """Read the requested nodes; a running job's NumNodes is what it got: the request, unless a range."""
-    count: int | None = asked(record).nodes or number("NumNodes")(record)
+    count: int | None = requested_resources(record).nodes or number("NumNodes")(record)
     return count
 
 
 def cpus_asked(record: Record) -> int | None:
     """Read the requested CPUs; without TRES, tasks times CPUs per task, since NumCPUs is what the job got."""
-    if (count := asked(record).cpus) is not None:
+    if (count := requested_resources(record).cpus) is not None:
         return count
     tasks, each = number("NumTasks")(record), value_of(record, "CPUs/Task")
     if tasks is None or each is None or not each.isdecimal():
@@ -189,10 +189,10 @@ def cpus_asked(record: Record) -> int | None:
     return bounded(tasks * int(each))
 
 
-def memory_asked_for(record: Record) -> tuple[int | None, str | None]:
+def requested_memory(record: Record) -> tuple[int | None, str | None]:
     """Read the requested memory and what it is per; for `--mem=0` up to 22.05, what was allocated."""
-    whole = asked(record)
-    return memory_asked(memory_by("MinMemory")(record), given(record) if whole is NOTHING else whole)
+    whole = requested_resources(record)
+    return memory_asked(memory_by("MinMemory")(record), allocated_resources(record) if whole is NOTHING else whole)
 
 
 def defaulted_fields(record: Record) -> str | None:

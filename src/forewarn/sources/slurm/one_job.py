@@ -11,7 +11,7 @@ from forewarn.job.units import JobId, parse_job_id
 from forewarn.sources.base import Batch
 
 
-def parse_asked_id(text: str) -> JobId:
+def require_job_id(text: str) -> JobId:
     """Read a job id that a person wrote; `UsageError` where it is none."""
     try:
         return parse_job_id(text)
@@ -21,17 +21,17 @@ def parse_asked_id(text: str) -> JobId:
         ) from None
 
 
-def only_job(batches: Iterable[Batch], asked: JobId) -> list[Batch]:
+def only_job(batches: Iterable[Batch], target: JobId) -> list[Batch]:
     """Select the rows of a job; for an array or het job all; for a task still pending with others, theirs."""
     found = list(batches)
-    exact = pl.col("job_id") == asked.job
-    if asked.task is None and asked.offset is None and asked.tasks is None:
-        number = pl.lit(asked.number)
+    exact = pl.col("job_id") == target.job
+    if target.task is None and target.offset is None and target.tasks is None:
+        number = pl.lit(target.number)
         exact |= pl.any_horizontal(pl.col("raw_id", "array_job_id", "het_job_id").eq_missing(number))
     selected = [Batch(batch.kind, batch.frame.filter(exact), batch.bad) for batch in found]
-    if asked.task is None or any(batch.frame.height for batch in selected):
+    if target.task is None or any(batch.frame.height for batch in selected):
         return selected
-    pending = (pl.col("array_job_id") == asked.number) & pl.col("array_tasks").is_not_null()
+    pending = (pl.col("array_job_id") == target.number) & pl.col("array_tasks").is_not_null()
     return [Batch(batch.kind, batch.frame.filter(pending), batch.bad) for batch in found]
 
 

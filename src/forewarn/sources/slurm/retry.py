@@ -33,21 +33,21 @@ class RetryPolicy:
 
     def attempt(self, call: Callable[[], T], *, once: tuple[type[SchedulerError], ...] = ()) -> T:
         """Call, and call again after a transient error, unless it is one of `once`; return the result."""
-        left = self.tries
+        tries_left = self.tries
         if self._closed_until is not None:
             wait = self._closed_until - self.clock.monotonic()
             if wait > 0:
                 raise PausedError(f"left alone for {wait:.0f} s more, after: {self._why}", wait)
-            left = 1
+            tries_left = 1
         delay = self.first
         while True:
             try:
                 result = call()
             except SchedulerError as error:
-                left -= 1
+                tries_left -= 1
                 if isinstance(error, once) or not error.transient:
                     raise  # does not show whether the server is reachable
-                if left == 0:
+                if tries_left == 0:
                     self._note(error)
                     raise
                 self.clock.sleep(delay * (0.5 + self.clock.random() / 2))

@@ -25,7 +25,7 @@ from forewarn.errors import (
 from forewarn.job.sbatch.script_facts import ScriptFacts
 from forewarn.sources.base import Batch, SourceOptions
 from forewarn.sources.sacct.scripts import SCRIPT_FIELDS, Scripts
-from forewarn.sources.slurm.one_job import only_job, parse_asked_id
+from forewarn.sources.slurm.one_job import only_job, require_job_id
 from forewarn.sources.slurm.record_values import text
 from forewarn.sources.slurm.scheduler import Diagnosis, HistoryPart, JobDetails, JobSubmission, RequestCounts
 from forewarn.sources.slurm.windows import ENDED_STATES, TOO_MUCH, WindowAnswer, WindowLength, collect_windows
@@ -150,7 +150,7 @@ class SlurmrestdScheduler:
                 yield from map(self._with_scripts, self._past("jobs", query, []))
             return
         # Up to v0.0.38 one at a time, an array as a whole.
-        for number in dict.fromkeys(parse_asked_id(job_id).number for job_id in job_ids):
+        for number in dict.fromkeys(require_job_id(job_id).number for job_id in job_ids):
             try:
                 yield from self._past(f"job/{number}", None, [])
             except RefusedError as error:
@@ -208,15 +208,15 @@ class SlurmrestdScheduler:
 
     def job(self, job_id: str) -> Iterator[Batch]:
         """See `Scheduler`."""
-        asked = parse_asked_id(job_id)
-        path = f"job/{asked.number}"
+        target = require_job_id(job_id)
+        path = f"job/{target.number}"
         try:
-            yield from only_job(self._live(path), asked)
+            yield from only_job(self._live(path), target)
         except RefusedError as error:
             if error.code != UNKNOWN_JOB:
                 raise
             try:
-                yield from only_job(self._past(path, None, []), asked)
+                yield from only_job(self._past(path, None, []), target)
             except NoAccountingError:
                 pass  # then no one knows the job
             except RefusedError as other:
@@ -225,7 +225,7 @@ class SlurmrestdScheduler:
 
     def details(self, job_id: str) -> JobDetails:
         """See `Scheduler`."""
-        return read_details(self.session, parse_asked_id(job_id))
+        return read_details(self.session, require_job_id(job_id))
 
     def _live(self, path: str, query: Query | None = None) -> Iterator[Batch]:
         source = self._source("slurm", path)
@@ -264,8 +264,8 @@ class SlurmrestdScheduler:
 
     def cancel(self, job_id: str) -> None:
         """See `Scheduler`."""
-        asked = parse_asked_id(job_id)
-        number = str(asked.number) if asked.task is None else self._number(job_id)
+        target = require_job_id(job_id)
+        number = str(target.number) if target.task is None else self._number(job_id)
         answer = self.session.change("DELETE", f"job/{number}", once=_UNCERTAIN)
         if "status" not in answer and number_of(self.session.version) >= 39:
             self._check_cancelled(job_id)

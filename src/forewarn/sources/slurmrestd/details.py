@@ -15,14 +15,14 @@ from forewarn.sources.slurmrestd.session import SHOW_SCRIPTS, Query, RestSession
 _state, _live_state, _exit = state("state"), state("job_state"), exit_status("exit_code")
 
 
-def read_details(session: RestSession, asked: JobId) -> JobDetails:
+def read_details(session: RestSession, target: JobId) -> JobDetails:
     """Read each part where it is available: from the controller, then from accounting."""
     notes: list[str] = []
-    live = _one(session, "slurm", asked, notes)
-    past = _one(session, "slurmdb", asked, notes)
+    live = _one(session, "slurm", target, notes)
+    past = _one(session, "slurmdb", target, notes)
     if past and not past.get("script") and session.served.has(session.version, SHOW_SCRIPTS):
         # `job/7` omits the script; `jobs`, with the job's number, has it.
-        past = _one(session, "slurmdb", asked, notes, {"step": str(asked), SHOW_SCRIPTS: "true"}) or past
+        past = _one(session, "slurmdb", target, notes, {"step": str(target), SHOW_SCRIPTS: "true"}) or past
     estimate = as_number(live.get("start_time")) if _live_state(live) == "PENDING" else None
     script = past.get("script")
     return JobDetails(
@@ -35,26 +35,26 @@ def read_details(session: RestSession, asked: JobId) -> JobDetails:
 
 
 def _one(
-    session: RestSession, area: str, asked: JobId, notes: list[str], query: Query | None = None
+    session: RestSession, area: str, target: JobId, notes: list[str], query: Query | None = None
 ) -> Record:
     """Return the job's newest record, for an array its task; empty where it is unknown."""
     try:
-        jobs = session.get_json(area, "jobs" if query else f"job/{asked.number}", query).get("jobs") or []
+        jobs = session.get_json(area, "jobs" if query else f"job/{target.number}", query).get("jobs") or []
     except SchedulerError as error:
         if not (isinstance(error, RefusedError) and error.code == UNKNOWN_JOB):
             service = "the controller" if area == "slurm" else "accounting"
             notes.append(f"could not read {service}'s record: {error}")
         return {}
-    matching = [job for job in jobs if isinstance(job, dict) and _matches(job, area, asked)]
+    matching = [job for job in jobs if isinstance(job, dict) and _matches(job, area, target)]
     return matching[-1] if matching else {}
 
 
-def _matches(job: Record, area: str, asked: JobId) -> bool:
-    if asked.task is None:
+def _matches(job: Record, area: str, target: JobId) -> bool:
+    if target.task is None:
         return True
     array: Any = job.get("array") or {}
     task = as_number(job.get("array_task_id") if area == "slurm" else array.get("task_id"))
-    return task is None or int(task) == asked.task
+    return task is None or int(task) == target.task
 
 
 def _outputs(live: Record, past: Record) -> tuple[str, ...]:

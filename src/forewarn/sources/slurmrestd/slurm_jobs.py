@@ -39,12 +39,12 @@ _requested, _allocated = resources("tres_req_str"), resources("tres_alloc_str")
 _memory = memory("memory_per_node", "memory_per_cpu")
 
 
-def _asked(record: Record) -> tuple[str | int | None, ...]:
+def _requested_values(record: Record) -> tuple[str | int | None, ...]:
     whole = _requested(record)
-    return whole.text, whole.nodes, whole.cpus, whole.gpus if whole.gpus is not None else _gpus_asked(record)
+    return whole.text, whole.nodes, whole.cpus, whole.gpus if whole.gpus is not None else _requested_gpus(record)
 
 
-def _gpus_asked(record: Record) -> int | None:
+def _requested_gpus(record: Record) -> int | None:
     """Count the GPUs in the GRES options: sites that do not account GPUs as TRES have them only there."""
     for key, times in (("tres_per_job", None), ("tres_per_node", "node_count"), ("tres_per_task", "tasks")):
         gres = record.get(key)
@@ -54,13 +54,13 @@ def _gpus_asked(record: Record) -> int | None:
     return None
 
 
-def _given(record: Record) -> tuple[str | int | None, ...]:
+def _allocated_values(record: Record) -> tuple[str | int | None, ...]:
     whole = _allocated(record)
-    gpus = whole.gpus if whole.gpus is not None or whole is NOTHING else _gpus_given(record)
+    gpus = whole.gpus if whole.gpus is not None or whole is NOTHING else _allocated_gpus(record)
     return whole.text, whole.nodes, whole.cpus, whole.memory, gpus
 
 
-def _gpus_given(record: Record) -> int | None:
+def _allocated_gpus(record: Record) -> int | None:
     """Count the GPUs in one GRES text for each node, present while the job runs."""
     return sum(gpus_in_gres(node) or 0 for node in record.get("gres_detail") or ()) or None
 
@@ -124,10 +124,10 @@ SLURM_JOB: Fields = MappingProxyType(
         "constraint": text("features"),
         "nodes": text("nodes"),
         "tasks_asked": number("tasks", none=0),
-        ("tres_asked", "nodes_asked", "cpus_asked", "gpus_asked"): _asked,
+        ("tres_asked", "nodes_asked", "cpus_asked", "gpus_asked"): _requested_values,
         ("memory_asked", "memory_per"): lambda record: memory_asked(_memory(record), _requested(record)),
         "time_limit": minutes("time_limit"),
-        ("tres_given", "nodes_given", "cpus_given", "memory_given", "gpus_given"): _given,
+        ("tres_given", "nodes_given", "cpus_given", "memory_given", "gpus_given"): _allocated_values,
         "defaulted": _defaulted,
         "priority": number("priority"),
         "eligible": moment("eligible_time"),

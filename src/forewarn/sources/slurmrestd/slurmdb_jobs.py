@@ -26,7 +26,7 @@ _states, _recorded_state = at("state.current"), state("state.current")
 _ran, _suspended = number("time.elapsed"), number("time.suspended")
 
 
-def _asked(record: Record) -> tuple[str | int | None, ...]:
+def _requested_values(record: Record) -> tuple[str | int | None, ...]:
     whole: TresCounts = _requested(record)
     return whole.text, whole.nodes, whole.cpus or _cpus_required(record), whole.gpus
 
@@ -106,7 +106,7 @@ SLURMDB_JOB: Fields = MappingProxyType(
         "reservation": text("reservation.name"),  # up to v0.0.38 an integer that means nothing
         "constraint": text("constraints"),
         "nodes": text("nodes"),
-        ("tres_asked", "nodes_asked", "cpus_asked", "gpus_asked"): _asked,
+        ("tres_asked", "nodes_asked", "cpus_asked", "gpus_asked"): _requested_values,
         ("memory_asked", "memory_per"): _memory,
         "time_limit": minutes("time.limit"),
         ("tres_given", "nodes_given", "cpus_given", "memory_given", "gpus_given"): resources(
