@@ -7,10 +7,10 @@ import pytest
 
 from forewarn.learn.data.assembly import Assembly
 from forewarn.learn.data.table import JobTable
-from forewarn.learn.fitting.abstention import RUNGS, Abstention, EvidenceLevel
+from forewarn.learn.fitting.abstention import EVIDENCE_LEVELS, Abstention, EvidenceLevel
 from forewarn.learn.fitting.calibration import calibrate
 from forewarn.learn.fitting.ensemble import Recipe, fit_ensemble
-from forewarn.learn.fitting.thresholds import choose
+from forewarn.learn.fitting.thresholds import choose_threshold
 from forewarn.learn.heads.profiles import Profiles
 from forewarn.learn.registry.bundle import Bundle
 from forewarn.learn.registry.manifest import Facts
@@ -39,8 +39,8 @@ def bundle(table: JobTable) -> Bundle:
         assembly=assembly,
         ensemble=ensemble,
         calibration=calibration,
-        thresholds={"f1": choose("f1", calibration(margins), table.fails[apart])},
-        abstention=Abstention(tuple(EvidenceLevel(True, 0, None, None, None, None) for _ in RUNGS)),
+        thresholds={"f1": choose_threshold("f1", calibration(margins), table.fails[apart])},
+        abstention=Abstention(tuple(EvidenceLevel(True, 0, None, None, None, None) for _ in EVIDENCE_LEVELS)),
         base_rate=float(table.fails[train].mean()),
         jobs=len(train),
         profiles=assembly.profiles,

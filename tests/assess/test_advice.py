@@ -193,8 +193,8 @@ def test_memory_is_raised_to_what_is_enough() -> None:
     enough = needs.memory_for(1 - (1 - ENOUGH) * share)
     assert enough
     assert enough <= asked(advice, "mem") <= enough * 1.13
-    assert what(advice).startswith("ask for 16 GiB a node instead of 8 GiB")
-    assert "one in ten more than 13.2 GiB" in why(advice)
+    assert what(advice).startswith("request 16 GiB per node instead of 8 GiB")
+    assert "90th percentile 13.2 GiB" in why(advice)
 
 
 def test_advice_starts_from_the_stated_risk_and_promises_what_the_changed_job_has() -> None:
@@ -231,7 +231,7 @@ def test_what_the_model_of_failures_knows_asks_for_more() -> None:
     (advice,) = advise(situation(needs, model=failure(memory=0.5)))
     assert asked(advice, "mem") > asked(calm, "mem")
     assert (advice.risk_before or 0) > (calm.risk_before or 0)
-    assert "what they were seen to use is less" in why(advice), "nine in ten need less than was asked for"
+    assert "their recorded memory use is lower" in why(advice), "90% of them need less than requested"
 
 
 def test_it_is_written_as_it_was_asked() -> None:

@@ -20,7 +20,8 @@ from forewarn.assess.wording import Reader, waterfall_svg, words
 from forewarn.assess.wording import reason as in_words
 from forewarn.features.kernel.layout import FEATURES
 from forewarn.learn.data.encoders import CATEGORIES
-from forewarn.learn.data.table import POSTHOC_COLUMNS, JobTable
+from forewarn.learn.data.job_details import POSTHOC_COLUMNS
+from forewarn.learn.data.table import JobTable
 from forewarn.learn.registry.bundle import Bundle
 
 COLUMNS = [
@@ -119,9 +120,9 @@ def test_both_directions_are_told(table: JobTable, bundle: Bundle) -> None:
 
 def test_a_model_for_start(start_table: JobTable) -> None:
     values = {"node_rate_max": 0.42, "node_since_fail": 90.0, "wait": 7200.0}
-    assert "42% of the last jobs failed" in sentence(EvidenceGroup.NODES, values)
+    assert "42% of the last jobs on the worst of the allocated nodes failed" in sentence(EvidenceGroup.NODES, values)
     assert "1.5 minutes ago" in sentence(EvidenceGroup.NODES, values)
-    assert "it waited 2 hours" in sentence(EvidenceGroup.QUEUE, values)
+    assert "this job waited 2 hours" in sentence(EvidenceGroup.QUEUE, values)
     assert set(map(group_of, start_table.names)) >= {EvidenceGroup.NODES, EvidenceGroup.QUEUE}
 
 
@@ -142,23 +143,23 @@ def test_words_of_the_user_s_history() -> None:
         "user_request_since_end": 3600.0,
     }
     assert sentence(EvidenceGroup.REQUEST, values) == (
-        "your last 4 jobs with this request failed; of about the last 9, 60% failed; "
-        "the last ended 1 hour ago"
+        "your last 4 jobs with this request failed; 60% of the last 9 or so failed; "
+        "the last one ended 1 hour ago"
     )
     assert words(evidence(EvidenceGroup.REQUEST, values), Reader("ann")).startswith("ann's last 4 jobs")
-    assert sentence(EvidenceGroup.REQUEST, {}) == "the first of your jobs with this request"
+    assert sentence(EvidenceGroup.REQUEST, {}) == "your first job with this request"
 
 
 def test_words_of_limits() -> None:
     values = {"time_limit": 3600.0, "user_request_limit_ratio": -1.0, "user_request_limit15": 0.5}
     assert sentence(EvidenceGroup.TIME_LIMIT, values) == (
-        "a time limit of 1 hour, half what your jobs with this request ran, about 2 hours, "
-        "50% of your last jobs with this request ran to their limit"
+        "time limit 1:00:00, half the typical run time of your jobs with this request (2:00:00), "
+        "50% of your recent jobs with this request reached their time limit"
     )
     values = {"memory": 8.0 * 2**30, "user_memory_ratio": 3.0}
     assert (
         sentence(EvidenceGroup.MEMORY, values)
-        == "8 GiB of memory in all, 8 times what your jobs used for a task"
+        == "requested memory 8 GiB in total, 8 times what your jobs typically used per task"
     )
 
 
@@ -170,7 +171,7 @@ def test_others_are_told_in_aggregate_only() -> None:
     alone = {"fail_rate_10m": 1.0, "ends_10m": 1.0, "fail_rate_1d": 0.2}
     assert "100%" not in sentence(EvidenceGroup.CLUSTER, alone)
     enough = few | {"script_ended": CROWD}
-    assert "100% of those with this script or program" in sentence(EvidenceGroup.OTHERS, enough)
+    assert sentence(EvidenceGroup.OTHERS, enough).endswith("jobs of all users: this script or program 100%")
 
 
 def test_the_waterfall_is_a_figure() -> None:
@@ -210,8 +211,8 @@ def test_a_reason_that_went_well_and_raises_the_risk_says_why(bundle: Bundle, ta
             rate = values.get(f"{entity}_rate15", np.nan) if entity else np.nan
             if reason.weight > 0 and streak < 0 and not rate > bundle.base_rate:
                 surprising += 1
-                assert "raises the risk all the same by: " in in_words(reason)
+                assert "still raises the risk, by " in in_words(reason)
             if reason.weight < 0 and streak > 0 and not rate < bundle.base_rate:
                 surprising += 1
-                assert "lowers the risk all the same by: " in in_words(reason)
+                assert "still lowers the risk, by " in in_words(reason)
     assert surprising, "else this proves nothing"

@@ -56,20 +56,20 @@ def found(machine: tuple[list[Node], list[Partition]], **fields: Any) -> dict[st
         (
             {"memory_asked": 8 * GIB, "memory_per": "cpu", "cpus_asked": 32, "nodes_asked": 1},
             "memory-beyond-nodes",
-            "8 GiB a CPU, which is 256 GiB a node; .* 128 GiB",
+            "8 GiB per CPU, which is 256 GiB per node; .* 128 GiB",
         ),
-        ({"cpus_asked": 64, "tasks_asked": 1}, "cpus-beyond-nodes", "64 CPUs a node; .* 32"),
-        ({"cpus_asked": 96, "tasks_asked": 2}, "cpus-beyond-nodes", "48 CPUs a task; .* 32"),
+        ({"cpus_asked": 64, "tasks_asked": 1}, "cpus-beyond-nodes", "64 CPUs per node; .* 32"),
+        ({"cpus_asked": 96, "tasks_asked": 2}, "cpus-beyond-nodes", "48 CPUs per task; .* 32"),
         ({"cpus_asked": 2_000, "tasks_asked": 2_000}, "cpus-beyond-partition", "2,000 CPUs; .* 640"),
         ({"gpus_asked": 2}, "no-gpus", "2 GPUs; no node of partition main has any"),
-        ({"partition": "gpu", "gpus_asked": 8, "nodes_asked": 1}, "gpus-beyond-nodes", "8 GPUs a node; .* 4"),
+        ({"partition": "gpu", "gpus_asked": 8, "nodes_asked": 1}, "gpus-beyond-nodes", "8 GPUs per node; .* 4"),
         ({"nodes_asked": 21}, "nodes-beyond-partition", "21 nodes; partition main has 20"),
         ({"nodes_asked": 5}, "nodes-beyond-limit", "5 nodes; partition main allows 4"),
         ({"time_limit": 90_000}, "time-beyond-limit", "1-01:00:00; partition main allows 1-00:00:00"),
         ({"time_limit": UNLIMITED}, "time-beyond-limit", "no limit; partition main"),
         ({"partition": "fast"}, "no-such-partition", "fast; small has gpu, long, main, scavenger"),
         ({"partition": "main,fast"}, "no-such-partition", "fast; small has"),
-        ({"constraint": "haswell"}, "no-such-feature", "haswell; no node of partition main .* none"),
+        ({"constraint": "haswell"}, "no-such-feature", "haswell; no node of partition main .* no features"),
     ],
 )
 def test_what_no_node_can_take(
@@ -105,7 +105,7 @@ def test_what_fits_is_not_odd(machine: tuple[list[Node], list[Partition]], field
 def test_fewer_tasks_than_nodes_is_odd_and_possible(machine: tuple[list[Node], list[Partition]]) -> None:
     (told,) = found(machine, nodes_asked=3, tasks_asked=1).values()
     assert (told.rule, told.impossible) == ("tasks-cannot-fill-nodes", False)
-    assert "3 nodes and has 1 task: 2 would" in what(told)
+    assert "3 nodes for 1 task: 2 nodes would be idle" in what(told)
 
 
 GPU_NODES = [
@@ -117,13 +117,13 @@ GPU_NODES = [
 def test_gpu_types_and_features() -> None:
     asks = {"tres_asked": "gres/gpu=1,gres/gpu:h100=1", "gpus_asked": 1}
     (told,) = oddities(job(**asks), GPU_NODES, [])
-    assert what(told) == "asks for GPUs of type h100; the cluster has a100, v100"
+    assert what(told) == "requests GPUs of type h100; the cluster has a100, v100"
     assert oddities(job(tres_asked="gres/gpu:v100=1", gpus_asked=1, constraint="intel"), GPU_NODES, []) == ()
     # Each is somewhere, both together nowhere.
     (told,) = oddities(job(tres_asked="gres/gpu:a100=1", gpus_asked=1, constraint="intel"), GPU_NODES, [])
     assert (told.rule, told.impossible) == ("no-node-fits", True)
     (told,) = oddities(job(nodes_asked=2, constraint="ib"), GPU_NODES, [])
-    assert what(told) == "asks for 2 nodes of a kind of which the cluster has 1"
+    assert what(told) == "requests 2 nodes of a type of which the cluster has 1"
 
 
 def test_a_partition_that_is_down_may_come_back() -> None:
@@ -150,7 +150,7 @@ def test_a_hundred_times_the_usual() -> None:
     (told,) = oddities(asks, [], [], usual)
     assert (told.rule, told.field, told.impossible) == ("far-beyond-usual", "memory_asked", False)
     assert "150 times" in what(told)
-    assert "50 jobs (2 GiB a node); 95% of them stayed within 8 GiB" in what(told)
+    assert "50 jobs (2 GiB per node); 95% of them requested at most 8 GiB per node" in what(told)
 
 
 def test_the_usual_of_one_who_now_and_then_asks_for_much() -> None:

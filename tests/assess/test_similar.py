@@ -69,10 +69,10 @@ def test_the_user_s_own_jobs_and_no_others(store: Store) -> None:
     found = similar(store, job(9, submit=NOW + 86_400), WASTED)
     assert [one.job_id for one in found.jobs] == ["1", "2"]
     assert found.jobs[0].similarity == 1.0
-    assert each(found.jobs[1].differs) == ["16 GiB instead of 8 GiB"]
+    assert each(found.jobs[1].differs) == ["memory 16 GiB instead of 8 GiB"]
     assert found.jobs[0].run_time == 600
     assert found.tally
-    assert words(found.tally) == "of your 2 most similar jobs 2 failed, 1 of them out of memory"
+    assert words(found.tally) == "all 2 of your most similar jobs failed, 1 of them out of memory"
 
 
 def test_what_was_not_known_then_does_not_count(store: Store) -> None:
@@ -118,7 +118,7 @@ def test_an_array_and_a_bulk_are_told_by_one(store: Store) -> None:
     assert found.tally
     assert (
         words(found.tally)
-        == "of your 142 most similar jobs (4 submissions) 43 failed, 40 of them at their time limit"
+        == "43 of your 142 most similar jobs (4 submissions) failed, 40 of them at their time limit"
     )
 
 
@@ -151,7 +151,7 @@ def test_what_failed_is_what_the_policy_says(store: Store) -> None:
     asked = job(9, submit=NOW + 86_400)
     found = similar(store, asked, WASTED)
     assert found.tally
-    assert words(found.tally) == "of your 3 most similar jobs 1 failed, at their time limit"
+    assert words(found.tally) == "1 of your 3 most similar jobs failed, at their time limit"
     assert {one.job_id: one.outcome for one in found.jobs} == {
         "1": "timeout",
         "2": "cancelled",
@@ -159,7 +159,7 @@ def test_what_failed_is_what_the_policy_says(store: Store) -> None:
     }
     strict = similar(store, asked, POLICIES["papers"]).tally
     assert strict
-    assert words(strict) == "of your 3 most similar jobs 2 failed, 1 of them at their time limit"
+    assert words(strict) == "2 of your 3 most similar jobs failed, 1 of them at their time limit"
 
 
 REQUESTS = st.fixed_dictionaries(

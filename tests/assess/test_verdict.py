@@ -105,12 +105,12 @@ def test_the_summary_has_the_cause_and_the_hours_at_stake() -> None:
         CauseOfFailure(outcome="failed", kind="user", probability=0.2),
     )
     made = replace(PLAIN, failure=replace(failing(0.6), causes=causes), hours_at_risk=12.34)
-    text = "60% risk of failure, most likely at its time limit; the average is 10%; 12.3 node hours at risk"
+    text = "60% risk of failure (cluster average 10%), most likely cause: time limit; 12.3 node hours at risk"
     assert said(made) == text
     # From few failures only the usual shares of causes are known, which tell nothing of this job.
     assert made.failure
     unlearnt = replace(made, failure=replace(made.failure, causes_learnt=False))
-    assert said(unlearnt) == text.replace(", most likely at its time limit", "")
+    assert said(unlearnt) == text.replace(", most likely cause: time limit", "")
 
 
 def test_what_cannot_run_has_its_risk_once_that_is_fixed() -> None:
@@ -128,14 +128,14 @@ def test_an_estimate_beside_a_model_does_not_say_that_there_is_none() -> None:
     passed = (Statement(AbstentionCode.ONE_OR_TWO, {"model": "generic"}),)
     rough = replace(PLAIN.route, model="online", version=None, passed=passed)
     text = said(replace(PLAIN, route=rough, failure=failing(0.4, threshold=0.5)))
-    assert "(the model knows too few such jobs)" in text
+    assert ", since the model knows too few such jobs " in text
     assert "below this estimate's threshold of 50%" in text
 
 
 def test_what_is_wrong_in_the_script_is_said_beside_a_high_risk() -> None:
     for p in (0.3, 0.6):
         both = said(replace(PLAIN, failure=failing(p), findings=(DOUBT,)))
-        assert both.startswith("it activates x, and there is no conda here; ")
+        assert both.startswith("the script activates x, but there is no conda here; ")
 
 
 def test_silence_is_explained_without_the_name_of_a_feature_set() -> None:

@@ -69,7 +69,7 @@ def _estimated_by(
 
 def spent_by_cause(causes: Causes | None) -> Mapping[Cause, float]:
     """Return the share of the time limit that failures of each cause used, by the cause model."""
-    if causes is None or not causes.spent:
+    if causes is None or not causes.used_shares:
         return _NOTHING
-    pairs = zip(causes.causes, causes.spent, strict=True)
+    pairs = zip(causes.causes, causes.used_shares, strict=True)
     return {(cause.outcome, cause.kind): share for cause, share in pairs}

@@ -106,5 +106,5 @@ def _code(code_types: tuple[type, ...], value: str) -> Code:
     code = code_of(value)
     if not isinstance(code, code_types):
         expected = " or ".join(one.__name__ for one in code_types)
-        raise ValueError(f"{value!r} is a {type(code).__name__}; this field holds a {expected}")
+        raise ValueError(f"code {value!r} belongs to {type(code).__name__}, but this field holds {expected}")
     return code

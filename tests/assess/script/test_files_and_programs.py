@@ -174,9 +174,9 @@ def test_what_another_job_or_an_earlier_program_may_make_is_not_certain(tmp_path
     assert waits.severity == "note"
     assert told(tmp_path, HEAD + "cat data.csv || echo none\n") == [("missing-input", 2, "note")]
     assert told(tmp_path, HEAD + "cat data.csv || exit 1\n") == [("missing-input", 2, "warning")]
-    assert "unless a job that this one waits for makes it" in what(waits)
+    assert "unless a job that this one depends on creates it" in what(waits)
     (made,) = check(tmp_path, HEAD + "sort -o x y\ncat data.csv\n")
-    assert (made.severity, "unless sort makes it" in what(made)) == ("warning", True)
+    assert (made.severity, "unless sort creates it" in what(made)) == ("warning", True)
     assert told(tmp_path, HEAD + "cat /opt/site/data.csv\n") == [("missing-input", 2, "warning")], (
         "a node may"
     )
@@ -221,7 +221,7 @@ def test_only_what_ends_the_script_ends_the_job(tmp_path: Path, body: str, sever
 def test_an_input_may_be_there_when_a_job_of_later_begins(tmp_path: Path, begin: str, severity: str) -> None:
     (found,) = check(tmp_path, HEAD + f"#SBATCH --begin={begin}\ncat data.csv\n")
     assert (found.rule, found.severity) == ("missing-input", severity)
-    assert what(found).endswith("unless it is there when the job begins") == (severity == "warning")
+    assert what(found).endswith("unless it exists when the job begins") == (severity == "warning")
     (of_slurm,) = check(tmp_path, HEAD + f"#SBATCH --begin={begin}\n#SBATCH -i logs/in.txt\ntrue\n")
     assert of_slurm.severity == severity
 
@@ -232,7 +232,7 @@ def test_what_the_tasks_of_an_array_read(tmp_path: Path) -> None:
         (tmp_path / f"part_{task}.txt").touch()
     (lacks,) = check(tmp_path, text)
     assert (lacks.rule, lacks.line, lacks.severity) == ("missing-input", 4, "warning")
-    assert "part_3.txt does not exist: 1 of 3 tasks" in what(lacks)
+    assert "part_3.txt does not exist: 1 of 3 array tasks lack their file" in what(lacks)
     (tmp_path / "part_3.txt").touch()
     assert rules(tmp_path, text) == []
 
@@ -306,8 +306,8 @@ def test_imports_that_an_environment_lacks(tmp_path: Path, environment_folder: P
     text = HEAD + f"source {environment_folder}/bin/activate\npython train.py\n"
     found = check(tmp_path, text)
     assert [(f.rule, f.line, f.severity) for f in found] == [("missing-import", 3, "error")] * 2
-    assert "imports nothing_there (its line 4)" in what(found[0])
-    assert "imports numpy (its line 3)" in what(found[1])
+    assert "imports nothing_there (line 4)" in what(found[0])
+    assert "imports numpy (line 3)" in what(found[1])
     assert not (tmp_path / "ran").exists(), "nothing of the user's is run"
 
 

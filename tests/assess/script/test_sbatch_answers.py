@@ -25,11 +25,11 @@ def test_nodes_that_are_not_in_service() -> None:
     assert (answer.accepts, answer.finding.severity) == (None, "warning")
     assert what(answer.finding) == (
         "sbatch --test-only: Requested node configuration is not available: "
-        "no node that is in service now can take it"
+        "no node in service can run it at present"
     )
 
 
-LIMIT = "a limit of the account or QOS, which may depend on the jobs that are there now"
+LIMIT = "a limit of the account or QOS, which may depend on its present jobs"
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ LIMIT = "a limit of the account or QOS, which may depend on the jobs that are th
     [
         (JOBS, f"QOSMaxSubmitJobPerUserLimit {POLICY}: {LIMIT}"),
         (TIME, f"QOSMaxWallDurationPerJobLimit {POLICY}: {LIMIT}"),
-        (BUSY, "Requested nodes are busy: other jobs use these nodes now"),
+        (BUSY, "Requested nodes are busy: other jobs use these nodes at present"),
     ],
 )
 def test_other_reasons_of_the_moment_are_not_put_down_to_the_nodes(text: str, said: str) -> None:
@@ -55,7 +55,7 @@ def test_what_a_site_writes_beside_the_start_is_shown() -> None:
     start, beside = answer.findings
     assert what(start) == ("sbatch --test-only: would start 2026-11-17T19:43:29 on nb1 (main), 2 processors")
     assert what(beside) == (
-        "sbatch --test-only also writes: Please move to partition new until December Thank you"
+        "sbatch --test-only also reports: Please move to partition new until December Thank you"
     )
     assert (beside.severity, beside.about) == ("note", "submission")
     assert reconcile_findings((), answer) == (start, beside)

@@ -45,7 +45,7 @@ def answer(champions: Champions, now: ClusterFacts) -> ModelAnswer:
 @pytest.mark.parametrize(
     ("learnt", "now", "said"),
     [
-        (None, SLURM, "made by an older version that did not record how fields were read: `forewarn train`"),
+        (None, SLURM, "trained by an older version that did not record how fields were read: `forewarn train`"),
         (ClusterFacts(), SLURM, "tasks_asked (then as it is, now hidden)"),
         (SLURM, ClusterFacts(), "memory_asked (then for a node, now as it is)"),
         (
