@@ -4,8 +4,8 @@
     ├── UsageError                  A flag, an argument or a config key is wrong (exit code 2).
     ├── SourceError                 A source is missing, empty or not in its format (exit code 3).
     │   ├── CutShortError           A source ends in the middle of a record (exit code 3).
-    │   ├── BadRowError             A row is invalid: the message names file, line and field (exit code 4).
-    │   └── NoGoodRowError          With `--skip-bad`, every row of a source was invalid (exit code 4).
+    │   ├── BadRowError             A row is bad: the message names file, line and field (exit code 4).
+    │   └── NoGoodRowError          With `--skip-bad`, every row of a source was bad (exit code 4).
     ├── StoreError                  The store cannot be opened, read or written (exit code 5).
     │   ├── StoreBusyError          Another process did not finish writing to the store in time (exit code 5).
     │   ├── OldStoreError           An older version wrote the store, and it is read-only here (exit code 5).
@@ -86,12 +86,12 @@ class BadRowError(SourceError):
     exit_code = 4
 
     def __init__(self, row: BadRow) -> None:
-        super().__init__(f"{row}\n(--skip-bad writes invalid rows to a rejects file and reads the rest)")
+        super().__init__(f"{row}\n(--skip-bad writes bad rows to a rejects file and reads the rest)")
         self.row = row
 
 
 class NoGoodRowError(SourceError):
-    """A source without a single valid row, read with `--skip-bad`."""
+    """A source in which every row is bad, read with `--skip-bad`."""
 
     exit_code = 4
 

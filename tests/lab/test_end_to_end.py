@@ -37,8 +37,8 @@ def changes(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[A
     for row in after:
         if row not in before:
             earlier = [one for one in before if one["job_id"] == row["job_id"]]
-            news = {name: value for name, value in row.items() if value not in [o[name] for o in earlier]}
-            found.append((row["job_id"], row["source"], news))
+            new_rows = {name: value for name, value in row.items() if value not in [o[name] for o in earlier]}
+            found.append((row["job_id"], row["source"], new_rows))
     return found
 
 
@@ -86,7 +86,7 @@ def test_endings_while_mariadb_alone_is_away(site: Site) -> None:
         wait_ended(lab, jobs)
         jobs.append(held)
         wait_until(lambda: site.has(jobs) == by_sacct(lab, jobs), 60, "what ended meanwhile is there")
-        wait_until(lambda: "can read again" in log.read_text(), 60, "it says that it is back")
+        wait_until(lambda: "reading again" in log.read_text(), 60, "it says that it is back")
         assert collector.poll() is None, "it is the same collector all the time"
     finally:
         collector.terminate()

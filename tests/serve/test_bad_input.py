@@ -134,7 +134,7 @@ def test_skipped_with_their_reason(
 def test_rejects_go_where_they_are_told(forewarn: Forewarn, tmp_path: Path) -> None:
     result = forewarn("ingest", "--rejects", tmp_path / "mine.jsonl", wrong_column_count(tmp_path))
     assert result.code == 0
-    assert "1 new, 0 already stored, 1 invalid" in result.out
+    assert "1 new, 0 already stored, 1 bad" in result.out
     assert len((tmp_path / "mine.jsonl").read_text().splitlines()) == 1
     two = forewarn(
         "ingest", "--rejects", tmp_path / "mine.jsonl", not_a_number(tmp_path), not_a_number(tmp_path)

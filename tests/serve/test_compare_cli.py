@@ -46,7 +46,7 @@ def test_a_file_is_compared_and_leaves_nothing_behind(
         assert sum(line.startswith(words) for line in result.out.splitlines()) == 2
     assert "everything but completed is a failure" in result.out
     assert "ROC-AUC" in result.out
-    assert "± over 5" in result.out
+    assert "± of 5 samples" in result.out
     assert not home.exists()
     assert list(tmp_path.iterdir()) == []
 
@@ -70,7 +70,7 @@ def test_ten_jobs_and_one_class_are_too_little(forewarn: Forewarn, tmp_path: Pat
     fine = write_swf(tmp_path / "fine.swf", *(swf_line(n, submit=n * 100) for n in range(400)))
     result = forewarn("compare", f"swf:{fine}", "--population", "papers")
     assert result.code == 7
-    assert "ended well under the policy `papers`" in result.err
+    assert "ended well in the population `papers`" in result.err
     assert "Traceback" not in result.err
 
 
@@ -92,7 +92,7 @@ def test_bad_rows_of_a_file_are_left_out_with_a_word(forewarn: Forewarn, tmp_pat
     rows = [swf_line(n, submit=n * 100) for n in range(10)]
     some = write_swf(tmp_path / "some.swf", *rows, "11 what is this")
     assert (
-        f"1 of 11 rows are bad and left out, the first: {some}:13: " in forewarn("compare", f"swf:{some}").err
+        f"skipped 1 of 11 rows as bad, the first: {some}:13: " in forewarn("compare", f"swf:{some}").err
     )
     none = write_swf(tmp_path / "none.swf", "1 what is this", "2 and this")
     result = forewarn("compare", f"swf:{none}")

@@ -18,7 +18,7 @@ import pytest
 
 from forewarn.assess.assessment import Failure, Reason, Route
 from forewarn.assess.codes import ReasonCode
-from forewarn.assess.verdict import judged
+from forewarn.assess.verdict import with_verdict
 from forewarn.assess.wording import Reader
 from forewarn.errors import LearningError, SchedulerError, UsageError
 from forewarn.serve.cli.commands.predict import _stated_by
@@ -84,7 +84,7 @@ def test_a_signal_is_how_it_ends(how: signal.Signals, home: Path, tmp_path: Path
             time.sleep(0.1)
         running.send_signal(how)
         _, said = running.communicate(timeout=30)
-    assert (running.returncode, said.splitlines()[-1]) == (0, "ended")
+    assert (running.returncode, said.splitlines()[-1]) == (0, "stopped")
     assert out.read_text().count("\n") >= 2
 
 
@@ -107,7 +107,7 @@ def test_answers_that_make_no_sense_are_waited_out(
                 until[0] = time.monotonic() + 1000
                 _wait_for(lambda: "cannot read" in err.read_text())
                 until[0] = 0.0
-                _wait_for(lambda: "can read again" in err.read_text())
+                _wait_for(lambda: "reading again" in err.read_text())
             finally:
                 running.terminate()
             assert running.wait(30) == 0
@@ -184,7 +184,7 @@ def test_a_rule_that_serves_in_place_of_a_model_is_labelled() -> None:
 def test_a_page_speaks_to_who_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
     values = {"streak": 4, "ended": 9}
     reason = Reason(code=ReasonCode.REQUEST, values=values, group="same_request", weight=1.0)
-    made = judged(replace(PLAIN, reasons=(reason,)))
+    made = with_verdict(replace(PLAIN, reasons=(reason,)))
     for viewer, said in ((made.user, "+ your last 4 jobs"), ("bob", "+ ann's last 4 jobs")):
         show(made, "job 1", Reader.of(made.user, viewer))
         out = capsys.readouterr().out

@@ -95,9 +95,9 @@ def test_bad_input(tmp_path: Path, forewarn: Forewarn) -> None:
     shown = forewarn("profiles", few)
     assert shown.code == 0
     assert "1 profile of 10 jobs" in shown.out
-    asked = forewarn("profiles", few, "-k", 3)
-    assert asked.code == NotEnoughError.exit_code
-    assert "3 profiles asked for" in asked.err
+    result = forewarn("profiles", few, "-k", 3)
+    assert result.code == NotEnoughError.exit_code
+    assert "3 profiles requested" in result.err
     cancelled = write_swf(tmp_path / "none.swf", *(swf_line(n, submit=n, status=5) for n in range(1, 30)))
     nothing = forewarn("profiles", f"swf:{cancelled}", "--population", "wasted")
     assert nothing.code == NotEnoughError.exit_code

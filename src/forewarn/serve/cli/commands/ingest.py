@@ -29,12 +29,12 @@ from forewarn.sources.base import Source
 @click.option(
     "--status", metavar="HOW", help="Meaning of the SWF status: swf, exit-code, or 0=failed,1=completed."
 )
-@click.option("--skip-bad", is_flag=True, help="Write invalid rows to a rejects file and read the rest.")
+@click.option("--skip-bad", is_flag=True, help="Write bad rows to a rejects file and read the rest.")
 @click.option(
     "--rejects",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Skip invalid rows and write them to this file.  [default: HOME/rejects/NAME-1.jsonl]",
+    help="Skip bad rows and write them to this file.  [default: HOME/rejects/NAME-1.jsonl]",
 )
 @json_option
 def command(
@@ -49,7 +49,7 @@ def command(
     A SOURCE is a format and a file, plain or gzipped: swf:FILE, sacct:FILE, slurmrestd:FILE,
     scontrol:FILE, jobcomp:FILE (documents of Slurm's jobcomp/elasticsearch), nrel:FILE or parquet:FILE;
     or xalt:FOLDER, records of the programs that jobs ran.
-    Reading a file again changes nothing. A file is read completely or not at all: at the first invalid
+    Reading a file again changes nothing. A file is read completely or not at all: at the first bad
     row the store is rolled back to its state before that file.
 
     \b
@@ -79,7 +79,7 @@ def _show(report: IngestReport, source: Source) -> None:
         f"{report.file}: {records or 'no records'} in {elapsed(report.seconds)}",
         {
             "rows": f"{number(report.new)} new, {number(report.same)} already stored, "
-            f"{number(report.bad)} invalid",
+            f"{number(report.bad)} bad",
             "cluster": ", ".join(report.clusters) or None,
             "submitted": _span(report, source.timezone),
             "outcomes": shares(report.outcomes),
