@@ -303,7 +303,7 @@ def test_users_without_a_name_have_their_number(tmp_path: Path) -> None:
         ({"@submit": ...}, "submit", "missing"),
         ({"@start": 5}, "start", "@start is not a time: 5"),
         ({"time_limit": "long"}, "time_limit", "invalid literal"),
-        ({"time_limit": 1e300}, "time_limit", "beyond all bounds"),
+        ({"time_limit": 1e300}, "time_limit", "that is too large"),
         ({"exit_code": "1"}, "exit_code", "not an exit code and a signal: '1'"),
         ({"exit_code": 256}, "exit_code", "unknown shape"),
         ({"tres_req": "cpu"}, "tres_asked", "not a TRES string"),

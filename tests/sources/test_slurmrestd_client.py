@@ -208,7 +208,7 @@ def test_one_job() -> None:
         assert found("7_3") == ["7_[2-5]"]  # waits with the others
         assert found("9") == ["9"]  # long gone from the controller
         assert found("10") == []
-        with pytest.raises(UsageError, match="an id is written like"):
+        with pytest.raises(UsageError, match="write an id like"):
             found("seven")
 
 

@@ -130,7 +130,7 @@ def test_the_zone_of_the_header(tmp_path: Path, line: bytes, zone: str) -> None:
 
 
 def test_a_log_of_comments_only(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="no job in it"):
+    with pytest.raises(SourceError, match="contains no job, only comments"):
         read(tmp_path, b"; Version: 2\n; Note: nothing\n")
 
 

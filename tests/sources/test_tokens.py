@@ -34,15 +34,15 @@ def saying(claims: str | bytes, header: str = "{}") -> str:
 
 
 SECRET = "s3cret"
-UNDECODABLE = "no JSON web token: its header, claims or signature cannot be decoded"
+UNDECODABLE = "not a JSON web token: its header, claims or signature cannot be decoded"
 WRONG = {
-    "garbage": "no JSON web token",
-    f"Bearer {jwt()}": "no JSON web token",
-    f"{jwt()}\n{SECRET}": "there are 2 lines",
-    f"{jwt()}\r{SECRET}": "there are 2 lines",
-    f"{jwt()}é{SECRET}": "no JSON web token",
-    f"{jwt()} {SECRET}": "no JSON web token",
-    f"\udcff{SECRET}": "no JSON web token",
+    "garbage": "not a JSON web token",
+    f"Bearer {jwt()}": "not a JSON web token",
+    f"{jwt()}\n{SECRET}": "2 lines, but a token is one line",
+    f"{jwt()}\r{SECRET}": "2 lines, but a token is one line",
+    f"{jwt()}é{SECRET}": "not a JSON web token",
+    f"{jwt()} {SECRET}": "not a JSON web token",
+    f"\udcff{SECRET}": "not a JSON web token",
     "a.b.c": UNDECODABLE,
     saying("{}", header="[]"): UNDECODABLE,
     saying("{}", header=SECRET): UNDECODABLE,
@@ -54,19 +54,19 @@ WRONG = {
     saying("[" * 3000): UNDECODABLE,
     saying('{"exp": ' + "9" * 5000 + "}"): UNDECODABLE,
     saying("{}") + "A": UNDECODABLE,  # no base64 text has 4n + 1 characters
-    saying('{"exp": "x"}'): "exp is no time",
-    saying('{"exp": NaN}'): "exp is no time",
-    saying('{"exp": 1e999}'): "exp is no time",
-    saying('{"iat": true}'): "iat is no time",
-    saying(json.dumps({"sun": f"ann\r{SECRET}"})): "no user name",
-    jwt() + "A" * 70_000: "no JSON web token",
+    saying('{"exp": "x"}'): "exp is not a time in seconds",
+    saying('{"exp": NaN}'): "exp is not a time in seconds",
+    saying('{"exp": 1e999}'): "exp is not a time in seconds",
+    saying('{"iat": true}'): "iat is not a time in seconds",
+    saying(json.dumps({"sun": f"ann\r{SECRET}"})): "the user in the token is not a user name",
+    jwt() + "A" * 70_000: "not a JSON web token",
     " \n ": "the token is empty",
 }
 
 
 @pytest.mark.parametrize("text", WRONG, ids=range(len(WRONG)))
 def test_what_is_no_token_is_refused_and_not_shown(text: str) -> None:
-    with pytest.raises(TokenError, match=f"SLURM_JWT: .*{WRONG[text]}.*make one: `scontrol") as refused:
+    with pytest.raises(TokenError, match=f"SLURM_JWT: .*{WRONG[text]}.*get one by `scontrol") as refused:
         from_text(text, "SLURM_JWT", FakeTime().clock).current()
     shown = "".join(traceback.format_exception(refused.value))
     assert SECRET not in shown
@@ -102,7 +102,7 @@ def test_one_that_cannot_be_renewed_ends_with_what_to_do() -> None:
     assert tokens.current().user == "ann"
     time.now += 6
     with pytest.raises(
-        ExpiredTokenError, match=r"SLURM_JWT: the token expired 1 s ago; make one: `scontrol token"
+        ExpiredTokenError, match=r"SLURM_JWT: the token expired 1 s ago; get one by `scontrol token"
     ):
         tokens.current()
     assert not tokens.renew()
@@ -143,7 +143,7 @@ def test_scontrol_that_makes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(TokenError, match="gave no token: only root may do that"):
         from_command("eve").current()
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    with pytest.raises(TokenError, match="no scontrol to make one; make one"):
+    with pytest.raises(TokenError, match="no scontrol to issue one; get one by"):
         from_command(None).current()
     scontrol(tmp_path, f"echo SLURM_JWT={jwt()}; echo SLURM_JWT={jwt()} >&2; exit 1", monkeypatch)
     with pytest.raises(TokenError, match=r"gave no token: exit code 1$"):

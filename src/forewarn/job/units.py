@@ -56,7 +56,7 @@ def parse_duration(text: str, *, bare: int = 60) -> int | None:
     else:
         seconds = int(a) * bare
     if seconds > MOST_COUNT:
-        raise ValueError(f"a duration beyond all bounds: {text!r}")
+        raise ValueError(f"a duration that is too large: {text!r}")
     return seconds
 
 
@@ -110,7 +110,7 @@ def parse_memory(text: str, *, bare: str = "M") -> Memory | None:
     # Decimal, since a float cannot hold every count of bytes.
     size = Decimal(amount) * _SCALE[unit.upper() or bare]
     if size > MOST_BYTES:
-        raise ValueError(f"a memory size beyond all bounds: {text!r}")
+        raise ValueError(f"a memory size that is too large: {text!r}")
     return Memory(round(size), _PER[per.lower()])
 
 

@@ -236,7 +236,7 @@ def check_zone(name: str | None) -> None:
         if name is not None:
             ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise UsageError(f"no such time zone: {name!r}; a zone is named like Europe/Berlin") from None
+        raise UsageError(f"no such time zone: {name!r}; write one like Europe/Berlin") from None
 
 
 # Scheme to module and class: imported on demand, so that the imports of one source do not slow another.

@@ -74,7 +74,7 @@ class SwfSource(Source):
                     statuses[int(status)] += count
                 yield self.job_batch(self._jobs(frame, header), bad, Lines(block, before + 1))
         if rows == 0:
-            raise SourceError(f"{self.path}: no job in it, only comments")
+            raise SourceError(f"{self.path}: contains no job, only comments")
         self._note_header()
         self._note_status(statuses)
 
@@ -148,7 +148,7 @@ class SwfSource(Source):
             if isnan(number):
                 return self.bad(line, name, f"not a number: {part!r}", text)
             if abs(number) > MOST_COUNT:
-                return self.bad(line, name, f"a number beyond all bounds: {part!r}", text)
+                return self.bad(line, name, f"a number that is too large: {part!r}", text)
             if number < 0 and number != -1 and name != "status":
                 return self.bad(line, name, f"negative: {part!r}; only -1 means missing", text)
         return self.bad(line, "line", "not a row of an SWF log", text)

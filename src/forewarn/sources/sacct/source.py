@@ -43,7 +43,7 @@ class SacctSource(Source):
                 rows += batch.frame.height + len(batch.bad)
                 yield batch
             if rows == 0:
-                raise SourceError(f"{self.path}: no job in it, only the header")
+                raise SourceError(f"{self.path}: contains no job, only the header")
 
     def read(self, stream: IO[bytes]) -> Iterator[Batch]:
         """Read sacct's text from a stream; it may hold no job."""

@@ -192,7 +192,9 @@ def cpus_asked(record: Record) -> int | None:
 def requested_memory(record: Record) -> tuple[int | None, str | None]:
     """Read the requested memory and what it is per; for `--mem=0` up to 22.05, what was allocated."""
     whole = requested_resources(record)
-    return memory_asked(memory_by("MinMemory")(record), allocated_resources(record) if whole is NOTHING else whole)
+    return memory_asked(
+        memory_by("MinMemory")(record), allocated_resources(record) if whole is NOTHING else whole
+    )
 
 
 def defaulted_fields(record: Record) -> str | None:

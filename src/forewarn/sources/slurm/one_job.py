@@ -17,7 +17,7 @@ def require_job_id(text: str) -> JobId:
         return parse_job_id(text)
     except ValueError as error:
         raise UsageError(
-            f"{error}; an id is written like 123, 123_4 (array task) or 123+1 (het component)"
+            f"{error}; write an id like 123, 123_4 (array task) or 123+1 (het component)"
         ) from None
 
 

@@ -71,7 +71,7 @@ def bounded(value: int | float) -> int:
     """Convert to a whole number that fits a column of 64 bits, also when some of them are added."""
     whole = int(value)
     if not -MOST_BYTES <= whole <= MOST_BYTES:
-        raise ValueError(f"a number beyond all bounds: {value!r:.80}")
+        raise ValueError(f"a number that is too large: {value!r:.80}")
     return whole
 
 

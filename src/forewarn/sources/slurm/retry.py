@@ -37,7 +37,9 @@ class RetryPolicy:
         if self._closed_until is not None:
             wait = self._closed_until - self.clock.monotonic()
             if wait > 0:
-                raise PausedError(f"left alone for {wait:.0f} s more, after: {self._why}", wait)
+                raise PausedError(
+                    f"paused for {wait:.0f} s after repeated failures; the last one: {self._why}", wait
+                )
             tries_left = 1
         delay = self.first
         while True:

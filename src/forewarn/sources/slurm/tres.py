@@ -70,7 +70,9 @@ def _counted(found: dict[str, int]) -> TresCounts:
     )
 
 
-def memory_asked(requested: tuple[int | None, str | None], whole: TresCounts) -> tuple[int | None, str | None]:
+def memory_asked(
+    requested: tuple[int | None, str | None], whole: TresCounts
+) -> tuple[int | None, str | None]:
     """Return the requested memory; for `--mem=0` (null up to v0.0.38) its amount, as sacct has only this.
 
     >>> memory_asked((0, "node"), TresCounts(nodes=2, memory=128_000))

@@ -77,7 +77,7 @@ class SlurmrestdScheduler:
             one.get("name") for one in self.session.get_json("slurmdb", "clusters").get("clusters") or ()
         ]
         if len(clusters) != 1:
-            raise UsageError(f"which cluster is it? Accounting knows {clusters}: set `cluster`")
+            raise UsageError(f"accounting has the clusters {clusters}: set `cluster` to one of them")
         return str(clusters[0])
 
     @property

@@ -41,7 +41,12 @@ _memory = memory("memory_per_node", "memory_per_cpu")
 
 def _requested_values(record: Record) -> tuple[str | int | None, ...]:
     whole = _requested(record)
-    return whole.text, whole.nodes, whole.cpus, whole.gpus if whole.gpus is not None else _requested_gpus(record)
+    return (
+        whole.text,
+        whole.nodes,
+        whole.cpus,
+        whole.gpus if whole.gpus is not None else _requested_gpus(record),
+    )
 
 
 def _requested_gpus(record: Record) -> int | None:

@@ -23,7 +23,9 @@ _LONGEST = 1 << 16  # characters; real ones have some hundred, those of an ident
 _FOR_EVER = 1 << 53  # seconds
 _FORM = re.compile(r"[A-Za-z0-9_-]+={0,2}(?:\.[A-Za-z0-9_-]+={0,2}){2}")
 _MARGIN = 60  # seconds before its end, or a tenth of its life if less, at which it is renewed
-_HOW = "make one: `scontrol token lifespan=86400`, in SLURM_JWT, or in the file that slurm_token_file names"
+_HOW = (
+    "get one by `scontrol token lifespan=86400`, and set it as SLURM_JWT, or in the file of slurm_token_file"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +46,16 @@ class Token:
         Token(user='ann', issued=1000, expires=1600)
         >>> Token.read("garbage")
         Traceback (most recent call last):
-        ValueError: this is no JSON web token: three parts of letters, digits, - and _, with dots between
+        ValueError: this is not a JSON web token: three parts of letters, digits, - and _, with dots between
         """
         bare = text.strip().removeprefix(VARIABLE + "=").strip()
         if not bare:
             raise ValueError("the token is empty")
         if len(lines := bare.splitlines()) > 1:
-            raise ValueError(f"there are {len(lines)} lines, and a token is one")
+            raise ValueError(f"{len(lines)} lines, but a token is one line")
         if len(bare) > _LONGEST or _FORM.fullmatch(bare) is None:
             raise ValueError(
-                "this is no JSON web token: three parts of letters, digits, - and _, with dots between"
+                "this is not a JSON web token: three parts of letters, digits, - and _, with dots between"
             )
         claims = _decode_claims(bare)
         return cls(bare, _user(claims), _moment(claims, "iat"), _moment(claims, "exp"))
@@ -75,7 +77,7 @@ def _decode_claims(text: str) -> Mapping[str, object]:
     except jwt.InvalidTokenError:
         # PyJWT's message is left out: it can quote what the token holds.
         raise ValueError(
-            "this is no JSON web token: its header, claims or signature cannot be decoded"
+            "this is not a JSON web token: its header, claims or signature cannot be decoded"
         ) from None
 
 
@@ -83,7 +85,7 @@ def _user(claims: Mapping[str, object]) -> str | None:
     """Read whose token it is. The name goes into a header and into messages."""
     name = next((claims[key] for key in ("sun", "username") if isinstance(claims.get(key), str)), None)
     if name is not None and not is_user_name(str(name)):
-        raise ValueError("the user that the token names is no user name")
+        raise ValueError("the user in the token is not a user name")
     return None if name is None else str(name)
 
 
@@ -92,7 +94,7 @@ def _moment(claims: Mapping[str, object], key: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _FOR_EVER:
-        raise ValueError(f"the token's {key} is no time in seconds")
+        raise ValueError(f"the token's {key} is not a time in seconds")
     return int(value)
 
 
@@ -154,7 +156,7 @@ def from_command(user: str | None, clock: Clock | None = None, timeout: float = 
             )
         except FileNotFoundError:
             raise TokenError(
-                f"no token is configured, and there is no scontrol to make one; {_HOW}"
+                f"no token is configured, and there is no scontrol to issue one; {_HOW}"
             ) from None
         except subprocess.TimeoutExpired:
             raise TokenError(f"`{' '.join(command)}` did not answer within {timeout:.0f} s") from None

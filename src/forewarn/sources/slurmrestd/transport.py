@@ -148,7 +148,7 @@ class Transport:
         except httpx.TimeoutException:
             raise SlowAnswerError(
                 f"{self.address}: no answer to {path} in time: slurmrestd, slurmctld or slurmdbd is "
-                "overloaded, or the question was too large"
+                "overloaded, or the request was too large"
             ) from None
         except httpx.TransportError as error:
             raise LostAnswerError(
