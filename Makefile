@@ -14,7 +14,7 @@ TEST_WORKERS ?= $(shell test "$$(nproc 2>/dev/null || echo 1)" -gt 1 && echo 2 |
 # Which Slurm `make lab` starts: 22.05, 24.11 or 26.05.
 LAB    ?= 24.11
 
-.PHONY: help setup lock lint test demo lab lab-down bench soak clean
+.PHONY: help setup lock lint test dist demo lab lab-down bench soak clean
 .DEFAULT_GOAL := help
 
 help:  ## list these targets
@@ -47,6 +47,10 @@ lint: $(READY)  ## ruff, mypy, and the order of the rooms
 
 test: lint  ## lint, then every test
 	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup
+
+dist: $(READY)  ## build the source archive, and the wheel from it, into dist/
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
 
 demo: $(READY)  ## the whole story on a simulated cluster: a model, a script checked, advice followed, a failure explained
 	@BIN=$(BIN) DEMO=$(DEMO) sh tools/demo.sh

@@ -22,6 +22,7 @@ PACKAGES = (
     *("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "slurm-client"),
     *("slurm-wlm-basic-plugins", "slurm-wlm-jwt-plugin", "slurm-wlm-mysql-plugin"),
     *("munge", "mariadb-server", "mariadb-client", "lua-socket", "curl", "procps", "python3", "libc6-dev"),
+    "python3-venv",  # tests/release installs the wheel under the Python of each tree
 )
 FINISH = Path(__file__).parent / "finish_tree.sh"
 PEOPLE = tuple(f"{user.name}:{user.uid}" for user in USERS)

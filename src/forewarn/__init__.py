@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from forewarn.operate.site import open_site as open
     from forewarn.operate.train import TrainingResult
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Where each name lives: it is imported when it is first asked for, so that `import forewarn` stays quick.
 _HOMES = {

@@ -9,7 +9,6 @@ lab test that fails is run once more, and one that passes only then is named, wi
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -23,6 +22,7 @@ from lab.endings import Ending, run_every_ending
 from lab.errors import LabError, LabMissingError
 from lab.jobs import wait_quiet
 from lab.versions import DEFAULT, VERSIONS
+from tests.lab.required import skip_unless_required
 from tests.lab.site import Site
 
 # The first test may have to build a tree; the endings take two minutes, more on a busy machine.
@@ -62,9 +62,7 @@ def boot(version: str, state: Path, *, accounting: bool = True) -> Lab:
     try:
         return start_lab(version, state, dies_with_me=True, accounting=accounting)
     except LabMissingError as error:
-        if os.environ.get("FOREWARN_REQUIRE_LAB") == "1":
-            pytest.fail(f"a lab is required here: {error}")
-        pytest.skip(str(error))
+        skip_unless_required(error)
 
 
 @pytest.hookimpl(tryfirst=True)

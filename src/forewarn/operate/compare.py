@@ -1,4 +1,4 @@
-"""The ways to deal with few failures among many jobs, on one log."""
+"""Compare ways to deal with class imbalance, few failures among many jobs, on one log."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import Any
 from forewarn.job.phase import Phase
 from forewarn.learn.data.split import split
 from forewarn.learn.evaluation.compare import compare as compare_on
+from forewarn.learn.extra import check_train_extra
 from forewarn.learn.families import family as family_of
-from forewarn.operate.history import opened_history, population_of
+from forewarn.operate.history import open_history, population_of
 from forewarn.operate.workspace import Workspace
 from forewarn.progress import Note, Watch, logged, unwatched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonResult:
-    """What each way learnt from, and how good it was on the same later jobs."""
+    """What each way learnt from, and its figures on the same later jobs."""
 
     log: str  # its cluster
     phase: str
@@ -27,7 +28,7 @@ class ComparisonResult:
     failures: str  # what the policy counts as failure, in words
     family: str
     seed: int
-    jobs: int  # that all were judged on
+    jobs: int  # in the test block, on which all ways are evaluated
     failed: int  # of these
     ways: tuple[Mapping[str, Any], ...]  # every figure, one entry a way
 
@@ -46,16 +47,17 @@ def compare(
     watch: Watch = unwatched,
     note: Note = logged,
 ) -> ComparisonResult:
-    """Fit the same model with each way, and judge all on the test block.
+    """Fit the same model with each way of treating the imbalance, and evaluate all on the test block.
 
-    `source`, `cluster` and `status` say which log, as `operate.history.opened_history` reads it.
+    `source`, `cluster` and `status` select the log as in `operate.history.open_history`.
     """
+    check_train_extra()
     population = population_of(policy or workspace.config.policy)
-    with opened_history(workspace, source, cluster, status=status, watch=watch, note=note) as history:
+    with open_history(workspace, source, cluster, status=status, watch=watch, note=note) as history:
         table = history.table(phase, population, watch)
     parts = split(table)
     with watch("comparing") as far:
-        found = compare_on(
+        figures = compare_on(
             table,
             parts,
             family_of(family),
@@ -74,5 +76,5 @@ def compare(
         seed=seed,
         jobs=len(parts.test),
         failed=int(table.fails[parts.test].sum()),
-        ways=tuple(found),
+        ways=tuple(figures),
     )

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from forewarn.errors import NotEnoughError
+from forewarn.learn.extra import check_train_extra
 from forewarn.learn.heads.profiles import Profiles
-from forewarn.operate.history import opened_history, population_of
+from forewarn.operate.history import open_history, population_of
 from forewarn.operate.workspace import Workspace
 from forewarn.progress import Note, Watch, logged, unwatched
 
@@ -23,7 +24,7 @@ class ProfilesResult:
     policy: str
     failures: str  # what the policy counts as failure, in words
     seed: int
-    described: Mapping[str, Any]  # jobs, number, profiles, bounds, left_out, fitted_on
+    description: Mapping[str, Any]  # jobs, number, profiles, bounds, left_out, fitted_on
 
 
 def find_profiles(
@@ -40,16 +41,17 @@ def find_profiles(
 ) -> ProfilesResult:
     """Find the profiles of a log's jobs and describe them; `number` None: where the curve bends.
 
-    `source`, `cluster` and `status` say which log, as `operate.history.opened_history` reads it.
+    `source`, `cluster` and `status` say which log, as `operate.history.open_history` reads it.
     """
+    check_train_extra()
     population = population_of(policy or workspace.config.policy)
-    with opened_history(workspace, source, cluster, status=status, watch=watch, note=note) as history:
+    with open_history(workspace, source, cluster, status=status, watch=watch, note=note) as history:
         table = history.table("submit", population, lambda _: watch("jobs"))
     rows = np.flatnonzero(table.labelled)
     if not len(rows):
         raise NotEnoughError(
             f"{history.cluster}: none of its {len(table.submit):,} jobs has ended and takes part under the "
-            f"policy `{population.name}`; ingest more history, or choose another --policy"
+            f"policy `{population.name}`; ingest more history, or choose another --population"
         )
     with watch("profiles"):
         profiles = Profiles.fit(table, rows, seed, number)
@@ -58,5 +60,5 @@ def find_profiles(
         policy=population.name,
         failures=population.in_words,
         seed=seed,
-        described=profiles.describe(table, rows),
+        description=profiles.describe(table, rows),
     )

@@ -12,14 +12,15 @@ from typing import Any
 
 from forewarn.errors import UsageError
 from forewarn.job.phase import Phase
-from forewarn.learn.fitting.fit import ALL_FAMILIES, FitSettings
-from forewarn.learn.fitting.thresholds import parsed
+from forewarn.learn.extra import check_train_extra
+from forewarn.learn.fitting.fit_settings import ALL_FAMILIES, FitSettings
+from forewarn.learn.fitting.thresholds import parse_rule
 from forewarn.learn.fitting.train import TrainedModel, search_key
 from forewarn.learn.fitting.train import train as train_on
 from forewarn.learn.registry.serving import ModelName
 from forewarn.learn.report.wording import verdict, warnings
-from forewarn.learn.search.ray_address import greet
-from forewarn.operate.history import opened_history, population_of, read_alike
+from forewarn.learn.search.ray_address import check_ray_address
+from forewarn.operate.history import open_history, population_of, update_field_treatments
 from forewarn.operate.model import Model
 from forewarn.operate.workspace import Workspace
 from forewarn.progress import Note, Watch, logged, unwatched
@@ -67,8 +68,9 @@ def search_settings(families: Sequence[str] | None = None, **settings: Any) -> F
         made = FitSettings(families=chosen, **settings)
     except TypeError as error:
         raise UsageError(f"no such setting: {str(error).rpartition(' ')[2]}") from None
-    parsed(made.threshold)
-    greet(made.ray_address)
+    parse_rule(made.threshold)
+    check_train_extra()
+    check_ray_address(made.ray_address)
     return made
 
 
@@ -91,23 +93,23 @@ def train(
     Parameters
     ----------
     cluster, source, status
-        The history to learn from, as `operate.history.opened_history` reads them.
+        The history to learn from, as `operate.history.open_history` reads them.
     policy
         What counts as failure, and which jobs take part (`learn.data.population.POPULATIONS`).
     settings
-        Those of `learn.fitting.fit.Settings`: families, trials, threshold, seed, …
+        Those of `learn.fitting.fit_settings.FitSettings`: families, trials, threshold, seed, …
     """
     made = search_settings(**settings)
     population = population_of(policy or workspace.config.policy)
     if source is None:
-        read_alike(workspace, cluster, note)
-    with opened_history(workspace, source, cluster, status=status, watch=watch, note=note) as history:
+        update_field_treatments(workspace, cluster, note)
+    with open_history(workspace, source, cluster, status=status, watch=watch, note=note) as history:
         table = history.table(phase, population, watch)
     absence = [finding.message for finding in table.absences]
     searches = workspace.config.home / "models" / "searches"
     search = searches / search_key(table, made)
     try:
-        trained = train_on(table, made, searches=searches, now=int(time.time()), absence=absence, watch=watch)
+        trained = train_on(table, made, searches=searches, at=int(time.time()), absence=absence, watch=watch)
     except KeyboardInterrupt:
         if search.exists():
             note("the same command again goes on with this search")
