@@ -1,4 +1,4 @@
-"""Example evidence of every code, and strategies for whole assessments made of it."""
+"""Example evidence of every code, and strategies that build assessments from it."""
 
 from __future__ import annotations
 
@@ -116,13 +116,13 @@ _SPECIAL: dict[Code, dict[str, Value]] = {
 
 
 def values_of(code: Code) -> Values:
-    """Values that any words for this code can be made of."""
+    """Return values that suffice for the English of a code."""
     amounts = {"value": 64.0, "above": 0.0} if isinstance(code, UnusualCode) else {}
     return _USUAL | _SPECIAL.get(code, {}) | amounts
 
 
 def statement(code: Code) -> Statement:
-    """Example evidence."""
+    """Return example evidence of a code."""
     return Statement(code, values_of(code))
 
 
@@ -138,21 +138,21 @@ _SIMPLE: Mapping[type, st.SearchStrategy[Any]] = {
 
 
 def assessments() -> st.SearchStrategy[Assessment]:
-    """Any assessment, its verdict by its parts."""
+    """Return a strategy for assessments with the verdict that follows from their parts."""
     return _part(Assessment).map(with_verdict)
 
 
-def _part(kind: type) -> st.SearchStrategy[Any]:
-    hints = get_type_hints(kind)
-    drawn = {field.name: _of(hints[field.name]) for field in fields(kind)}
-    if kind is Finding:
+def _part(part_type: type) -> st.SearchStrategy[Any]:
+    hints = get_type_hints(part_type)
+    drawn = {field.name: _of(hints[field.name]) for field in fields(part_type)}
+    if part_type is Finding:
         drawn |= {"severity": st.sampled_from(["error", "warning", "note"])}
-    if "rule" in drawn and kind not in (Finding, Oddity):
+    if "rule" in drawn and part_type not in (Finding, Oddity):
         drawn["rule"] = st.none() | st.sampled_from(sorted(RULES))
-    made = st.builds(kind, **drawn)
-    if kind in (Finding, Oddity, Reason):  # their values fit their codes
-        return made.map(lambda part: replace(part, values=values_of(part.code)))
-    return made
+    parts = st.builds(part_type, **drawn)
+    if part_type in (Finding, Oddity, Reason):  # their values fit their codes
+        return parts.map(lambda part: replace(part, values=values_of(part.code)))
+    return parts
 
 
 def _of(hint: Any) -> st.SearchStrategy[Any]:

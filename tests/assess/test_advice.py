@@ -131,7 +131,7 @@ def situation(
         variants = [changed(asked_job, changes) for changes in plans]
         return [state(one.job, 0.0 if one.exclude else node_risk) for one in variants]
 
-    told = Situation(
+    default = Situation(
         job=asked_job,
         needs=needs,
         failure=state(asked_job, node_risk),
@@ -140,7 +140,7 @@ def situation(
         partitions=[MAIN],
         node_risk=node_risk,
     )
-    return replace(told, **given)
+    return replace(default, **given)
 
 
 def failure(memory: float = 0.0, time: float = 0.0, other: float = 0.05) -> Failure:
@@ -172,7 +172,7 @@ def test_a_job_that_asks_for_enough_gets_none() -> None:
 def test_a_longer_limit_is_no_cure_for_too_little_memory() -> None:
     """A new request leaves the bad history of the old one behind, whatever it changes."""
     needs = Lognormal(memory=9 * GIB, time=3000)
-    told = situation(needs, model=failure(memory=0.5, time=0.1))
+    job_situation = situation(needs, model=failure(memory=0.5, time=0.1))
     forgets = stated(
         failure(memory=0.01, time=0.01), over_limit=0.01
     )  # what the model states of any new request
@@ -180,16 +180,19 @@ def test_a_longer_limit_is_no_cure_for_too_little_memory() -> None:
     def after(plans: Sequence[Sequence[Change]]) -> list[Failure | None]:
         return [forgets for _ in plans]
 
-    first, *others = advise(replace(told, after=after))
+    first, *others = advise(replace(job_situation, after=after))
     assert "mem" in {change.option for change in first.changes}
     assert not [advice for advice in others if {change.option for change in advice.changes} == {"time"}]
 
 
 def test_memory_is_raised_to_what_is_enough() -> None:
     needs = Lognormal(memory=9 * GIB)
-    told = situation(needs, model=failure(memory=0.4))
-    (advice,) = advise(told)
-    share = min(1.0, (needs.over_memory(8 * GIB) or 0) / cause_probability(told.failure, Outcome.OUT_OF_MEMORY))
+    job_situation = situation(needs, model=failure(memory=0.4))
+    (advice,) = advise(job_situation)
+    share = min(
+        1.0,
+        (needs.over_memory(8 * GIB) or 0) / cause_probability(job_situation.failure, Outcome.OUT_OF_MEMORY),
+    )
     enough = needs.memory_for(1 - (1 - ENOUGH) * share)
     assert enough
     assert enough <= asked(advice, "mem") <= enough * 1.13
@@ -199,29 +202,31 @@ def test_memory_is_raised_to_what_is_enough() -> None:
 
 def test_advice_starts_from_the_stated_risk_and_promises_what_the_changed_job_has() -> None:
     """One number for one thing: before is the headline's, after is what a check of the change would say."""
-    told = situation(Lognormal(memory=9 * GIB, time=4000), model=failure(memory=0.3, time=0.2))
-    found = advise(told)
+    job_situation = situation(Lognormal(memory=9 * GIB, time=4000), model=failure(memory=0.3, time=0.2))
+    found = advise(job_situation)
     assert len(found) == 3
     for advice in found:
-        assert advice.risk_before == told.failure.probability
-        (after,) = told.after([advice.changes])
+        assert advice.risk_before == job_situation.failure.probability
+        (after,) = job_situation.after([advice.changes])
         assert after
         assert advice.risk_after == after.probability
 
 
 def test_a_change_that_only_leaves_a_bad_history_behind_is_no_advice() -> None:
     """Any other request is a new one, with less of a past: no credit for that."""
-    told = situation(Lognormal(memory=7 * GIB), model=failure(memory=0.1, other=0.5))
-    escaped = failure(memory=cause_probability(told.failure, Outcome.OUT_OF_MEMORY) - 0.01, other=0.1)
-    assert advise(replace(told, after=lambda plans: [escaped for _ in plans])) == ()
+    job_situation = situation(Lognormal(memory=7 * GIB), model=failure(memory=0.1, other=0.5))
+    escaped = failure(
+        memory=cause_probability(job_situation.failure, Outcome.OUT_OF_MEMORY) - 0.01, other=0.1
+    )
+    assert advise(replace(job_situation, after=lambda plans: [escaped for _ in plans])) == ()
 
 
 def test_nothing_is_advised_that_a_check_would_not_confirm() -> None:
     """It was: 14 % promised, 22 % when the advised script was checked."""
-    told = situation(Lognormal(memory=9 * GIB), model=failure(memory=0.3))
-    worse = replace(told.failure, probability=told.failure.probability + 0.1)
-    assert advise(replace(told, after=lambda plans: [worse for _ in plans])) == ()
-    assert advise(replace(told, after=lambda plans: [None for _ in plans])) == (), "nobody can say"
+    job_situation = situation(Lognormal(memory=9 * GIB), model=failure(memory=0.3))
+    worse = replace(job_situation.failure, probability=job_situation.failure.probability + 0.1)
+    assert advise(replace(job_situation, after=lambda plans: [worse for _ in plans])) == ()
+    assert advise(replace(job_situation, after=lambda plans: [None for _ in plans])) == (), "nobody can say"
 
 
 def test_what_the_model_of_failures_knows_asks_for_more() -> None:
@@ -276,14 +281,14 @@ LARGE = [Node(cluster="c", name=f"b{i}", cpus=64, memory=1024 * GIB, partitions=
 
 
 def test_another_partition_where_the_own_has_too_little() -> None:
-    told = situation(
+    job_situation = situation(
         Lognormal(memory=300 * GIB),
         job=job(100),
         nodes=[*NODES, *LARGE],
         partitions=[MAIN, BIG],
     )
-    assert advise(told) == (), "nobody knows whether it is open to them"
-    (advice,) = advise(replace(told, may_use=lambda: {"main", "big"}))
+    assert advise(job_situation) == (), "nobody knows whether it is open to them"
+    (advice,) = advise(replace(job_situation, may_use=lambda: {"main", "big"}))
     assert next((change.option, change.after) for change in advice.changes) == ("partition", "big")
     assert 300 * GIB < asked(advice, "mem") <= 1024 * GIB
     own = advise(situation(Lognormal(memory=9 * GIB), nodes=[*NODES, *LARGE], partitions=[MAIN, BIG]))
@@ -302,16 +307,16 @@ def test_another_partition_where_the_own_has_too_little() -> None:
 
 def test_tasks_are_spread_where_no_node_has_enough() -> None:
     wide = job(100, tasks_asked=16, cpus_asked=16)
-    told = situation(Lognormal(memory=190 * GIB, time=600, spread=0.1), job=wide)
-    (advice,) = advise(told)
+    job_situation = situation(Lognormal(memory=190 * GIB, time=600, spread=0.1), job=wide)
+    (advice,) = advise(job_situation)
     assert advice.node_hours_after == pytest.approx(2 * (advice.node_hours_before or 0)), (
-        "what it costs is told"
+        "the cost is reported"
     )
     assert [(c.option, c.before, c.after) for c in advice.changes] == [("nodes", "1", "2")]
     assert advice.risk_after < advice.risk_before
-    assert advise(replace(told, job=replace(wide, tasks_asked=1))) == (), "one task cannot be spread"
+    assert advise(replace(job_situation, job=replace(wide, tasks_asked=1))) == (), "one task cannot be spread"
     narrow = replace(MAIN, nodes_max=1)
-    assert advise(replace(told, partitions=[narrow])) == ()
+    assert advise(replace(job_situation, partitions=[narrow])) == ()
 
 
 def test_sick_nodes_are_kept_off() -> None:
@@ -361,27 +366,29 @@ def test_as_a_diff_and_as_a_command() -> None:
 def test_it_only_ever_raises_within_what_there_is(
     median: float, spread: float, ask: float, limit: int, time: float, known: float
 ) -> None:
-    told = situation(
+    job_situation = situation(
         Lognormal(memory=median * GIB, time=time, spread=spread),
         job=job(ask, time_limit=limit),
         failure=failure(memory=known),
     )
-    for advice in advise(told):
+    for advice in advise(job_situation):
         assert 0 <= advice.risk_after <= advice.risk_before <= 1
         for change in advice.changes:
             if change.option == "time":
                 assert limit < asked(advice, "time") <= 86400
             else:
-                assert (NodeRequest.of(told.job).memory_a_node or 0) < asked(advice, "mem") <= 128 * GIB
+                assert (
+                    (NodeRequest.of(job_situation.job).memory_a_node or 0) < asked(advice, "mem") <= 128 * GIB
+                )
 
 
 def test_two_opinions_on_one_limit_are_pooled_and_the_causes_add_up() -> None:
     model = failure(memory=0.1, other=0.2)
-    said = stated(model, over_memory=0.9)
-    assert model.probability < said.probability < 1 - 0.1 * 0.8
-    assert sum(cause.probability for cause in said.causes) == pytest.approx(said.probability)
-    assert 0.1 < cause_probability(said, Outcome.OUT_OF_MEMORY) < 0.9
-    assert said.warns == (said.probability >= said.threshold)
+    risk = stated(model, over_memory=0.9)
+    assert model.probability < risk.probability < 1 - 0.1 * 0.8
+    assert sum(cause.probability for cause in risk.causes) == pytest.approx(risk.probability)
+    assert 0.1 < cause_probability(risk, Outcome.OUT_OF_MEMORY) < 0.9
+    assert risk.warns == (risk.probability >= risk.threshold)
     calmer = stated(model, over_memory=0.01)
     assert calmer.probability < model.probability
     new = stated(failure(other=0.2), over_limit=0.999)
@@ -408,9 +415,9 @@ def test_without_needs_the_model_has_the_word() -> None:
 def test_asking_for_less_is_told_apart_and_stays_safe() -> None:
     needs = Lognormal(memory=1 * GIB, time=600)
     long = job(100, time_limit=40_000, cpus_asked=1)
-    told = situation(needs, job=long, model=failure())
-    assert advise(told) == ()
-    time, memory = savings(told, waits=lambda *_: (3600.0, 60.0))
+    job_situation = situation(needs, job=long, model=failure())
+    assert advise(job_situation) == ()
+    time, memory = savings(job_situation, waits=lambda *_: (3600.0, 60.0))
     assert (time.resource, memory.resource) == ("time", "memory")
     assert (needs.limit_for(SAFE) or 0) < time.enough <= 40_000 / FAR
     assert time.node_hours == pytest.approx((40_000 - time.enough) / 3600)
@@ -428,9 +435,9 @@ def test_nothing_is_saved_that_raises_the_risk() -> None:
     needs = Lognormal(memory=1 * GIB, time=600)
     long = job(100, time_limit=40_000, cpus_asked=1)
     assert savings(situation(needs, job=long, model=failure(memory=0.6, time=0.3))) == ()
-    told = situation(needs, job=long)
-    risen = replace(told.failure, probability=told.failure.probability + 0.2)
-    assert savings(replace(told, after=lambda plans: [risen for _ in plans])) == ()
+    job_situation = situation(needs, job=long)
+    risen = replace(job_situation.failure, probability=job_situation.failure.probability + 0.2)
+    assert savings(replace(job_situation, after=lambda plans: [risen for _ in plans])) == ()
     assert savings(situation(needs, job=job(2, time_limit=1200))) == (), "not far above"
 
 
@@ -446,15 +453,15 @@ def test_only_what_enough_healthy_nodes_can_give() -> None:
     down = Node(cluster="c", name="n9", cpus=32, memory=960 * GIB, partitions="main", state="DOWN")
     small = Node(cluster="c", name="n8", cpus=4, memory=960 * GIB, partitions="main")
     wide = replace(MAIN, nodes="n[0-3,8-9]", nodes_total=6, memory_max=100 * GIB, memory_max_per="node")
-    told = situation(
+    job_situation = situation(
         Lognormal(memory=60 * GIB),
         job=job(50, nodes_asked=2, cpus_asked=16, tasks_asked=2),
         nodes=[*NODES, down, small],
         partitions=[wide],
     )
-    (advice,) = advise(told)
+    (advice,) = advise(job_situation)
     assert asked(advice, "mem") == 100 * GIB, "the partition's limit"
-    (advice,) = advise(replace(told, partitions=[replace(wide, memory_max=None)]))
+    (advice,) = advise(replace(job_situation, partitions=[replace(wide, memory_max=None)]))
     assert asked(advice, "mem") <= 128 * GIB, "neither the node that is down nor the one with few CPUs"
 
 

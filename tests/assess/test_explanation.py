@@ -90,19 +90,19 @@ def test_reasons_add_up(table: JobTable, bundle: Bundle) -> None:
         bundle.probability(matrix),
     )
     for place, row in enumerate(rows):
-        made = reasons(bundle, matrix, values_of(table, row), row=place)
-        weights = [reason.weight for reason in made]
+        found = reasons(bundle, matrix, values_of(table, row), row=place)
+        weights = [reason.weight for reason in found]
         assert sum(weights) == pytest.approx(contributions[place, :-1].sum(), abs=1e-9)
         assert sum(weights) == pytest.approx(margins[place] - contributions[place, -1], abs=1e-4)
-        named = [reason for reason in made if reason.group != EVERYTHING_ELSE]
+        named = [reason for reason in found if reason.group != EVERYTHING_ELSE]
         assert len(named) <= 5
         assert [abs(r.weight) for r in named] == sorted((abs(r.weight) for r in named), reverse=True)
-        assert made[-1].risk_after == pytest.approx(risk[place], abs=1e-4)
-        for before, after in pairwise(made):
+        assert found[-1].risk_after == pytest.approx(risk[place], abs=1e-4)
+        for before, after in pairwise(found):
             assert before.risk_after == after.risk_before
-        told = [name for reason in made for name in reason.features]
-        assert len(told) == len(set(told)), "no column twice"
-        assert not any(re.search(r"[a-z]_[a-z]|\bnan\b|\bNone\b", in_words(reason)) for reason in made)
+        columns = [name for reason in found for name in reason.features]
+        assert len(columns) == len(set(columns)), "no column twice"
+        assert not any(re.search(r"[a-z]_[a-z]|\bnan\b|\bNone\b", in_words(reason)) for reason in found)
 
 
 def test_both_directions_are_told(table: JobTable, bundle: Bundle) -> None:
@@ -120,7 +120,9 @@ def test_both_directions_are_told(table: JobTable, bundle: Bundle) -> None:
 
 def test_a_model_for_start(start_table: JobTable) -> None:
     values = {"node_rate_max": 0.42, "node_since_fail": 90.0, "wait": 7200.0}
-    assert "42% of the last jobs on the worst of the allocated nodes failed" in sentence(EvidenceGroup.NODES, values)
+    assert "42% of the last jobs on the worst of the allocated nodes failed" in sentence(
+        EvidenceGroup.NODES, values
+    )
     assert "1.5 minutes ago" in sentence(EvidenceGroup.NODES, values)
     assert "this job waited 2 hours" in sentence(EvidenceGroup.QUEUE, values)
     assert set(map(group_of, start_table.names)) >= {EvidenceGroup.NODES, EvidenceGroup.QUEUE}
@@ -129,9 +131,9 @@ def test_a_model_for_start(start_table: JobTable) -> None:
 @pytest.mark.parametrize("group", [group for group in EvidenceGroup if group is not EvidenceGroup.LEARNT])
 @pytest.mark.parametrize("value", [math.nan, 0.0, 1.0, -3.0, 60.0])
 def test_any_values_make_a_sentence(group: EvidenceGroup, value: float) -> None:
-    made = sentence(group, {column: value for column in COLUMNS if column != "weekday"} | {"weekday": 2.0})
-    assert made
-    assert "nan" not in made
+    text = sentence(group, {column: value for column in COLUMNS if column != "weekday"} | {"weekday": 2.0})
+    assert text
+    assert "nan" not in text
     assert sentence(group, {})
 
 
@@ -175,7 +177,7 @@ def test_others_are_told_in_aggregate_only() -> None:
 
 
 def test_the_waterfall_is_a_figure() -> None:
-    made = [
+    steps = [
         Reason(
             code=ReasonCode.PROFILE,
             values={"profile": "<small> & so on " * 12},
@@ -186,7 +188,7 @@ def test_the_waterfall_is_a_figure() -> None:
         ),
         Reason(code=ReasonCode.SICK_NODE, group="b", weight=-0.5, risk_before=0.5, risk_after=0.4),
     ]
-    figure = waterfall_svg(made)
+    figure = waterfall_svg(steps)
     root = ElementTree.fromstring(figure)
     texts = ["".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"+40", "-10", "this job", "40%"} <= set(texts)

@@ -1,4 +1,4 @@
-"""A model serves only where fields are read as they were when it learnt."""
+"""A model serves only where fields are treated as in its training."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SLURM = with_slurm_treatments(ClusterFacts())
 JOB = Job(cluster="alps", job_id="1", submit=0, user="ann")
 
 
-def spoken(folder: Path, learnt: ClusterFacts | None, now: ClusterFacts) -> ModelAnswer:
-    """What a bundle that learnt under some policies says under others."""
+def answer_of(folder: Path, learnt: ClusterFacts | None, now: ClusterFacts) -> ModelAnswer:
+    """Return the answer of a bundle trained with some treatments of fields, asked with others."""
     return answer(Champions("alps", None, (saved(folder, learnt),)), now)
 
 
@@ -43,9 +43,13 @@ def answer(champions: Champions, now: ClusterFacts) -> ModelAnswer:
 
 
 @pytest.mark.parametrize(
-    ("learnt", "now", "said"),
+    ("learnt", "now", "reason"),
     [
-        (None, SLURM, "trained by an older version that did not record how fields were read: `forewarn train`"),
+        (
+            None,
+            SLURM,
+            "trained by an older version that did not record how fields were read: `forewarn train`",
+        ),
         (ClusterFacts(), SLURM, "tasks_asked (then as it is, now hidden)"),
         (SLURM, ClusterFacts(), "memory_asked (then for a node, now as it is)"),
         (
@@ -56,12 +60,12 @@ def answer(champions: Champions, now: ClusterFacts) -> ModelAnswer:
     ],
 )
 def test_it_passes_on_what_it_would_read_otherwise(
-    tmp_path: Path, learnt: ClusterFacts | None, now: ClusterFacts, said: str
+    tmp_path: Path, learnt: ClusterFacts | None, now: ClusterFacts, reason: str
 ) -> None:
-    made = spoken(tmp_path / "bundle", learnt, now)
-    assert made.route.model == ONLINE
-    assert said in passed(made.route.passed[0])
-    assert "`forewarn train`" in passed(made.route.passed[0])
+    found = answer_of(tmp_path / "bundle", learnt, now)
+    assert found.route.model == ONLINE
+    assert reason in passed(found.route.passed[0])
+    assert "`forewarn train`" in passed(found.route.passed[0])
 
 
 @pytest.mark.parametrize(
@@ -75,8 +79,8 @@ def test_it_passes_on_what_it_would_read_otherwise(
 def test_it_serves_where_they_are_read_alike(
     tmp_path: Path, learnt: ClusterFacts | None, now: ClusterFacts
 ) -> None:
-    made = spoken(tmp_path / "bundle", learnt, now)
-    assert made.route.model == "alps.submit.generic"
+    found = answer_of(tmp_path / "bundle", learnt, now)
+    assert found.route.model == "alps.submit.generic"
     recorded = "reading" in (tmp_path / "bundle" / MANIFEST).read_text()
     assert recorded == (learnt is not None), "an older bundle keeps its id"
     assert Manifest.read(tmp_path / "bundle").facts.reading == (reading_of(learnt) if learnt else None)

@@ -26,23 +26,23 @@ SCHEMA = Path(__file__).parents[2] / "docs/assessment.schema.json"
 MANY = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def as_written(made: Assessment) -> dict[str, Any]:
+def as_written(assessment: Assessment) -> dict[str, Any]:
     """Through the text of a file."""
-    value = json.loads(json.dumps(made.to_json(), allow_nan=False))
+    value = json.loads(json.dumps(assessment.to_json(), allow_nan=False))
     assert isinstance(value, dict)
     return value
 
 
 @MANY
 @given(assessments())
-def test_it_comes_back_as_it_was(made: Assessment) -> None:
-    assert Assessment.from_json(as_written(made)) == made
+def test_it_comes_back_as_it_was(assessment: Assessment) -> None:
+    assert Assessment.from_json(as_written(assessment)) == assessment
 
 
 @MANY
 @given(assessments())
-def test_it_is_as_the_schema_says(made: Assessment) -> None:
-    Draft202012Validator(schema()).validate(as_written(made))
+def test_it_is_as_the_schema_says(assessment: Assessment) -> None:
+    Draft202012Validator(schema()).validate(as_written(assessment))
 
 
 def test_the_schema_in_the_docs_is_current() -> None:
@@ -105,18 +105,18 @@ def test_every_name_that_was_there_has_its_words() -> None:
         differs=differs,
         outcomes={"failed": 1},
     )
-    made = replace(
+    assessment = replace(
         PLAIN,
         similar=(job,),
         similar_in_short=tally((job,), POLICIES["wasted"]),
         notes=(statement(NoteCode.EACH_TASK),),
     )
-    told = made.to_json(Reader("ann"))
-    assert told["similar"][0]["differs"] == ["1 CPU instead of 4"]
-    assert told["similar"][0]["differs_codes"] == [{"code": "other_cpus", "values": {"other": 1, "this": 4}}]
-    assert told["similar_in_short"] == "ann's only similar job failed"
-    assert told["similar_in_short_code"]["values"]["failed"] == 1
-    assert told["notes"] == ["this is an array: risk and node hours are per task"]
-    assert told["note_codes"][0]["code"] == "each_task_of_array"
-    assert {"verdict", "summary", "hours_at_risk"} <= told.keys()
-    assert {"passed", "rule", "caveat"} <= told["route"].keys()
+    value = assessment.to_json(Reader("ann"))
+    assert value["similar"][0]["differs"] == ["1 CPU instead of 4"]
+    assert value["similar"][0]["differs_codes"] == [{"code": "other_cpus", "values": {"other": 1, "this": 4}}]
+    assert value["similar_in_short"] == "ann's only similar job failed"
+    assert value["similar_in_short_code"]["values"]["failed"] == 1
+    assert value["notes"] == ["this is an array: risk and node hours are per task"]
+    assert value["note_codes"][0]["code"] == "each_task_of_array"
+    assert {"verdict", "summary", "hours_at_risk"} <= value.keys()
+    assert {"passed", "rule", "caveat"} <= value["route"].keys()

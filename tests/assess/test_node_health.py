@@ -15,14 +15,14 @@ from forewarn.assess.node_health import (
     Health,
     NodeEvidence,
     NodeHealth,
-    exclude_line,
-    fitness,
     cache_health,
     cached_health,
+    exclude_line,
+    fitness,
     node_health,
 )
 from forewarn.assess.node_health.classification import classify_nodes
-from forewarn.assess.node_health.expected_failures import probability, expect
+from forewarn.assess.node_health.expected_failures import expect, probability
 from forewarn.assess.node_health.job_runs import DAY, EVIDENCE_DAYS, runs_of, without_bursts
 from forewarn.assess.node_health.likelihood import benjamini_hochberg, scores, tail
 from forewarn.assess.node_health.slurm_states import NodeHistory, in_service, node_histories, slurm_evidence
@@ -211,10 +211,10 @@ def test_a_node_under_which_jobs_are_lost() -> None:
 )
 def test_what_slurm_says(state: str | None, reason: str | None, health: Health, serves: bool) -> None:
     node = Node(cluster="c", name="n1", state=state, reason=reason)
-    told = classify_nodes("c", {"n1": NodeHistory(node, 0, 0, ())}, runs_of(pl.DataFrame()), NOW)[0]
-    assert (told.health, told.in_service) == (health, serves)
-    assert told.until is None
-    assert not reason or health is Health.HEALTHY or reason in told.evidence[0].what
+    result = classify_nodes("c", {"n1": NodeHistory(node, 0, 0, ())}, runs_of(pl.DataFrame()), NOW)[0]
+    assert (result.health, result.in_service) == (health, serves)
+    assert result.until is None
+    assert not reason or health is Health.HEALTHY or reason in result.evidence[0].what
     assert in_service(node) is serves
 
 
@@ -289,15 +289,15 @@ def sick(*names: str, health: Health = Health.SICK) -> list[NodeHealth]:
 
 def test_fitness_counts_what_can_take_it() -> None:
     job = Job(cluster="c", job_id="1", submit=0, nodes_asked=3, cpus_asked=24)
-    told = fitness(
+    nodes_fit = fitness(
         job,
         machine(n12="DOWN"),
         PARTITIONS,
         [*sick("n03", "n04", "n07"), *sick("n09", health=Health.SUSPECT)],
     )
-    assert (told.fit, told.needed) == (8, 3)  # the one that is down takes nothing, the suspect may
-    assert (told.sick, told.suspect) == (("n03", "n04", "n07"), ("n09",))
-    assert told.exclude == "--exclude=n[03-04,07]"
+    assert (nodes_fit.fit, nodes_fit.needed) == (8, 3)  # the one that is down takes nothing, the suspect may
+    assert (nodes_fit.sick, nodes_fit.suspect) == (("n03", "n04", "n07"), ("n09",))
+    assert nodes_fit.exclude == "--exclude=n[03-04,07]"
     # Without enough others there is no line: it would keep the job off for ever.
     wide = replace(job, nodes_asked=10, cpus_asked=80)
     assert fitness(wide, machine(), PARTITIONS, sick("n03", "n04", "n07")).exclude is None

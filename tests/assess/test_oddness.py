@@ -1,4 +1,4 @@
-"""Odd configuration: what the cluster cannot take is told with both numbers, what it can is not."""
+"""Odd configuration: impossible requests are reported with both numbers, possible ones are not."""
 
 from __future__ import annotations
 
@@ -62,7 +62,11 @@ def found(machine: tuple[list[Node], list[Partition]], **fields: Any) -> dict[st
         ({"cpus_asked": 96, "tasks_asked": 2}, "cpus-beyond-nodes", "48 CPUs per task; .* 32"),
         ({"cpus_asked": 2_000, "tasks_asked": 2_000}, "cpus-beyond-partition", "2,000 CPUs; .* 640"),
         ({"gpus_asked": 2}, "no-gpus", "2 GPUs; no node of partition main has any"),
-        ({"partition": "gpu", "gpus_asked": 8, "nodes_asked": 1}, "gpus-beyond-nodes", "8 GPUs per node; .* 4"),
+        (
+            {"partition": "gpu", "gpus_asked": 8, "nodes_asked": 1},
+            "gpus-beyond-nodes",
+            "8 GPUs per node; .* 4",
+        ),
         ({"nodes_asked": 21}, "nodes-beyond-partition", "21 nodes; partition main has 20"),
         ({"nodes_asked": 5}, "nodes-beyond-limit", "5 nodes; partition main allows 4"),
         ({"time_limit": 90_000}, "time-beyond-limit", "1-01:00:00; partition main allows 1-00:00:00"),
@@ -75,10 +79,10 @@ def found(machine: tuple[list[Node], list[Partition]], **fields: Any) -> dict[st
 def test_what_no_node_can_take(
     machine: tuple[list[Node], list[Partition]], fields: dict[str, Any], rule: str, numbers: str
 ) -> None:
-    told = found(machine, **fields)
-    assert told[rule].impossible
-    assert re.search(numbers, what(told[rule])), what(told[rule])
-    assert all(hasattr(job(), oddity.field) for oddity in told.values() if oddity.field)
+    by_rule = found(machine, **fields)
+    assert by_rule[rule].impossible
+    assert re.search(numbers, what(by_rule[rule])), what(by_rule[rule])
+    assert all(hasattr(job(), oddity.field) for oddity in by_rule.values() if oddity.field)
 
 
 @pytest.mark.parametrize(
@@ -103,9 +107,9 @@ def test_what_fits_is_not_odd(machine: tuple[list[Node], list[Partition]], field
 
 
 def test_fewer_tasks_than_nodes_is_odd_and_possible(machine: tuple[list[Node], list[Partition]]) -> None:
-    (told,) = found(machine, nodes_asked=3, tasks_asked=1).values()
-    assert (told.rule, told.impossible) == ("tasks-cannot-fill-nodes", False)
-    assert "3 nodes for 1 task: 2 nodes would be idle" in what(told)
+    (oddity,) = found(machine, nodes_asked=3, tasks_asked=1).values()
+    assert (oddity.rule, oddity.impossible) == ("tasks-cannot-fill-nodes", False)
+    assert "3 nodes for 1 task: 2 nodes would be idle" in what(oddity)
 
 
 GPU_NODES = [
@@ -116,20 +120,20 @@ GPU_NODES = [
 
 def test_gpu_types_and_features() -> None:
     asks = {"tres_asked": "gres/gpu=1,gres/gpu:h100=1", "gpus_asked": 1}
-    (told,) = oddities(job(**asks), GPU_NODES, [])
-    assert what(told) == "requests GPUs of type h100; the cluster has a100, v100"
+    (oddity,) = oddities(job(**asks), GPU_NODES, [])
+    assert what(oddity) == "requests GPUs of type h100; the cluster has a100, v100"
     assert oddities(job(tres_asked="gres/gpu:v100=1", gpus_asked=1, constraint="intel"), GPU_NODES, []) == ()
     # Each is somewhere, both together nowhere.
-    (told,) = oddities(job(tres_asked="gres/gpu:a100=1", gpus_asked=1, constraint="intel"), GPU_NODES, [])
-    assert (told.rule, told.impossible) == ("no-node-fits", True)
-    (told,) = oddities(job(nodes_asked=2, constraint="ib"), GPU_NODES, [])
-    assert what(told) == "requests 2 nodes of a type of which the cluster has 1"
+    (oddity,) = oddities(job(tres_asked="gres/gpu:a100=1", gpus_asked=1, constraint="intel"), GPU_NODES, [])
+    assert (oddity.rule, oddity.impossible) == ("no-node-fits", True)
+    (oddity,) = oddities(job(nodes_asked=2, constraint="ib"), GPU_NODES, [])
+    assert what(oddity) == "requests 2 nodes of a type of which the cluster has 1"
 
 
 def test_a_partition_that_is_down_may_come_back() -> None:
     down = Partition(cluster="small", name="main", state="DOWN", is_default=True)
-    (told,) = oddities(job(), [], [down])
-    assert (told.rule, told.impossible) == ("partition-is-down", False)
+    (oddity,) = oddities(job(), [], [down])
+    assert (oddity.rule, oddity.impossible) == ("partition-is-down", False)
 
 
 def test_nothing_known_is_nothing_odd() -> None:
@@ -147,10 +151,10 @@ def test_a_hundred_times_the_usual() -> None:
         50, {"memory_asked": (2 * GIB, 8 * GIB), "time_limit": (3_600, 7_200), "nodes_asked": (1, 1)}
     )
     asks = job(memory_asked=300 * GIB, memory_per="node", time_limit=7_200, nodes_asked=99)
-    (told,) = oddities(asks, [], [], usual)
-    assert (told.rule, told.field, told.impossible) == ("far-beyond-usual", "memory_asked", False)
-    assert "150 times" in what(told)
-    assert "50 jobs (2 GiB per node); 95% of them requested at most 8 GiB per node" in what(told)
+    (oddity,) = oddities(asks, [], [], usual)
+    assert (oddity.rule, oddity.field, oddity.impossible) == ("far-beyond-usual", "memory_asked", False)
+    assert "150 times" in what(oddity)
+    assert "50 jobs (2 GiB per node); 95% of them requested at most 8 GiB per node" in what(oddity)
 
 
 def test_the_usual_of_one_who_now_and_then_asks_for_much() -> None:
@@ -209,9 +213,9 @@ def test_rules_have_names_of_their_own_and_fields_of_a_job() -> None:
 
 
 def test_without_a_forest_there_is_no_rank(machine: tuple[list[Node], list[Partition]]) -> None:
-    told = oddness(job(gpus_asked=1), *machine)
-    assert told.rarer_than is None
-    assert [oddity.rule for oddity in told.oddities] == ["no-gpus"]
+    result = oddness(job(gpus_asked=1), *machine)
+    assert result.rarer_than is None
+    assert [oddity.rule for oddity in result.oddities] == ["no-gpus"]
 
 
 def test_a_request_with_everything_left_open_is_read() -> None:

@@ -30,10 +30,10 @@ def test_a_rule_speaks_as_any_model_and_is_named(table: JobTable, bundle: Bundle
     ensemble = fit_ensemble(rule_recipes("last_user_request"), sample, seed=0, threads=1)
     replace(bundle, ensemble=ensemble).save(tmp_path / "rule")
     champions = Champions(bundle.facts.cluster, None, (tmp_path / "rule",))
-    said = route_jobs(table.rows(rows[-50:]), champions, ended=5000)
-    assert {one.route.rule for one in said} == {RULE}
+    answers = route_jobs(table.rows(rows[-50:]), champions, ended=5000)
+    assert {answer.route.rule for answer in answers} == {RULE}
     last = table.column("user_request_last")[rows[-50:]]
-    risks = np.array([one.failure.probability for one in said if one.failure])
+    risks = np.array([answer.failure.probability for answer in answers if answer.failure])
     assert len(risks) == 50
     assert risks[last == 1].min() > risks[last == 0].max()
 

@@ -79,9 +79,7 @@ def test_what_was_not_known_then_does_not_count(store: Store) -> None:
     keep(store, job(1, end=NOW + 50_000), job(2, end=NOW + 2_000))
     asked = job(9, submit=NOW + 10_000)
     assert [one.job_id for one in similar(store, asked, WASTED).jobs] == ["2"]
-    assert [one.jobs for one in similar(store, asked, WASTED, at=NOW + 99_999).jobs] == [2], (
-        "sent together"
-    )
+    assert [one.jobs for one in similar(store, asked, WASTED, at=NOW + 99_999).jobs] == [2], "sent together"
 
 
 def test_jobs_of_years_ago_are_found(store: Store) -> None:
@@ -185,11 +183,11 @@ def test_the_features_measure_the_same(online: OnlineFeatures, pairs: list[tuple
     for asked, before in pairs:
         number = 10 * len(online_users)
         online_users.append(f"u{number}")
-        told = {"user": online_users[-1], "outcome": None, "start": None, "end": None}
-        earlier = job(number, **(told | before))
-        new = job(number + 1, **(told | asked))
+        fields = {"user": online_users[-1], "outcome": None, "start": None, "end": None}
+        earlier = job(number, **(fields | before))
+        new = job(number + 1, **(fields | asked))
         online.submit(earlier)
-        online.ended(job(number, **(told | before | {"outcome": "completed"})), NOW + 10 * number)
+        online.ended(job(number, **(fields | before | {"outcome": "completed"})), NOW + 10 * number)
         row = online.submit(new)
         assert row[L.F_SIMILAR_BEST] == pytest.approx(similarity(new, earlier), rel=1e-9, abs=1e-300)
 

@@ -1,4 +1,4 @@
-"""The whole in one word: what makes a job likely to fail, what is a warning, and when nothing is said."""
+"""Verdicts: when a job is likely to fail, when there is a warning, and when there is no verdict."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ NOTE = replace(DOUBT, severity="note")
 ODD = Oddity(rule="r", code=OddityCode.NO_NODE_FITS, values={"partition": ""})
 
 
-def said(made: Assessment) -> str:
-    return summary(with_verdict(made))
+def summary_of(assessment: Assessment) -> str:
+    return summary(with_verdict(assessment))
 
 
 def failing(p: float, threshold: float = 0.2) -> Failure:
@@ -52,7 +52,7 @@ def failing(p: float, threshold: float = 0.2) -> Failure:
 
 
 @pytest.mark.parametrize(
-    ("made", "verdict"),
+    ("assessment", "verdict"),
     [
         (replace(PLAIN, failure=failing(0.05)), Verdict.FINE),
         (replace(PLAIN, failure=failing(0.3)), Verdict.WARNING),
@@ -78,24 +78,24 @@ def failing(p: float, threshold: float = 0.2) -> Failure:
         ),
     ],
 )
-def test_the_verdict(made: Assessment, verdict: Verdict) -> None:
-    assert with_verdict(made).verdict is verdict
-    assert said(made)
+def test_the_verdict(assessment: Assessment, verdict: Verdict) -> None:
+    assert with_verdict(assessment).verdict is verdict
+    assert summary_of(assessment)
 
 
 def test_what_is_first_is_said_and_the_rest_is_counted() -> None:
     some = replace(PLAIN, findings=(ERROR, DOUBT, replace(ERROR, line=2), replace(ERROR, line=3)))
-    assert said(some) == "this job cannot run: the script is empty: sbatch refuses it (and 2 more)"
+    assert summary_of(some) == "this job cannot run: the script is empty: sbatch refuses it (and 2 more)"
     assert with_verdict(some).summary == Statement(SummaryCode.CANNOT_RUN, {"problems": 3})
 
 
 def test_a_warning_says_why_where_the_numbers_would_not() -> None:
     """42 % was called fine, and 15 % a warning where 20 % of all jobs fail."""
-    high = said(replace(PLAIN, failure=failing(0.42, threshold=0.45)))
+    high = summary_of(replace(PLAIN, failure=failing(0.42, threshold=0.45)))
     assert "below this model's threshold of 45%" in high
-    low = said(replace(PLAIN, failure=replace(failing(0.15, threshold=0.12), base_rate=0.2)))
+    low = summary_of(replace(PLAIN, failure=replace(failing(0.15, threshold=0.12), base_rate=0.2)))
     assert "below the average, but above this model's threshold of 12%" in low
-    plain = said(replace(PLAIN, failure=failing(0.3)))
+    plain = summary_of(replace(PLAIN, failure=failing(0.3)))
     assert "threshold" not in plain
 
 
@@ -104,48 +104,48 @@ def test_the_summary_has_the_cause_and_the_hours_at_stake() -> None:
         CauseOfFailure(outcome="timeout", kind="limit", probability=0.4),
         CauseOfFailure(outcome="failed", kind="user", probability=0.2),
     )
-    made = replace(PLAIN, failure=replace(failing(0.6), causes=causes), hours_at_risk=12.34)
+    assessment = replace(PLAIN, failure=replace(failing(0.6), causes=causes), hours_at_risk=12.34)
     text = "60% risk of failure (cluster average 10%), most likely cause: time limit; 12.3 node hours at risk"
-    assert said(made) == text
+    assert summary_of(assessment) == text
     # From few failures only the usual shares of causes are known, which tell nothing of this job.
-    assert made.failure
-    unlearnt = replace(made, failure=replace(made.failure, causes_learnt=False))
-    assert said(unlearnt) == text.replace(", most likely cause: time limit", "")
+    assert assessment.failure
+    unlearnt = replace(assessment, failure=replace(assessment.failure, causes_learnt=False))
+    assert summary_of(unlearnt) == text.replace(", most likely cause: time limit", "")
 
 
 def test_what_cannot_run_has_its_risk_once_that_is_fixed() -> None:
-    made = with_verdict(replace(PLAIN, failure=failing(0.14), findings=(ERROR,)))
-    assert made.verdict is Verdict.LIKELY_TO_FAIL
-    assert "sbatch refuses it; once that is fixed: 14% risk of failure" in summary(made)
+    assessment = with_verdict(replace(PLAIN, failure=failing(0.14), findings=(ERROR,)))
+    assert assessment.verdict is Verdict.LIKELY_TO_FAIL
+    assert "sbatch refuses it; once that is fixed: 14% risk of failure" in summary(assessment)
 
 
 def test_an_estimate_without_training_says_so() -> None:
     rough = replace(PLAIN.route, model="online", version=None)
-    assert "no trained model" in said(replace(PLAIN, route=rough, failure=failing(0.2)))
+    assert "no trained model" in summary_of(replace(PLAIN, route=rough, failure=failing(0.2)))
 
 
 def test_an_estimate_beside_a_model_does_not_say_that_there_is_none() -> None:
     passed = (Statement(AbstentionCode.ONE_OR_TWO, {"model": "generic"}),)
     rough = replace(PLAIN.route, model="online", version=None, passed=passed)
-    text = said(replace(PLAIN, route=rough, failure=failing(0.4, threshold=0.5)))
+    text = summary_of(replace(PLAIN, route=rough, failure=failing(0.4, threshold=0.5)))
     assert ", since the model knows too few such jobs " in text
     assert "below this estimate's threshold of 50%" in text
 
 
 def test_what_is_wrong_in_the_script_is_said_beside_a_high_risk() -> None:
     for p in (0.3, 0.6):
-        both = said(replace(PLAIN, failure=failing(p), findings=(DOUBT,)))
+        both = summary_of(replace(PLAIN, failure=failing(p), findings=(DOUBT,)))
         assert both.startswith("the script activates x, but there is no conda here; ")
 
 
 def test_silence_is_explained_without_the_name_of_a_feature_set() -> None:
     passed = (Statement(AbstentionCode.NO_JOB, {"model": "generic"}),)
     silent = replace(PLAIN.route, model=None, passed=passed)
-    assert said(replace(PLAIN, route=silent)).startswith("not enough evidence: no earlier job")
+    assert summary_of(replace(PLAIN, route=silent)).startswith("not enough evidence: no earlier job")
 
 
 def test_causes_lean_on_what_own_runs_died_of() -> None:
-    """All three were killed for memory, and the page said: most likely by an error of its own."""
+    """All three were killed for memory, but the page named an error of the program as the cause."""
     usual = (
         CauseOfFailure(outcome="failed", kind="user", probability=0.5),
         CauseOfFailure(outcome="timeout", kind="limit", probability=0.1),

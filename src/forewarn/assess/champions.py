@@ -149,7 +149,7 @@ class Champions:
 def _served(serving: Serving | None, cluster: str) -> dict[Slot, ServedModel]:
     """Read the pointers of a home."""
     slots = [(phase, feature_set) for phase in PHASES for feature_set in FEATURE_SETS] if serving else []
-    found = {slot: serving.served(ModelName(cluster, *slot)) for slot in slots} if serving else {}
+    found = {slot: serving.served_model(ModelName(cluster, *slot)) for slot in slots} if serving else {}
     return {slot: served for slot, served in found.items() if served is not None}
 
 

@@ -77,8 +77,8 @@ def _candidates(job: Job, earlier: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 def _agree(job: Job, earlier: pl.DataFrame) -> pl.DataFrame:
     """Select the jobs with the same request in every option that this job sets."""
-    asked = treated_job(job, _PER_NODE)
-    stated = {field: getattr(asked, field) for field in (*_COUNTS, *_OPEN)}
+    request = treated_job(job, _PER_NODE)
+    stated = {field: getattr(request, field) for field in (*_COUNTS, *_OPEN)}
     if job.memory_asked == 0:
         stated["memory_asked"] = None
     options = {field: value for field, value in stated.items() if value is not None or field == "gpus_asked"}

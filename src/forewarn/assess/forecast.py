@@ -79,11 +79,11 @@ class Forecast:
         if self.usage is None or all(part is None for part in self._use):
             return None
         memory, cpu, io = (None if part is None else _quantiles(part[row]) for part in self._use)
-        request, asked = self._memory_request, self.memory_asked[row]
+        request, requested = self._memory_request, self.memory_asked[row]
         return Resources(
             memory=memory,
             memory_request=None if request is None else float(request[row]),
-            memory_asked=None if isnan(asked) else int(asked),
+            memory_asked=None if isnan(requested) else int(requested),
             over_memory=self.excess(row).get(Outcome.OUT_OF_MEMORY),
             cpu_efficiency=cpu,
             io_rate=io,

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forewarn.assess.wording import finding as what
-from tests.assess.script.places import check
+from tests.assess.script.checking import check
 
 _WORDS = """#!/bin/sh #SBATCH --mem= -o -D cat < > >> python3 a.py ./x /dev/null cd .. ~/a $HOME $X * ? \\ ' "
     ; && || | module load gcc source activate srun mpirun -n 4 java -Xmx9g -jar env time exec /proc/self/mem
@@ -20,10 +20,10 @@ PIECES = st.sampled_from([*_WORDS.split(), *_ODD])
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("any")
-    (made / "a.py").write_text("import os\n")
-    (made / "x").write_bytes(b"\x7fELF\x02\x01" + bytes(range(200)))
-    return made
+    folder = tmp_path_factory.mktemp("any")
+    (folder / "a.py").write_text("import os\n")
+    (folder / "x").write_bytes(b"\x7fELF\x02\x01" + bytes(range(200)))
+    return folder
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

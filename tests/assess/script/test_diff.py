@@ -1,4 +1,4 @@
-"""A script with changes made: what sbatch reads afterwards, and what is left as it was."""
+"""Changes of options in a script: what sbatch reads afterwards, and what stays as it was."""
 
 from __future__ import annotations
 

@@ -18,13 +18,13 @@ from forewarn.assess.wording import fix
 from forewarn.job.sbatch.script import read_script
 from forewarn.local_host.elf import loader_cache, read_program
 from forewarn.local_host.local_host import LocalHost
-from tests.assess.script.places import ENVIRONMENT, check, told
+from tests.assess.script.checking import ENVIRONMENT, check, rules_found
 
 HEAD = "#!/bin/sh\n"
 
 
 def rules(folder: Path, text: str, **more: object) -> list[str]:
-    return [rule for rule, _, _ in told(folder, text, **more)]
+    return [rule for rule, _, _ in rules_found(folder, text, **more)]
 
 
 def program(folder: Path, name: str, content: bytes, mode: int = 0o755) -> Path:
@@ -80,7 +80,7 @@ HAS_MODULES = {"MODULESHOME": "/usr/share/modules", "PATH": os.environ["PATH"]}
 )
 def test_missing(tmp_path: Path, body: str, rule: str, severity: str) -> None:
     line = 1 + body.count("\n")
-    assert (rule, line, severity) in told(tmp_path, HEAD + body)
+    assert (rule, line, severity) in rules_found(tmp_path, HEAD + body)
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_not_missing(tmp_path: Path, body: str) -> None:
     (tmp_path / "there.csv").touch()
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/inside.csv").touch()
-    assert told(tmp_path, HEAD + body) == []
+    assert rules_found(tmp_path, HEAD + body) == []
 
 
 def test_permissions(tmp_path: Path) -> None:
     program(tmp_path, "run.sh", b"#!/bin/sh\n", 0o644)
-    assert ("not-executable", 2, "error") in told(tmp_path, HEAD + "./run.sh\n")
+    assert ("not-executable", 2, "error") in rules_found(tmp_path, HEAD + "./run.sh\n")
     assert rules(tmp_path, HEAD + "sh run.sh\n") == []
 
 
@@ -135,7 +135,7 @@ def test_the_folder_of_the_output(tmp_path: Path) -> None:
     ], "no sbatch here: nobody knows whether Slurm makes it"  # fmt: skip
     assert fix(found[0]) == f"mkdir -p {tmp_path}/logs"
     (tmp_path / "logs").mkdir()
-    assert told(tmp_path, text) == []
+    assert rules_found(tmp_path, text) == []
     assert rules(tmp_path, HEAD + "#SBATCH -o $HOME/x.out\ntrue\n") == ["variable-in-option"]
     assert rules(tmp_path, HEAD + "#SBATCH -o logs/%j/x.out\ntrue\n") == []
 
@@ -164,20 +164,20 @@ def test_newer_slurms_make_the_folder_of_the_output(
     assert [f.severity for f in found] == ([severity] if severity else [])
     read = read_script(HEAD + "#SBATCH -i logs/in.txt\ntrue\n")
     (missing,) = findings(read, tmp_path / "job", Version(version))
-    assert missing.severity == "error", "an input is made by no version"
+    assert missing.severity == "error", "no version creates an input"
 
 
 def test_what_another_job_or_an_earlier_program_may_make_is_not_certain(tmp_path: Path) -> None:
     text = HEAD + "cat data.csv\n"
-    assert told(tmp_path, text) == [("missing-input", 2, "error")]
+    assert rules_found(tmp_path, text) == [("missing-input", 2, "error")]
     (waits,) = check(tmp_path, text, command_line=["--dependency=afterok:7"])
     assert waits.severity == "note"
-    assert told(tmp_path, HEAD + "cat data.csv || echo none\n") == [("missing-input", 2, "note")]
-    assert told(tmp_path, HEAD + "cat data.csv || exit 1\n") == [("missing-input", 2, "warning")]
+    assert rules_found(tmp_path, HEAD + "cat data.csv || echo none\n") == [("missing-input", 2, "note")]
+    assert rules_found(tmp_path, HEAD + "cat data.csv || exit 1\n") == [("missing-input", 2, "warning")]
     assert "unless a job that this one depends on creates it" in what(waits)
-    (made,) = check(tmp_path, HEAD + "sort -o x y\ncat data.csv\n")
-    assert (made.severity, "unless sort creates it" in what(made)) == ("warning", True)
-    assert told(tmp_path, HEAD + "cat /opt/site/data.csv\n") == [("missing-input", 2, "warning")], (
+    (possible,) = check(tmp_path, HEAD + "sort -o x y\ncat data.csv\n")
+    assert (possible.severity, "unless sort creates it" in what(possible)) == ("warning", True)
+    assert rules_found(tmp_path, HEAD + "cat /opt/site/data.csv\n") == [("missing-input", 2, "warning")], (
         "a node may"
     )
 
@@ -248,9 +248,9 @@ def test_where_the_job_begins(tmp_path: Path) -> None:
 
 
 def test_programs_by_name(tmp_path: Path) -> None:
-    assert ("missing-program", 2, "warning") in told(tmp_path, HEAD + "samtoolz sort x\n")
+    assert ("missing-program", 2, "warning") in rules_found(tmp_path, HEAD + "samtoolz sort x\n")
     assert rules(tmp_path, HEAD + "module load bio\nsamtoolz sort x\n", environment=HAS_MODULES) == []
-    assert told(tmp_path, HEAD + "mpirun_rsh -np 2 hostname\n") == [("missing-program", 2, "warning")]
+    assert rules_found(tmp_path, HEAD + "mpirun_rsh -np 2 hostname\n") == [("missing-program", 2, "warning")]
     assert rules(tmp_path, HEAD + "srun -n 2 hostname\n") == [], "Slurm brings it"
     assert rules(tmp_path, HEAD + "run_all() { echo a; }\nrun_all\n") == []
     assert rules(tmp_path, "#!/bin/bash -l\nsamtoolz sort x\n") == []
@@ -258,7 +258,7 @@ def test_programs_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("first", ["#!/usr/bin/zshell\n", "#!/usr/bin/env pythonn\n"])
 def test_the_interpreter(tmp_path: Path, first: str) -> None:
-    assert ("missing-interpreter", 1, "warning") in told(tmp_path, first + "true\n")
+    assert ("missing-interpreter", 1, "warning") in rules_found(tmp_path, first + "true\n")
 
 
 def test_modules(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_modules(tmp_path: Path) -> None:
     assert (finding.rule, finding.line, finding.severity) == ("missing-module", 2, "warning")
     assert fix(finding) == "did you mean gcc/12.2?"
     # Behind another module it may be in a hierarchy: not sure.
-    later = told(tmp_path, HEAD + "module load gcc/12.2\nmodule load petsc\n", environment=around)
+    later = rules_found(tmp_path, HEAD + "module load gcc/12.2\nmodule load petsc\n", environment=around)
     assert later == [("missing-module", 3, "warning")]
     assert rules(tmp_path, HEAD + "module load petsc\n", environment=HAS_MODULES) == []
     (none,) = check(tmp_path, HEAD + "module load petsc\nmodule load gcc\n", environment={})
@@ -313,7 +313,7 @@ def test_imports_that_an_environment_lacks(tmp_path: Path, environment_folder: P
 
 def test_a_package_that_is_run(tmp_path: Path) -> None:
     python = HEAD + f"{sys.executable} -m "
-    assert told(tmp_path, python + "no_such_tool.main run\n") == [("missing-import", 2, "error")]
+    assert rules_found(tmp_path, python + "no_such_tool.main run\n") == [("missing-import", 2, "error")]
     assert rules(tmp_path, python + "json.tool x\n") == []
     (tmp_path / "mine.py").touch()
     assert rules(tmp_path, python + "mine\n") == []
@@ -336,7 +336,7 @@ def test_what_is_no_program_is_not_asked(tmp_path: Path) -> None:
 
 
 def test_an_environment_that_is_not_there(tmp_path: Path) -> None:
-    found = told(tmp_path, HEAD + "source nowhere/bin/activate\n")
+    found = rules_found(tmp_path, HEAD + "source nowhere/bin/activate\n")
     assert ("missing-environment", 2, "error") in found
     (tmp_path / "miniconda3/envs/torch/bin").mkdir(parents=True)
     around = {"HOME": str(tmp_path)}
@@ -348,22 +348,24 @@ def test_an_environment_that_is_not_there(tmp_path: Path) -> None:
         "no conda to be sure of"
     )
     (tmp_path / "miniconda3/conda-meta").mkdir()
-    other = told(tmp_path, HEAD + "conda activate other\n", environment=around)
+    other = rules_found(tmp_path, HEAD + "conda activate other\n", environment=around)
     assert other == [("missing-environment", 2, "error")]
     by_module = HEAD + "module load conda\nconda activate other\n"
     assert rules(tmp_path, by_module, environment=around | HAS_MODULES) == []
-    assert LocalHost({"HOME": str(tmp_path)}).conda_environment("torch") == f"{tmp_path}/miniconda3/envs/torch"
+    assert (
+        LocalHost({"HOME": str(tmp_path)}).conda_environment("torch") == f"{tmp_path}/miniconda3/envs/torch"
+    )
 
 
 def test_a_script_in_python_itself(tmp_path: Path) -> None:
     text = f"#!{sys.executable}\n#SBATCH -n 1\nimport json\nimport not_there_at_all\n"
-    assert told(tmp_path, text) == [("missing-import", 4, "error")]
-    assert told(tmp_path, f"#!{sys.executable}\nprint 'two'\n") == [("python-syntax", 1, "warning")]
+    assert rules_found(tmp_path, text) == [("missing-import", 4, "error")]
+    assert rules_found(tmp_path, f"#!{sys.executable}\nprint 'two'\n") == [("python-syntax", 1, "warning")]
 
 
 def test_python_that_does_not_parse(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("print 'two'\n")
-    assert ("python-syntax", 2, "warning") in told(tmp_path, HEAD + "python3 a.py\n")
+    assert ("python-syntax", 2, "warning") in rules_found(tmp_path, HEAD + "python3 a.py\n")
 
 
 # --- binaries ----------------------------------------------------------------------------------------
@@ -400,7 +402,7 @@ def test_another_processor(tmp_path: Path) -> None:
     other = bytearray(binary())
     other[18:20] = (183 if os.uname().machine == "x86_64" else 62).to_bytes(2, "little")
     program(tmp_path, "solver", bytes(other))
-    assert ("wrong-architecture", 2, "error") in told(tmp_path, HEAD + "srun ./solver\n")
+    assert ("wrong-architecture", 2, "error") in rules_found(tmp_path, HEAD + "srun ./solver\n")
 
 
 def test_a_library_that_nobody_has(tmp_path: Path) -> None:
@@ -419,7 +421,7 @@ def test_a_library_that_nobody_has(tmp_path: Path) -> None:
 def test_a_script_with_an_interpreter_of_its_own(tmp_path: Path) -> None:
     program(tmp_path, "a.sh", b"#!/bin/sh\r\necho\r\n")
     program(tmp_path, "b.sh", b"#!/opt/nowhere/tool\n")
-    found = told(tmp_path, HEAD + "set -e\n./a.sh\n./b.sh\n")
+    found = rules_found(tmp_path, HEAD + "set -e\n./a.sh\n./b.sh\n")
     assert ("windows-line-ends", 3, "error") in found
     assert ("missing-interpreter", 4, "error") in found
 

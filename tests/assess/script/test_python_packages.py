@@ -14,7 +14,7 @@ import pytest
 
 from forewarn.assess.wording import finding as what
 from forewarn.local_host.python_packages import missing_packages
-from tests.assess.script.places import check
+from tests.assess.script.checking import check
 
 HEAD = "#!/bin/bash\n"
 VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
@@ -124,8 +124,8 @@ def test_a_real_interpreter_agrees(tmp_path: Path) -> None:
     asked = subprocess.run(
         [sys.executable, "-c", code, *names], env=environment, cwd=tmp_path, capture_output=True, check=True
     )
-    said = missing_packages(sys.executable, names, environment)
-    assert said == set(asked.stdout.decode().split())
+    missing = missing_packages(sys.executable, names, environment)
+    assert missing == set(asked.stdout.decode().split())
 
 
 @pytest.mark.parametrize(

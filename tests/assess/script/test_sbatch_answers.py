@@ -33,18 +33,18 @@ LIMIT = "a limit of the account or QOS, which may depend on its present jobs"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (JOBS, f"QOSMaxSubmitJobPerUserLimit {POLICY}: {LIMIT}"),
         (TIME, f"QOSMaxWallDurationPerJobLimit {POLICY}: {LIMIT}"),
         (BUSY, "Requested nodes are busy: other jobs use these nodes at present"),
     ],
 )
-def test_other_reasons_of_the_moment_are_not_put_down_to_the_nodes(text: str, said: str) -> None:
+def test_other_reasons_of_the_moment_are_not_put_down_to_the_nodes(text: str, message: str) -> None:
     answer = read_answer(1, text)
     assert answer is not None
     assert (answer.accepts, answer.finding.severity) == (None, "warning")
-    assert what(answer.finding) == f"sbatch --test-only: {said}"
+    assert what(answer.finding) == f"sbatch --test-only: {message}"
 
 
 def test_what_a_site_writes_beside_the_start_is_shown() -> None:
@@ -52,13 +52,13 @@ def test_what_a_site_writes_beside_the_start_is_shown() -> None:
     answer = read_answer(0, notice + STARTS)
     assert answer is not None
     assert answer.accepts is True
-    start, beside = answer.findings
+    start, remark = answer.findings
     assert what(start) == ("sbatch --test-only: would start 2026-11-17T19:43:29 on nb1 (main), 2 processors")
-    assert what(beside) == (
+    assert what(remark) == (
         "sbatch --test-only also reports: Please move to partition new until December Thank you"
     )
-    assert (beside.severity, beside.about) == ("note", "submission")
-    assert reconcile_findings((), answer) == (start, beside)
+    assert (remark.severity, remark.about) == ("note", "submission")
+    assert reconcile_findings((), answer) == (start, remark)
 
 
 def test_a_start_alone_is_one_finding() -> None:

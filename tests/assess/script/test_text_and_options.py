@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from forewarn.assess.wording import fix
-from tests.assess.script.places import check, told
+from tests.assess.script.checking import check, rules_found
 
 HEAD = "#!/bin/sh\n"
 
 
 def test_a_sound_script(tmp_path: Path) -> None:
     text = HEAD + "#SBATCH -J x\n#SBATCH -t 00:10:00\n#SBATCH -n 1\nset -e\necho hello > out.txt\n"
-    assert told(tmp_path, text) == []
+    assert rules_found(tmp_path, text) == []
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_sound_script(tmp_path: Path) -> None:
     ],
 )
 def test_one_thing_wrong(tmp_path: Path, text: str, rule: str, line: int | None, severity: str) -> None:
-    assert (rule, line, severity) in told(tmp_path, text)
+    assert (rule, line, severity) in rules_found(tmp_path, text)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_one_thing_wrong(tmp_path: Path, text: str, rule: str, line: int | None,
     ],
 )
 def test_nothing_wrong_with_that(tmp_path: Path, text: str, rule: str) -> None:
-    assert rule not in [found for found, _, _ in told(tmp_path, text)]
+    assert rule not in [found for found, _, _ in rules_found(tmp_path, text)]
 
 
 def test_the_worst_come_first(tmp_path: Path) -> None:
@@ -93,5 +93,5 @@ def test_a_finding_says_what_to_do(tmp_path: Path) -> None:
 
 def test_memory_of_two_kinds_by_the_command_line(tmp_path: Path) -> None:
     text = HEAD + "#SBATCH --mem=4G\ntrue\n"
-    assert ("conflict", 2, "error") in told(tmp_path, text, command_line=["--mem-per-cpu=1G"])
-    assert told(tmp_path, text, command_line=["--mem=1G"]) == []
+    assert ("conflict", 2, "error") in rules_found(tmp_path, text, command_line=["--mem-per-cpu=1G"])
+    assert rules_found(tmp_path, text, command_line=["--mem=1G"]) == []

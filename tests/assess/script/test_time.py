@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.assess.script.places import check
+from tests.assess.script.checking import check
 
 REPEATED = {
     "line breaks": "\n", "blanks": " " * 6, "words": "a ", "substitutions": "$(", "quotes": "'",

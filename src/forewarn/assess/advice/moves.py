@@ -68,31 +68,31 @@ def addressable_risk(failure: Failure) -> float:
 
 def _memory(s: Situation, place: PartitionNodes) -> Iterator[Move]:
     """Propose a sufficient memory request, as far as the nodes of the partition have it."""
-    asked, risk = s.memory, cause_probability(s.failure, Outcome.OUT_OF_MEMORY)
-    if asked is None or risk < WORTH or s.job.memory_per == "gpu":
+    requested, risk = s.memory, cause_probability(s.failure, Outcome.OUT_OF_MEMORY)
+    if requested is None or risk < WORTH or s.job.memory_per == "gpu":
         return
     most, floor = most_memory(s.job, place), s.memory_floor or 0
     needs = s.needs
-    new = _raised(asked, risk, needs.over_memory, needs.memory_for, rounded_memory, most, floor)
+    new = _raised(requested, risk, needs.over_memory, needs.memory_for, rounded_memory, most, floor)
     if new is None:
         return
     option = "mem-per-cpu" if s.job.memory_per == "cpu" else "mem"
     written = megabytes(ceil(new / counted(s.job)))
     yield Move(
         Change(option=option, before=written_memory(s.job), after=written),
-        Statement(StepCode.MORE_MEMORY, {"asked": asked, "new": new}),
-        _why_more(needs.memory_for, asked, risk, *_OF_MEMORY),
+        Statement(StepCode.MORE_MEMORY, {"asked": requested, "new": new}),
+        _why_more(needs.memory_for, requested, risk, *_OF_MEMORY),
     )
 
 
 def _spread(s: Situation, place: PartitionNodes) -> Iterator[Move]:
     """Propose twice as many nodes where no node has enough memory: each then needs half of it."""
     job, nodes, risk = s.job, s.job.nodes_asked or 1, cause_probability(s.failure, Outcome.OUT_OF_MEMORY)
-    asked, most = s.memory, most_memory(replace(s.job, nodes_asked=2 * nodes), place)
-    if asked is None or not most or risk < WORTH or (job.tasks_asked or 1) < 2 * nodes:
+    requested, most = s.memory, most_memory(replace(s.job, nodes_asked=2 * nodes), place)
+    if requested is None or not most or risk < WORTH or (job.tasks_asked or 1) < 2 * nodes:
         return
     allowed = limit(place.partition.nodes_max) if place.partition else None
-    if s.needs.over_memory(asked) is None or (allowed is not None and 2 * nodes > allowed):
+    if s.needs.over_memory(requested) is None or (allowed is not None and 2 * nodes > allowed):
         return
     yield Move(
         Change(option="nodes", before=str(nodes), after=str(2 * nodes)),
@@ -104,17 +104,17 @@ def _spread(s: Situation, place: PartitionNodes) -> Iterator[Move]:
 
 def _time(s: Situation, place: PartitionNodes) -> Iterator[Move]:
     """Propose a sufficient time limit, as far as the partition allows it."""
-    asked, risk = s.limit, cause_probability(s.failure, Outcome.TIMEOUT)
-    if asked is None or risk < WORTH:
+    requested, risk = s.limit, cause_probability(s.failure, Outcome.TIMEOUT)
+    if requested is None or risk < WORTH:
         return
     most = limit(place.partition.time_max) if place.partition else None
-    new = _raised(asked, risk, s.needs.over_limit, s.needs.limit_for, rounded_time, most)
+    new = _raised(requested, risk, s.needs.over_limit, s.needs.limit_for, rounded_time, most)
     if new is None or new >= UNLIMITED:
         return
     yield Move(
         Change(option="time", before=written_time(s.job), after=format_duration(new)),
-        Statement(StepCode.MORE_TIME, {"asked": asked, "new": new}),
-        _why_more(s.needs.limit_for, asked, risk, *_OF_TIME),
+        Statement(StepCode.MORE_TIME, {"asked": requested, "new": new}),
+        _why_more(s.needs.limit_for, requested, risk, *_OF_TIME),
         limit=new,
     )
 
@@ -133,7 +133,7 @@ def _exclude(s: Situation) -> Iterator[Move]:
 
 
 def _raised(
-    asked: float,
+    requested: float,
     risk: float,
     over: Callable[[float], float | None],
     enough: Callable[[float], float | None],
@@ -148,7 +148,7 @@ def _raised(
     sufficient request lies further out: at the quantile below which a share ENOUGH of the jobs that exceed
     the old request stays.
     """
-    exceeds = over(asked)
+    exceeds = over(requested)
     if exceeds is None:
         return None
     share = min(1.0, max(exceeds, _LEAST_TAIL) / risk)
@@ -156,10 +156,10 @@ def _raised(
     if sufficient is None or least is None:
         return None
     median = enough(0.5) or 0.0
-    new = rounded(max(min(sufficient, max(LEAP * asked, 2 * median)), asked * STEP, floor))
+    new = rounded(max(min(sufficient, max(LEAP * requested, 2 * median)), requested * STEP, floor))
     if most is not None and new > most:
         new = most
-    if new <= asked or new < max(min(least, LEAP * asked), floor):
+    if new <= requested or new < max(min(least, LEAP * requested), floor):
         return None
     return new
 
@@ -170,7 +170,7 @@ _OF_TIME = (CauseCode.RUN_TIME_OF_SUCH_JOBS, CauseCode.SUCH_JOBS_REACHED_LIMIT)
 
 def _why_more(
     enough: Callable[[float], float | None],
-    asked: float,
+    requested: float,
     risk: float,
     by_use: CauseCode,
     by_outcome: CauseCode,
@@ -180,7 +180,7 @@ def _why_more(
     Then the risk comes from the outcomes of earlier jobs, for example killed before their use was sampled.
     """
     high = enough(0.9)
-    if high is None or high >= asked:
+    if high is None or high >= requested:
         return usual(enough, by_use)
     return Statement(by_outcome, {"risk": risk})
 

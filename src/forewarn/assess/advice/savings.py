@@ -61,46 +61,46 @@ def savings(s: Situation, *, longest: float | None = None, waits: Waits | None =
 
 
 def _time(s: Situation, longest: float | None, waits: Waits | None) -> Iterator[Saving]:
-    asked, safe = s.limit, s.needs.limit_for(SAFE)
-    if asked is None or safe is None or cause_probability(s.failure, Outcome.TIMEOUT) >= WORTH:
+    requested, safe = s.limit, s.needs.limit_for(SAFE)
+    if requested is None or safe is None or cause_probability(s.failure, Outcome.TIMEOUT) >= WORTH:
         return
     new = rounded_time(max(safe, longest or 0.0) * MARGIN)
-    if asked < FAR * new or asked - new < LEAST_TIME:
+    if requested < FAR * new or requested - new < LEAST_TIME:
         return
-    waited = waits(asked, new) if waits else None
+    waited = waits(requested, new) if waits else None
     yield Saving(
-        steps=(Statement(StepCode.LESS_TIME, {"asked": asked, "new": new}),),
+        steps=(Statement(StepCode.LESS_TIME, {"asked": requested, "new": new}),),
         because=(usual(s.needs.limit_for, CauseCode.RUN_TIME_OF_SUCH_JOBS),),
         changes=(Change(option="time", before=written_time(s.job), after=format_duration(new)),),
         resource="time",
-        asked=float(asked),
+        asked=float(requested),
         enough=float(new),
         chance=1.0 - (s.needs.over_limit(new) or 0.0),
         risk_before=s.failure.probability,
         risk_after=s.failure.probability,
-        node_hours=(asked - new) * (s.job.nodes_asked or 1) / 3600,
+        node_hours=(requested - new) * (s.job.nodes_asked or 1) / 3600,
         wait_before=waited[0] if waited else None,
         wait_after=waited[1] if waited else None,
     )
 
 
 def _memory(s: Situation) -> Iterator[Saving]:
-    asked, safe = s.memory, s.needs.memory_for(SAFE)
-    if asked is None or safe is None or s.job.memory_per == "gpu":
+    requested, safe = s.memory, s.needs.memory_for(SAFE)
+    if requested is None or safe is None or s.job.memory_per == "gpu":
         return
     if cause_probability(s.failure, Outcome.OUT_OF_MEMORY) >= WORTH:
         return
     new = rounded_memory(max(safe * MARGIN, s.memory_floor or 0, _fair_share(s.job, s.place)))
-    if asked < FAR * new:
+    if requested < FAR * new:
         return
     option = "mem-per-cpu" if s.job.memory_per == "cpu" else "mem"
     after = megabytes(ceil(new / counted(s.job)))
     yield Saving(
-        steps=(Statement(StepCode.LESS_MEMORY, {"asked": asked, "new": new}),),
+        steps=(Statement(StepCode.LESS_MEMORY, {"asked": requested, "new": new}),),
         because=(usual(s.needs.memory_for, CauseCode.MEMORY_OF_SUCH_JOBS),),
         changes=(Change(option=option, before=written_memory(s.job), after=after),),
         resource="memory",
-        asked=float(asked),
+        asked=float(requested),
         enough=float(new),
         chance=1.0 - (s.needs.over_memory(new) or 0.0),
         risk_before=s.failure.probability,

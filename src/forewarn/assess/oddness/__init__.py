@@ -83,15 +83,15 @@ def _broken(
 
 def _unknown_partition(job: Job, partitions: Sequence[Partition]) -> Iterator[Oddity]:
     named = named_partitions(job)
-    known = sorted(p.name for p in partitions if p.cluster == job.cluster)
-    if not named or not known:
+    existing = sorted(p.name for p in partitions if p.cluster == job.cluster)
+    if not named or not existing:
         return
-    missing = [name for name in named if name not in known]
+    missing = [name for name in named if name not in existing]
     if missing:
         yield Oddity(
             rule="no-such-partition",
             code=OddityCode.NO_SUCH_PARTITION,
-            values={"partitions": tuple(missing), "cluster": job.cluster, "known": tuple(known)},
+            values={"partitions": tuple(missing), "cluster": job.cluster, "known": tuple(existing)},
             impossible=True,  # Slurm rejects the job even if another named partition exists
             field="partition",
         )

@@ -19,13 +19,13 @@ def beyond_usual(request: NodeRequest, usual: UsualRequest) -> Iterator[Oddity]:
     if usual.jobs < FEWEST:
         return
     unlimited = request.time_limit is not None and request.time_limit >= UNLIMITED
-    asked = {
+    values_requested = {
         "memory_asked": request.memory_a_node,
         "time_limit": None if unlimited else request.time_limit,
         "nodes_asked": request.nodes,
         "cpus_asked": request.cpus,
     }
-    for field, value in asked.items():
+    for field, value in values_requested.items():
         if value is None or field not in usual.fields:
             continue
         middle, high = usual.fields[field]

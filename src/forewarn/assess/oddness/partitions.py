@@ -44,11 +44,13 @@ def places(job: Job, nodes: Sequence[Node], partitions: Sequence[Partition]) -> 
     the whole cluster is one place with an empty name.
     """
     own = [node for node in nodes if node.cluster == job.cluster]
-    known = {p.name: p for p in partitions if p.cluster == job.cluster}
-    names = named_partitions(job) or tuple(name for name, p in known.items() if p.is_default)
-    if not known or not names:
+    by_name = {p.name: p for p in partitions if p.cluster == job.cluster}
+    names = named_partitions(job) or tuple(name for name, p in by_name.items() if p.is_default)
+    if not by_name or not names:
         return (PartitionNodes("", None, tuple(own)),)
-    return tuple(PartitionNodes(name, known[name], _of(known[name], own)) for name in names if name in known)
+    return tuple(
+        PartitionNodes(name, by_name[name], _of(by_name[name], own)) for name in names if name in by_name
+    )
 
 
 def _of(partition: Partition, nodes: Sequence[Node]) -> tuple[Node, ...]:

@@ -123,7 +123,7 @@ def _memory(job: Job, cpus_a_node: int | None, gpus_a_node: int | None) -> int |
 
 def _gpu_types(job: Job) -> frozenset[str]:
     try:
-        asked = parse_tres(job.tres_asked or "")
+        tres = parse_tres(job.tres_asked or "")
     except ValueError:
         return frozenset()
-    return frozenset(name.partition(":")[2] for name in asked if name.startswith("gres/gpu:"))
+    return frozenset(name.partition(":")[2] for name in tres if name.startswith("gres/gpu:"))

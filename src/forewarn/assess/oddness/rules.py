@@ -156,9 +156,11 @@ def partition_is_down(request: NodeRequest, place: PartitionNodes) -> Statement 
     return Statement(OddityCode.PARTITION_IS_DOWN, {"partition": place.name, "state": state.lower()})
 
 
-def _odd(code: OddityCode, place: PartitionNodes, asked: Value, available: Value, **more: Value) -> Statement:
+def _odd(
+    code: OddityCode, place: PartitionNodes, requested: Value, available: Value, **more: Value
+) -> Statement:
     """State what is requested and what is available; an empty partition name is the whole cluster."""
-    return Statement(code, {"partition": place.name, "asked": asked, "there": available, **more})
+    return Statement(code, {"partition": place.name, "asked": requested, "there": available, **more})
 
 
 RULES: tuple[OddnessRule, ...] = (

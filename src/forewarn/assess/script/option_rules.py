@@ -107,12 +107,12 @@ def own_size(context: ScriptContext) -> Iterator[Finding]:
         return
     nodes = max(request.min_nodes, 1)
     counted = units(request.memory_per, nodes=nodes, cpus=request.cpus, gpus=request.gpus)
-    asked = -(-request.memory * counted // nodes)
-    if floor.bytes > asked:
+    requested = -(-request.memory * counted // nodes)
+    if floor.bytes > requested:
         yield Finding(
             rule="memory-below-own-size",
             code=FindingCode.MEMORY_BELOW_OWN_SIZE,
-            values={"option": floor.text, "own_size": floor.bytes, "asked": asked},
+            values={"option": floor.text, "own_size": floor.bytes, "asked": requested},
             line=floor.line,
             fix=FixCode.REQUEST_MORE_THAN_OWN_SIZE,
         )

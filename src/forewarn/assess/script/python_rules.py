@@ -117,11 +117,11 @@ def missing_run(context: ScriptContext) -> Iterator[Finding]:
         name = words[words.index("-m") + 1].partition(".")[0] if "-m" in words[:-1] else ""
         if language_of(call.program) != "python" or call.image is not None or not name.isidentifier():
             continue
-        python, here = _python(context, call), context.resolve(_inside(context, call, name))
-        if python is None or here is None or _brings_packages(context, call.line):
+        python, module = _python(context, call), context.resolve(_inside(context, call, name))
+        if python is None or module is None or _brings_packages(context, call.line):
             continue
         host = context.host
-        if any(host.path_type(full_path) != "nothing" for full_path in (here, f"{here}.py")):
+        if any(host.path_type(full_path) != "nothing" for full_path in (module, f"{module}.py")):
             continue
         if host.missing_packages(python, [name]):
             yield Finding(

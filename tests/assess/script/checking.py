@@ -1,4 +1,4 @@
-"""A folder with a script in it, checked as it would be on a login node."""
+"""Checks of a script in a folder, as on a login node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent"}
 def check(
     folder: Path, text: str, *, environment: dict[str, str] | None = None, command_line: Sequence[str] = ()
 ) -> list[Finding]:
-    """All that is found in a script that lies in a folder."""
+    """Return the findings of a script in a folder."""
     path = folder / "job.sbatch"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     return list(
@@ -25,6 +25,6 @@ def check(
     )
 
 
-def told(folder: Path, text: str, **more: object) -> list[tuple[str, int | None, str]]:
-    """Rule, line and severity of each finding."""
+def rules_found(folder: Path, text: str, **more: object) -> list[tuple[str, int | None, str]]:
+    """Return rule, line and severity of each finding."""
     return [(f.rule, f.line, f.severity) for f in check(folder, text, **more)]  # type: ignore[arg-type]
