@@ -19,7 +19,7 @@ from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.table import JobTable, read_table
 from forewarn.learn.heads.cause_trees import FILE
 from forewarn.learn.heads.causes import FACTS, LEARNABLE, OTHER, RARE, Causes, causes_of
-from forewarn.operate.ingest_file import ingest, review
+from forewarn.operate.ingest_file import ingest, review_missing_fields
 from forewarn.sources.base import open_source
 from forewarn.store.base import Store
 from forewarn.store.opening import open_store
@@ -201,7 +201,7 @@ def test_files_come_back(causes: Causes, tmp_path: Path) -> None:
     matrix = made(rows=200, seed=4)[0]
     loaded = Causes.load(tmp_path)
     assert np.array_equal(loaded.given_failure(matrix), causes.given_failure(matrix))
-    assert loaded.spent == causes.spent
+    assert loaded.used_shares == causes.used_shares
 
 
 def test_broken_files_are_refused(causes: Causes, tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_limit_or_user_on_ctc(shared_data: Path, tmp_path: Path) -> None:
     """A job that will run to its limit is told from one that will crash, before it runs."""
     store = open_store(Config(home=tmp_path))
     report = ingest(store, open_source(f"swf:{next((shared_data / 'swf').glob('CTC-SP2*'))}"))
-    review(store, report.clusters)
+    review_missing_fields(store, report.clusters)
     table = read_table(store, report.clusters[0], "submit", POPULATIONS["papers"])
     store.close()
     rows = np.flatnonzero(table.labelled)

@@ -63,9 +63,9 @@ def test_a_slip_of_the_keyboard_is_rare_and_named(table: JobTable, forest: Isola
     slip = changed(table, plain, cpus=3_000, cpus_per_node=3_000, tasks=3_000, user_cpus_change=10)
     assert ranks[plain] < 0.1
     assert forest.rarer_than(slip)[0] > 0.9
-    (cpus,) = (reason for reason in forest.because(slip, 0) if reason.code is UnusualCode.CPUS)
+    (cpus,) = (reason for reason in forest.reasons(slip, 0) if reason.code is UnusualCode.CPUS)
     assert cpus.values == {"value": 3000.0, "below": 1.0, "above": 0.0, "jobs": 4_000}
-    assert not any("cpus" in reason.code for reason in forest.because(table, plain))
+    assert not any("cpus" in reason.code for reason in forest.reasons(table, plain))
 
 
 def test_a_share_is_no_finer_than_the_jobs_it_rests_on(table: JobTable) -> None:
@@ -75,14 +75,14 @@ def test_a_share_is_no_finer_than_the_jobs_it_rests_on(table: JobTable) -> None:
     np.testing.assert_allclose(ranks * 489, np.round(ranks * 489), atol=1e-6)
     plain = int(np.argsort(ranks)[len(ranks) // 20])
     slip = changed(table, plain, cpus=30_000, cpus_per_node=30_000, tasks=30_000, user_cpus_change=10)
-    (cpus,) = (reason for reason in few.because(slip, 0) if reason.code is UnusualCode.CPUS)
+    (cpus,) = (reason for reason in few.reasons(slip, 0) if reason.code is UnusualCode.CPUS)
     assert cpus.values == {"value": 30_000.0, "below": 1.0, "above": 0.0, "jobs": 489}
 
 
 def test_json_gives_it_back(table: JobTable, forest: IsolationForest) -> None:
     again = IsolationForest.from_json(json.loads(json.dumps(forest.to_json())))
     np.testing.assert_array_equal(again.rarer_than(table), forest.rarer_than(table))
-    assert again.because(table, 17) == forest.because(table, 17)
+    assert again.reasons(table, 17) == forest.reasons(table, 17)
     assert (again.names, again.jobs) == (forest.names, 4_000)
 
 
@@ -127,7 +127,7 @@ def test_too_few_jobs_make_no_forest(table: JobTable) -> None:
 def test_a_missing_value_is_no_reason_but_does_no_harm(table: JobTable, forest: IsolationForest) -> None:
     empty = changed(table, 0, **dict.fromkeys(("cpus", "memory", "time_limit", "nodes"), np.nan))
     assert 0 <= forest.rarer_than(empty)[0] <= 1
-    assert not any("nan" in str(reason.values) for reason in forest.because(empty, 0))
+    assert not any("nan" in str(reason.values) for reason in forest.reasons(empty, 0))
 
 
 def test_answering_needs_no_sklearn() -> None:

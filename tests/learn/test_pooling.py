@@ -82,7 +82,7 @@ def long_runs() -> UsageForecast:
     """A forecast of eight minutes or more for every job."""
     borders = np.log2(np.array([1.0, 480.0, 500.0, 600.0]) + 1)
     below = np.array([[0.0, 0.02, 0.9, 1.0]])
-    run_time = Distributions(QUANTITIES["run_time"], borders, below, Recalibration.plain())
+    run_time = Distributions(QUANTITIES["run_time"], borders, below, Recalibration.identity())
     return UsageForecast(run_time, None, None, None, np.ones(1), {"run_time": 1_000})
 
 
@@ -110,7 +110,7 @@ def test_a_limit_that_is_not_kept_counts_for_nothing() -> None:
     from forewarn.learn.heads.usage import Usage
     from forewarn.learn.heads.usage.usage import QuantityModel
 
-    part = QuantityModel(QUANTITIES["run_time"], (), (), None, Recalibration.plain(), 1_000, limited=False)  # type: ignore[arg-type]
+    part = QuantityModel(QUANTITIES["run_time"], (), (), None, Recalibration.identity(), 1_000, limited=False)  # type: ignore[arg-type]
     assert not Usage({"run_time": part}).is_enforced("timeout")
     assert Usage({"run_time": replace(part, limited=True)}).is_enforced("timeout")
     assert not Usage({}).is_enforced("timeout")

@@ -252,7 +252,7 @@ def test_few_jobs_are_one_profile() -> None:
     assert profiles.posterior(about, "submit").tolist() == [[1.0]] * 12
     assert profiles.describe(made, np.arange(12))["number"]["elbow"] is None
     assert Profiles.from_json(profiles.to_json()).to_json() == profiles.to_json()
-    with pytest.raises(NotEnoughError, match="3 profiles asked for"):
+    with pytest.raises(NotEnoughError, match="3 profiles requested"):
         Profiles.fit(made, np.arange(12), seed=0, k=3)
     with pytest.raises(NotEnoughError, match="no jobs"):
         Profiles.fit(made, np.arange(0), seed=0)
@@ -268,7 +268,7 @@ def test_few_different_jobs_give_few_profiles() -> None:
 
 
 def test_an_unknown_phase_is_refused(profiles: Profiles, table: JobTable) -> None:
-    with pytest.raises(UsageError, match="no phase 'running'"):
+    with pytest.raises(UsageError, match="unknown phase 'running'"):
         profiles.posterior(table.about, "running")
 
 

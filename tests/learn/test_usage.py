@@ -12,16 +12,16 @@ import polars as pl
 import pytest
 
 from forewarn.assess.forecast import Forecast
-from forewarn.assess.user_history import StoredUserHistories, earlier_used
+from forewarn.assess.user_history import StoredUserHistories, earlier_usage
 from forewarn.errors import BundleError
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.learn.data.split import split
 from forewarn.learn.data.table import JobTable
 from forewarn.learn.heads.usage import Usage
 from forewarn.learn.heads.usage.baselines import codes, last_two, medians, most_similar
-from forewarn.learn.heads.usage.evaluation import judge
+from forewarn.learn.heads.usage.evaluation import evaluate_usage
 from forewarn.learn.heads.usage.quantities import targets, unit_memory
-from forewarn.learn.heads.usage.recalibration import Recalibration, below
+from forewarn.learn.heads.usage.recalibration import Recalibration, kaplan_meier
 from forewarn.learn.heads.usage.usage import FACTS, blocks
 from forewarn.learn.registry.bundle import USAGE, Bundle
 from forewarn.learn.registry.manifest import MANIFEST
@@ -79,7 +79,7 @@ def fitted(table: JobTable, features: tuple[str, ...] = FEATURES) -> Usage:
 def held(usage: Usage, table: JobTable, needs: np.ndarray) -> list[float]:
     """The share of test jobs that would have stayed at or below each quantile, had nothing stopped them."""
     rows = np.flatnonzero(table.submit >= split(table).cuts[2])
-    said = usage.foresee(table, rows).run_time
+    said = usage.forecast(table, rows).run_time
     assert said is not None
     return [float((needs[rows] <= said.quantile(level)).mean()) for level in LEVELS]
 
@@ -118,7 +118,7 @@ def test_without_the_jobs_that_were_cut_short_too_little_is_said(
 def test_the_spread_is_the_job_s_own(usage: Usage, world: tuple[JobTable, np.ndarray]) -> None:
     table, _ = world
     rows = np.flatnonzero(table.submit >= split(table).cuts[2])
-    said = usage.foresee(table, rows).run_time
+    said = usage.forecast(table, rows).run_time
     assert said is not None
     wide = np.log2(said.quantile(0.9) / said.quantile(0.1))
     sure = table.column("cpus")[rows] == 1
@@ -130,7 +130,7 @@ def test_chances_to_go_beyond_a_limit_come_true_and_fall_with_it(
 ) -> None:
     table, needs = world
     rows = np.flatnonzero(table.submit >= split(table).cuts[2])
-    foreseen = usage.foresee(table, rows)
+    foreseen = usage.forecast(table, rows)
     limit = table.column("time_limit")[rows].astype(np.float64)
     for times in (0.5, 1.0, 2.0):
         over = foreseen.over_limit(limit * times)
@@ -153,10 +153,10 @@ def test_beyond_a_limit_that_is_kept_half_of_what_is_left_ends_with_every_doubli
 ) -> None:
     table, _ = world
     assert usage.parts["run_time"].limited
-    said = usage.foresee(table, np.arange(500)).run_time
+    said = usage.forecast(table, np.arange(500)).run_time
     limit = table.column("time_limit")[:500].astype(np.float64)
     assert said is not None
-    plain = replace(said, levels=Recalibration.plain())
+    plain = replace(said, recalibration=Recalibration.identity())
     room = limit * 4 < 2 ** said.borders[-1]
     for times in (2.0, 4.0):
         assert (plain.over(limit * times)[room] <= plain.over(limit)[room] / times + 0.03).all()
@@ -175,7 +175,7 @@ def test_beyond_a_limit_that_is_kept_half_of_what_is_left_ends_with_every_doubli
 def test_quantiles_never_cross_and_everything_is_foreseen_on_a_simulated_cluster(
     simulated: Usage, table: JobTable
 ) -> None:
-    foreseen = simulated.foresee(table, np.arange(4_000, 5_000))
+    foreseen = simulated.forecast(table, np.arange(4_000, 5_000))
     assert set(simulated.parts) == {"run_time", "memory", "cpu_efficiency", "io_rate"}
     for name in simulated.parts:
         quantiles = np.stack([getattr(foreseen, name).quantile(level) for level in np.linspace(0, 1, 21)])
@@ -187,7 +187,7 @@ def test_quantiles_never_cross_and_everything_is_foreseen_on_a_simulated_cluster
 def test_on_a_simulated_cluster_it_beats_what_was_asked_and_its_levels_hold(
     simulated: Usage, table: JobTable
 ) -> None:
-    found = judge(simulated, table, split(table).cuts)
+    found = evaluate_usage(simulated, table, split(table).cuts)
     for name in ("run_time", "memory"):
         model, rules = found[name]["model"], found[name]["rules"]
         assert model["mean_distance"] < min(
@@ -200,7 +200,7 @@ def test_on_a_simulated_cluster_it_beats_what_was_asked_and_its_levels_hold(
 
 
 def test_the_report_has_it(usage: Usage, world: tuple[JobTable, np.ndarray]) -> None:
-    page = render({"usage": judge(usage, world[0], split(world[0]).cuts)})
+    page = render({"usage": evaluate_usage(usage, world[0], split(world[0]).cuts)})
     assert "How long, and how much" in page
     assert "mean of the user&#39;s last two" in page
     assert "Limit reached" in page
@@ -209,7 +209,7 @@ def test_the_report_has_it(usage: Usage, world: tuple[JobTable, np.ndarray]) -> 
 
 def test_kaplan_and_meier_need_no_more_than_shares_where_all_is_exact() -> None:
     values = np.random.default_rng(0).random(500)
-    told = below(values, np.ones(500, bool), LEVELS)
+    told = kaplan_meier(values, np.ones(500, bool), LEVELS)
     assert told == pytest.approx([(values <= level).mean() for level in LEVELS])
 
 
@@ -251,9 +251,9 @@ def test_no_rule_sees_the_future(rule: Rule, world: tuple[JobTable, np.ndarray])
     rows = np.flatnonzero(table.submit <= cut)
     before = rule(table, values, rows)
     assert np.isfinite(before).mean() > 0.9
-    later = table.known >= cut
+    later = table.known_at >= cut
     assert (later & (table.submit <= cut)).any()
-    other = replace(table, known=np.where(later, table.known + 77_777, table.known))
+    other = replace(table, known_at=np.where(later, table.known_at + 77_777, table.known_at))
     np.testing.assert_array_equal(before, rule(other, np.where(later, 3.0, values), rows))
     # The check can fail: values that were known are seen.
     assert not np.array_equal(before, rule(table, np.where(later, values, 3.0), rows), equal_nan=True)
@@ -264,8 +264,8 @@ def test_the_last_two_are_the_last_known_not_the_last_submitted() -> None:
     table = replace(
         table,
         about=table.about.with_columns(user=pl.lit("ann"), submit=pl.Series([0, 1, 2, 100])),
-        moment=np.array([0, 1, 2, 100]),
-        known=np.array([90, 50, 100, 200]),
+        at=np.array([0, 1, 2, 100]),
+        known_at=np.array([90, 50, 100, 200]),
     )
     values = np.array([10.0, 20.0, 40.0, 80.0])
     assert last_two(table, values, codes(table, "user"), np.array([3])).tolist() == [15.0]
@@ -277,14 +277,14 @@ def test_what_is_foreseen_of_a_job_rests_on_nothing_after_its_moment(
     simulated: Usage, table: JobTable
 ) -> None:
     rows = np.arange(2_000, 2_050)
-    cut = int(table.moment[rows].max())
-    later = table.known >= cut
+    cut = int(table.at[rows].max())
+    later = table.known_at >= cut
     about = table.about.with_columns(
         cpu_time=pl.when(pl.Series(later)).then(1.0).otherwise("cpu_time"),
         io_bytes=pl.when(pl.Series(later)).then(7).otherwise("io_bytes"),
         outcome=pl.when(pl.Series(later)).then(pl.lit("completed")).otherwise("outcome"),
     )
-    one, other = (simulated.foresee(t, rows) for t in (table, replace(table, about=about)))
+    one, other = (simulated.forecast(t, rows) for t in (table, replace(table, about=about)))
     for name in simulated.parts:
         np.testing.assert_array_equal(getattr(one, name).below, getattr(other, name).below)
 
@@ -300,8 +300,8 @@ def test_it_comes_back_from_files_and_equal_arguments_give_equal_ones(
     assert files == ["run_time.ubj", FACTS]
     for name in files:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-    again = Usage.load(tmp_path / "one").foresee(table, np.arange(50))
-    here = usage.foresee(table, np.arange(50))
+    again = Usage.load(tmp_path / "one").forecast(table, np.arange(50))
+    here = usage.forecast(table, np.arange(50))
     assert again.run_time is not None
     assert here.run_time is not None
     np.testing.assert_array_equal(again.run_time.below, here.run_time.below)
@@ -330,7 +330,7 @@ def test_a_bundle_keeps_it(usage: Usage, world: tuple[JobTable, np.ndarray], tmp
     assert Bundle.load(tmp_path / "without").usage is None
     loaded = Bundle.load(tmp_path / "with").usage
     assert loaded is not None
-    assert loaded.foresee(world[0], np.arange(3)).rests_on == usage.foresee(world[0], np.arange(3)).rests_on
+    assert loaded.forecast(world[0], np.arange(3)).rests_on == usage.forecast(world[0], np.arange(3)).rests_on
 
 
 def test_a_history_that_tells_nothing_has_no_usage(world: tuple[JobTable, np.ndarray]) -> None:
@@ -347,14 +347,14 @@ def test_blocks_follow_each_other_and_know_only_what_was_known(world: tuple[JobT
     rows = blocks(table, targets(table)["run_time"], cuts)
     for name, cut in zip(("train", "search", "calibrate", "learnt"), (*cuts, cuts[2]), strict=True):
         assert len(rows[name])
-        assert (table.known[rows[name]] < cut).all()
+        assert (table.known_at[rows[name]] < cut).all()
     assert table.submit[rows["test"]].min() >= cuts[2]
 
 
 def test_a_job_is_said_in_bytes_a_node(simulated: Usage, table: JobTable) -> None:
     tasks, nodes = table.column("tasks"), table.column("nodes")
     row = int(np.flatnonzero((tasks > nodes) & (table.column("memory") > 0))[-1])
-    foreseen = simulated.foresee(table, np.array([row]))
+    foreseen = simulated.forecast(table, np.array([row]))
     part = table.rows(np.array([row]))
     forecast = Forecast(part, foreseen)
     said, how_long = forecast.resources(0), forecast.run_time(0)
@@ -379,7 +379,7 @@ def test_a_job_is_said_in_bytes_a_node(simulated: Usage, table: JobTable) -> Non
 
 def test_what_is_not_told_is_not_said(usage: Usage, world: tuple[JobTable, np.ndarray]) -> None:
     table, _ = world
-    foreseen = usage.foresee(table, np.array([5]))
+    foreseen = usage.forecast(table, np.array([5]))
     forecast = Forecast(table.rows(np.array([5])), foreseen)
     assert forecast.resources(0) is None
     assert foreseen.over_memory(GIB) is None
@@ -394,16 +394,18 @@ def test_jobs_of_now_are_foreseen_from_the_users_earlier_jobs_as_they_were_judge
     simulated: Usage, cluster: tuple[Store, str], table: JobTable
 ) -> None:
     """CPU efficiency was judged with what earlier jobs used, and served without: R² .968 and .861."""
-    assert simulated.remembered
+    assert simulated.history_quantities
     store, name = cluster
     kept = simulated.is_enforced("timeout")
     rows = np.flatnonzero(table.submit >= np.quantile(table.submit, 0.9))[:40]
     for row in rows[[0, 20, 39]]:
-        cut = int(table.moment[row])
-        pasts = StoredUserHistories(store, name, cut, store.clusters()[name])
-        alone = replace(table.rows(np.array([row])), known=np.array([-1]))
-        earlier = earlier_used(pasts, alone.about, simulated.remembered, cut, kept)
-        assert all(np.isfinite(earlier[name]["earlier_median"]).all() for name in simulated.remembered)
-        now, then = simulated.foresee(alone, earlier=earlier), simulated.foresee(table, np.array([row]))
+        cut = int(table.at[row])
+        histories = StoredUserHistories(store, name, cut, store.clusters()[name])
+        alone = replace(table.rows(np.array([row])), known_at=np.array([-1]))
+        earlier = earlier_usage(histories, alone.about, simulated.history_quantities, cut, kept)
+        assert all(
+            np.isfinite(earlier[name]["earlier_median"]).all() for name in simulated.history_quantities
+        )
+        now, then = simulated.forecast(alone, earlier=earlier), simulated.forecast(table, np.array([row]))
         for quantity in ("cpu_efficiency", "io_rate"):
             np.testing.assert_allclose(getattr(now, quantity).below, getattr(then, quantity).below, atol=1e-6)

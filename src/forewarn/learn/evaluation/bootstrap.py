@@ -25,7 +25,7 @@ _REQUEST = ("partition", "label", "cpus", "nodes", "time_limit")
 
 
 def groups(about: pl.DataFrame) -> Groups:
-    """Number the user-week of each job.
+    """Assign each job the number of its user-week.
 
     Weeks are ISO weeks in UTC. Jobs without a user are grouped by equal requests in that week; a job of which
     the request is unknown too is a group of its own.

@@ -29,7 +29,7 @@ REQUEST = ("cpus", "nodes", "gpus", "memory", "time_limit", "partition", "qos")
 
 
 def decisions(about: pl.DataFrame) -> NDArray[np.int64]:
-    """Number the decision that each job belongs to; jobs are in order of submit.
+    """Assign each job the number of its decision; jobs are in order of submit.
 
     Jobs belong to one decision if one user submitted them with the same request, each less than ten minutes
     after the one before. Where a log has no users, equal jobs of anyone count as one user's.

@@ -1,1 +1,1 @@
-"""What a model predicts beside failure: its cause, run time and resource use, profiles, odd requests."""
+"""Heads: predictions beside failure itself: its cause, run time and resource use, profiles, odd requests."""

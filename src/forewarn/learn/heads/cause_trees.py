@@ -1,4 +1,4 @@
-"""Boosted trees that tell the causes of failures apart, from how often each cause is."""
+"""Boosted trees that predict the cause of a failure, starting from the share of each cause."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class CauseTrees:
-    """A multi-class booster that starts from the prior, so that one without rounds tells the prior."""
+    """A multi-class booster that starts from the prior, so that one without rounds predicts the prior."""
 
     trees: XgboostTrees
     names: tuple[str, ...]
@@ -58,50 +58,50 @@ class CauseTrees:
         rounds: int = ROUNDS,
         held_out: tuple[Matrix, NDArray[np.int64], Floats] | None = None,
     ) -> tuple[Self, int]:
-        """Fit trees, and say how many rounds; with `held_out` as many as serve it best, maybe none."""
+        """Fit trees and return them with the number of rounds; with `held_out`, the best for it, maybe 0."""
         import_package("xgboost")
         import xgboost
 
-        own: dict[str, Any] = {**_PARAMS, "num_class": len(prior), "nthread": threads, "seed": seed}
-        rows = _rows(matrix, codes, weights, prior, threads)
+        params: dict[str, Any] = {**_PARAMS, "num_class": len(prior), "nthread": threads, "seed": seed}
+        train = _rows(matrix, codes, weights, prior, threads)
         if held_out is None:
-            return cls(_answering(xgboost.train(own, rows, rounds), threads), matrix.names), rounds
-        later = _rows(*held_out, prior, threads, ref=rows)
-        told: dict[str, Any] = {}
+            return cls(_native(xgboost.train(params, train, rounds), threads), matrix.names), rounds
+        later = _rows(*held_out, prior, threads, ref=train)
+        history: dict[str, Any] = {}
         booster = xgboost.train(
-            own,
-            rows,
+            params,
+            train,
             rounds,
             evals=[(later, "later")],
             early_stopping_rounds=PATIENCE,
-            evals_result=told,
+            evals_result=history,
             verbose_eval=False,
         )
-        losses = told["later"]["mlogloss"]
+        losses = history["later"]["mlogloss"]
         best = int(np.argmin(losses)) + 1
-        of_prior = -np.average(np.log(prior)[held_out[1]], weights=held_out[2])
-        trees = cls(_answering(booster[:best], threads), matrix.names)
-        return trees, best if losses[best - 1] < of_prior else 0
+        prior_loss = -np.average(np.log(prior)[held_out[1]], weights=held_out[2])
+        trees = cls(_native(booster[:best], threads), matrix.names)
+        return trees, best if losses[best - 1] < prior_loss else 0
 
     def logs(self, matrix: Matrix, prior: Floats) -> Floats:
-        """The logarithm of each class's probability, but for a constant by row."""
+        """Compute the logarithm of each class's probability, up to a constant by row."""
         if matrix.names != self.names:
             raise LearningError(
-                f"the causes were learnt from {len(self.names)} columns, and {len(matrix.names)} others are "
-                "given: take them by `matrix.columns(causes.names)`"
+                f"the causes were learnt from {len(self.names)} columns, but {len(matrix.names)} different "
+                "ones were passed: select them by `matrix.columns(causes.names)`"
             )
         if not len(matrix.values):
             return np.empty((0, len(prior)))
         return np.log(prior) + self.trees.leaves(finite(matrix.values))
 
     def save(self, folder: Path) -> str:
-        """Write the native file, and return the digest by which it is known again."""
+        """Write the native file, and return its digest, by which `load` verifies it."""
         self.trees.save(folder / FILE)
         return file_digest((folder / FILE).read_bytes())
 
     @classmethod
     def load(cls, folder: Path, names: tuple[str, ...], digest: str) -> Self:
-        """Load what was saved there. Only a whole file reaches the library's reader: others may crash it."""
+        """Load what was saved. Only an intact file reaches the library's reader: others may crash it."""
         data = (folder / FILE).read_bytes()
         if file_digest(data) != digest:
             raise BundleError(f"{folder / FILE} was changed or cut short: restore the bundle, or train again")
@@ -114,7 +114,7 @@ class CauseTrees:
         return cls(trees, names)
 
 
-def _answering(booster: xgboost.Booster, threads: int) -> XgboostTrees:
+def _native(booster: xgboost.Booster, threads: int) -> XgboostTrees:
     return XgboostTrees(bytes(booster.save_raw("ubj")), threads=threads)
 
 

@@ -1,4 +1,4 @@
-"""What a request looks like to the isolation forest, and the codes by which its parts are stated.
+"""The columns of a request in the isolation forest, and the codes of the statements about them.
 
 Amounts are on a log scale: 2 GiB and 4 GiB are as far apart as 200 and 400.
 """
@@ -20,15 +20,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One number of a job: the feature of the table behind it."""
+    """A number of a job, computed from one feature of the table."""
 
     feature: str
-    ratio: bool = False  # the feature is a log2 of a ratio already
+    ratio: bool = False  # the feature is the log2 of a ratio already
     private: bool = False  # from the history of the job's user
 
 
 class UnusualCode(Code):
-    """Which number of a request is unusual."""
+    """A code for the number of a request that is unusual."""
 
     CPUS = "unusual_cpus"
     NODES = "unusual_nodes"
@@ -65,22 +65,22 @@ COLUMNS: Mapping[str, Column] = MappingProxyType(
 
 
 def columns_of(table: JobTable, names: Sequence[str], rows: NDArray[np.int64] | None = None) -> Floats:
-    """Job × column, NaN where a job lacks it or the table does."""
+    """Return the columns of jobs (job × column), NaN where a job or the table lacks one."""
     count = len(table.values) if rows is None else len(rows)
-    made = np.full((count, len(names)), np.nan)
+    columns = np.full((count, len(names)), np.nan)
     for place, name in enumerate(names):
         column = COLUMNS[name]
         if column.feature in table.names:
             values = table.column(column.feature).astype(np.float64)
             values = values if rows is None else values[rows]
             if name.startswith("memory") and not column.ratio:
-                values = np.where(values > 0, values, np.nan)  # 0 is Slurm's --mem=0: all, however much
-            made[:, place] = values if column.ratio else np.log2(1 + np.maximum(values, 0))
-    return made
+                values = np.where(values > 0, values, np.nan)  # 0 is --mem=0: all memory of the node
+            columns[:, place] = values if column.ratio else np.log2(1 + np.maximum(values, 0))
+    return columns
 
 
 def unusual(name: str, value: float, below: float, above: float, jobs: int) -> Statement:
-    """State a column's value beside the shares of `jobs` earlier jobs with a smaller and a larger one.
+    """State a column's value, with the shares of `jobs` earlier jobs with a smaller and a larger one.
 
     >>> unusual("cpus", 10.0, 0.998, 0.0, 4000).values
     {'value': 1023.0, 'below': 0.998, 'above': 0.0, 'jobs': 4000}

@@ -1,4 +1,4 @@
-"""How many profiles: the elbow of K-Means, with the mixture's BIC beside it."""
+"""The number of profiles: chosen by the elbow of K-Means, with the BIC of the mixture to compare."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from sklearn.mixture import GaussianMixture
 
 MOST = 8  # profiles
-# Added to each variance of the standardised logs. A request that thousands share, or a wait of 0, has none of
-# its own, and a mixture that may spend its profiles on such spikes describes nothing else.
+# Added to each variance of the standardised logs. A request that thousands of jobs share, or a wait of 0, has
+# no variance, and a mixture without this floor would spend its profiles on such spikes.
 _FLOOR = 0.02
 
 
@@ -25,7 +25,7 @@ _FLOOR = 0.02
 class Curves:
     """The within-cluster sum of squares (WCSS) and the BIC for 1, 2, 3 … profiles.
 
-    Empty where there are too few jobs to tell apart.
+    Empty where there are too few jobs for more than one profile.
     """
 
     wcss: tuple[float, ...]
@@ -33,7 +33,7 @@ class Curves:
 
     @classmethod
     def of(cls, points: NDArray[np.float64], values: NDArray[np.float64], seed: int) -> Self:
-        """K-Means over all dimensions (`points`), mixtures over the numbers alone (`values`)."""
+        """Compute the curves: K-Means on all dimensions (`points`), mixtures on the numbers (`values`)."""
         ks = range(1, min(MOST, len(np.unique(values, axis=0))) + 1)
         return cls(
             tuple(_wcss(points, k, seed) for k in ks),
@@ -42,27 +42,27 @@ class Curves:
 
     @property
     def elbow(self) -> int:
-        """The number of profiles at which the WCSS bends most."""
+        """Return the number of profiles at which the WCSS bends most."""
         return knee(self.wcss)
 
     @property
     def lowest_bic(self) -> int:
-        """The number of profiles at which the BIC is lowest."""
+        """Return the number of profiles at which the BIC is lowest."""
         return int(np.argmin(self.bic)) + 1 if self.bic else 0
 
     def to_json(self) -> list[dict[str, Any]]:
-        """One entry for each number of profiles."""
+        """Return one entry for each number of profiles."""
         pairs = zip(self.wcss, self.bic, strict=True)
         return [{"k": k, "wcss": wcss, "bic": bic} for k, (wcss, bic) in enumerate(pairs, 1)]
 
     @classmethod
     def from_json(cls, value: Sequence[Any]) -> Self:
-        """From the bundle."""
+        """Read what the bundle stores."""
         return cls(tuple(point["wcss"] for point in value), tuple(point["bic"] for point in value))
 
 
 def knee(curve: Sequence[float]) -> int:
-    """The place, from 1, of the point that lies farthest below the straight line from first to last.
+    """Find the place, from 1, of the point that lies farthest below the straight line from first to last.
 
     >>> knee([100, 60, 20, 18, 16, 14, 12, 10])
     3
@@ -76,7 +76,7 @@ def knee(curve: Sequence[float]) -> int:
 
 
 def mixture(values: NDArray[np.float64], k: int, seed: int, starts: int = 1) -> GaussianMixture:
-    """A Gaussian mixture with full covariances, the likeliest of several starts."""
+    """Fit a Gaussian mixture with full covariances, the one with the highest likelihood of several starts."""
     try:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.mixture import GaussianMixture
@@ -84,12 +84,12 @@ def mixture(values: NDArray[np.float64], k: int, seed: int, starts: int = 1) -> 
     except ImportError:
         raise MissingExtraError("profiles need scikit-learn: pip install 'forewarn[train]'") from None
 
-    # Sums over several threads depend on who comes first: one thread gives the same mixture every time.
+    # Sums over several threads depend on their order: one thread gives the same mixture every time.
     with warnings.catch_warnings(), threadpool_limits(1):
-        # One that has not quite settled is a mixture all the same; the BIC says what it is worth.
+        # A mixture that has not quite converged is still usable; the BIC measures how well it fits.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        made = GaussianMixture(k, reg_covar=_FLOOR, max_iter=200, n_init=starts, random_state=seed)
-        return made.fit(values)
+        gaussians = GaussianMixture(k, reg_covar=_FLOOR, max_iter=200, n_init=starts, random_state=seed)
+        return gaussians.fit(values)
 
 
 def _wcss(points: NDArray[np.float64], k: int, seed: int) -> float:

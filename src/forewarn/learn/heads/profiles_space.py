@@ -1,4 +1,4 @@
-"""The space in which jobs are alike: size, memory, run time, wait, who submits them, and their type."""
+"""The dimensions in which jobs are compared: size, memory, run time, wait, user activity, and type."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from forewarn.errors import UsageError
+from forewarn.formatting import percent
 from forewarn.job.phase import POSTHOC, Phase
 
-# Numbers, each a column of `Table.about` and taken as log(1 + x): all of them are spread over decades.
+# Numbers, each a column of `JobTable.about`, used as log(1 + x): all of them span several orders of
+# magnitude.
 NUMBERS: Mapping[str, str] = MappingProxyType(
     {"size": "cpus", "memory": "memory", "run_time": "run_time", "wait": "wait"}
 )
@@ -29,15 +31,15 @@ KNOWN: Mapping[str, frozenset[str]] = MappingProxyType(
         POSTHOC: _REQUEST | {"wait", "run_time"},
     }
 )
-APART = (
-    2.0  # times the cluster's median memory per CPU, from which a job is of type memory (or 1 / of compute)
-)
+# The ratio to the cluster's median memory per CPU from which a job has the type memory, and below whose
+# inverse it has the type compute.
+APART = 2.0
 PRESENT = 0.5  # share of jobs that must have a dimension
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """Which dimensions a cluster's jobs have, how numbers are standardised, and what is left out and why."""
+    """The dimensions of a cluster's jobs, the standardisation of numbers, and what is left out and why."""
 
     numbers: tuple[str, ...]
     centre: NDArray[np.float64]  # of log(1 + x)
@@ -48,20 +50,20 @@ class Space:
 
     @classmethod
     def fit(cls, about: pl.DataFrame) -> Self:
-        """Take the dimensions that most of the jobs have and in which they differ."""
+        """Choose the dimensions that most of the jobs have and in which they differ."""
         left_out = {}
         logs = _logs(about, tuple(NUMBERS))
         centre, scale = {}, {}
         for place, name in enumerate(NUMBERS):
-            there = logs[np.isfinite(logs[:, place]), place]
-            if why := _useless(there, about.height):
+            present = logs[np.isfinite(logs[:, place]), place]
+            if why := _why_useless(present, about.height):
                 left_out[name] = why
             else:
-                centre[name], scale[name] = float(there.mean()), float(there.std())
+                centre[name], scale[name] = float(present.mean()), float(present.std())
         per_cpu = about.select(_per_cpu().median()).item() if "memory" in centre else None
         for name in CATEGORIES:
             codes = _codes(about, name, per_cpu)
-            if why := _useless(codes[codes >= 0], about.height):
+            if why := _why_useless(codes[codes >= 0], about.height):
                 left_out[name] = why
         return cls(
             tuple(centre),
@@ -73,16 +75,16 @@ class Space:
         )
 
     def values(self, about: pl.DataFrame, phase: str) -> NDArray[np.float64]:
-        """The numbers of each job, standardised; NaN for what it lacks or what is not known at the phase."""
+        """Return the standardised numbers of each job; NaN for what it lacks or is not known at the phase."""
         known = _known(phase)
-        made = np.full((about.height, len(self.numbers)), np.nan)
+        standardised = np.full((about.height, len(self.numbers)), np.nan)
         places = [place for place, name in enumerate(self.numbers) if name in known]
         logs = _logs(about, tuple(self.numbers[place] for place in places))
-        made[:, places] = (logs - self.centre[places]) / self.scale[places]
-        return made
+        standardised[:, places] = (logs - self.centre[places]) / self.scale[places]
+        return standardised
 
     def codes(self, about: pl.DataFrame, phase: str) -> dict[str, NDArray[np.int64]]:
-        """The categories of each job by their places, -1 for unknown."""
+        """Return the categories of each job as places in `CATEGORIES`, -1 for unknown."""
         known = _known(phase)
         return {
             name: _codes(about, name, self.memory_per_cpu) if name in known else np.full(about.height, -1)
@@ -90,11 +92,11 @@ class Space:
         }
 
     def natural(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Standardised numbers in their own units again: CPUs, bytes, seconds."""
+        """Convert standardised numbers back to CPUs, bytes and seconds."""
         return np.expm1(values * self.scale + self.centre).clip(0)
 
     def to_json(self) -> dict[str, Any]:
-        """For the bundle."""
+        """Return what the bundle stores."""
         return {
             "numbers": list(self.numbers),
             "centre": self.centre.tolist(),
@@ -106,7 +108,7 @@ class Space:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """From the bundle."""
+        """Read what the bundle stores."""
         return cls(
             tuple(value["numbers"]),
             np.array(value["centre"], np.float64),
@@ -118,14 +120,14 @@ class Space:
 
 
 def number(name: str) -> pl.Expr:
-    """A job's number in its own unit: CPUs, bytes, seconds."""
+    """Return a job's number in its own unit: CPUs, bytes, seconds."""
     column = pl.col(NUMBERS[name])
-    # No memory is how Slurm writes all that the node has (--mem=0): how much that is, is not said.
+    # A request of 0 (--mem=0) means all memory of the node, an unknown amount.
     return pl.when(column > 0).then(column) if name == "memory" else column
 
 
 def type_of(memory_per_cpu: float | None) -> pl.Expr:
-    """Each job's type by its memory per CPU against the cluster's median; null where it asked for none."""
+    """Return each job's type by its memory per CPU relative to the median; null without a request."""
     if not memory_per_cpu:
         return pl.lit(None, pl.String)
     ratio = _per_cpu() / memory_per_cpu
@@ -141,7 +143,7 @@ def type_of(memory_per_cpu: float | None) -> pl.Expr:
 
 def _known(phase: str) -> frozenset[str]:
     if phase not in KNOWN:
-        raise UsageError(f"no phase {phase!r}; there are {', '.join(KNOWN)}")
+        raise UsageError(f"unknown phase {phase!r}; use one of {', '.join(KNOWN)}")
     return KNOWN[phase]
 
 
@@ -149,20 +151,20 @@ def _per_cpu() -> pl.Expr:
     return number("memory") / pl.when(pl.col("cpus") > 0).then(pl.col("cpus"))
 
 
-# In NumPy: for the one row of a job that is assessed, Polars takes twenty times as long.
+# The following is in NumPy: for the single row of a job that is assessed, Polars takes twenty times as long.
 
 
 def _numbers(about: pl.DataFrame, name: str) -> NDArray[np.float64]:
-    """`number`, with NaN for null."""
+    """Return the same as `number`, with NaN for null."""
     values = about[NUMBERS[name]].to_numpy().astype(np.float64)
     return np.where(values > 0, values, np.nan) if name == "memory" else values
 
 
 def _logs(about: pl.DataFrame, names: tuple[str, ...]) -> NDArray[np.float64]:
-    made = np.empty((about.height, len(names)))
+    logs = np.empty((about.height, len(names)))
     for place, name in enumerate(names):
-        made[:, place] = np.log1p(np.maximum(_numbers(about, name), 0))
-    return np.where(np.isfinite(made), made, np.nan)
+        logs[:, place] = np.log1p(np.maximum(_numbers(about, name), 0))
+    return np.where(np.isfinite(logs), logs, np.nan)
 
 
 def _codes(about: pl.DataFrame, name: str, memory_per_cpu: float | None) -> NDArray[np.int64]:
@@ -172,15 +174,16 @@ def _codes(about: pl.DataFrame, name: str, memory_per_cpu: float | None) -> NDAr
             return np.full(about.height, -1)
         cpus = _numbers(about, "size")
         ratio = _numbers(about, "memory") / np.where(cpus > 0, cpus, np.nan) / memory_per_cpu
-        known = [ratio >= APART, ratio <= 1 / APART, np.isfinite(ratio)]
-        return np.select(known, [levels.index(word) for word in ("memory", "compute", "balanced")], -1)
+        conditions = [ratio >= APART, ratio <= 1 / APART, np.isfinite(ratio)]
+        return np.select(conditions, [levels.index(word) for word in ("memory", "compute", "balanced")], -1)
     place_of = {level: place for place, level in enumerate(levels)}
     return np.array([place_of.get(word, -1) for word in about[name]], np.int64)
 
 
-def _useless(there: NDArray[Any], jobs: int) -> str | None:
-    if not len(there):
+def _why_useless(values: NDArray[Any], jobs: int) -> str | None:
+    """Say why a dimension cannot be used, if so, by the values of the jobs that have it."""
+    if not len(values):
         return "no job has it"
-    if len(there) < PRESENT * jobs:
-        return f"only {len(there) / jobs:.0%} of the jobs have it"
-    return "the same for all jobs" if there.min() == there.max() else None
+    if len(values) < PRESENT * jobs:
+        return f"only {percent(len(values) / jobs)} of the jobs have it"
+    return "the same for all jobs" if values.min() == values.max() else None

@@ -1,12 +1,12 @@
-"""How long a job will run and what it will use: distributions, learnt from censored history.
+"""Usage: distributions of how long a job will run and what it will use, learnt from censored history.
 
-A quantity is what is asked about (`quantities.py`): run time, memory, CPU efficiency, I/O rate. For each one
-booster tells the hazard in bins of it (`hazard.py`), which makes a distribution for every job; a later block
-in time sets its levels right (`levels.py`). `usage.py` keeps them together, `baselines.py` has what needs no
-model, and `judging.py` sets the two side by side.
+A quantity is a number that is forecast (`quantities.py`): run time, memory, CPU efficiency, I/O rate. For
+each one a booster predicts the hazard in bins (`hazard.py`), which gives a distribution for every job
+(`distributions.py`); a later block of jobs recalibrates its probabilities (`recalibration.py`). `usage.py`
+combines them, `baselines.py` has simple rules, and `evaluation.py` compares the two.
 """
 
 from forewarn.learn.heads.usage.distributions import UsageForecast
 from forewarn.learn.heads.usage.usage import Usage
 
-__all__ = ["UsageForecast", "Usage"]
+__all__ = ["Usage", "UsageForecast"]

@@ -1,8 +1,8 @@
-"""What needs no model: what was asked, and what the same user's jobs took before.
+"""Simple rules to compare forecasts with: the request, and what the same user's jobs used before.
 
-Everything is computed from jobs whose ending was known strictly before the moment of the job: the last one
-submitted is not the last one known. Where a rule has no answer the next one gives it: the user's jobs of the
-same name, the user's jobs, what was asked, the median of all that was known.
+Everything is computed from jobs whose end was known strictly before the moment of the job: the last one
+submitted is not the last one known. Where a rule has no answer the next one is used: the user's jobs of the
+same name, the user's jobs, the request, the median of all jobs.
 """
 
 from __future__ import annotations
@@ -19,115 +19,115 @@ from forewarn.learn.data.table import JobTable
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-NEAREST = 256  # of a user's latest jobs, among which the most similar is looked for
+NEAREST = 256  # of a user's latest jobs, among which the most similar is searched
 _REQUEST = ("cpus", "nodes", "tasks", "gpus", "time_limit", "memory")  # features, as logarithms
-_WHAT = ("partition", "qos", "label")  # columns of `about`: the same or not
+_CATEGORIES = ("partition", "qos", "label")  # columns of `about`: equal or not
 
 
 def medians(table: JobTable, values: Floats, keys: Ints, rows: Ints) -> Floats:
-    """The median of what was known of jobs with the same key; NaN where nothing was."""
-    seen: dict[int, list[float]] = defaultdict(list)
+    """Compute the median of the known values of jobs with the same key; NaN where there are none."""
+    values_by_key: dict[int, list[float]] = defaultdict(list)
 
     def learn(job: int) -> None:
         if np.isfinite(values[job]):
-            insort(seen[keys[job]], float(values[job]))
+            insort(values_by_key[keys[job]], float(values[job]))
 
-    def answer(job: int) -> float:
-        return _middle(seen[keys[job]]) if keys[job] >= 0 else np.nan
+    def predict(job: int) -> float:
+        return _median(values_by_key[keys[job]]) if keys[job] >= 0 else np.nan
 
-    return _walked(table, keys, rows, learn, answer)
+    return _replay(table, keys, rows, learn, predict)
 
 
 def last_two(table: JobTable, values: Floats, keys: Ints, rows: Ints) -> Floats:
-    """The mean of the last two that had become known (Tsafrir, Etsion and Feitelson, 2007)."""
-    seen: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=2))
+    """Compute the mean of the last two values that had become known (Tsafrir, Etsion and Feitelson, 2007)."""
+    values_by_key: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=2))
 
     def learn(job: int) -> None:
         if np.isfinite(values[job]):
-            seen[keys[job]].append(float(values[job]))
+            values_by_key[keys[job]].append(float(values[job]))
 
-    def answer(job: int) -> float:
-        found = seen[keys[job]]
-        return sum(found) / len(found) if found and keys[job] >= 0 else np.nan
+    def predict(job: int) -> float:
+        last = values_by_key[keys[job]]
+        return sum(last) / len(last) if last and keys[job] >= 0 else np.nan
 
-    return _walked(table, keys, rows, learn, answer)
+    return _replay(table, keys, rows, learn, predict)
 
 
 def most_similar(table: JobTable, values: Floats, rows: Ints) -> Floats:
-    """What the user's earlier job with the most similar request took, by the cosine of the two (DSN'20).
+    """Return the value of the user's earlier job with the most similar request, by their cosine (DSN'20).
 
-    A request is its numbers as logarithms, each within its range, and a place for every partition, QOS and
-    name. Of equally similar ones the latest counts.
+    A request is its numbers as logarithms, each scaled to its range, and one dimension for every partition,
+    QOS and name. Of equally similar jobs the latest is used.
     """
     users = codes(table, "user")
-    numbers, what = _requests(table)
-    lengths = np.sqrt((numbers**2).sum(axis=1) + (what >= 0).sum(axis=1))
-    seen: dict[int, deque[int]] = defaultdict(lambda: deque(maxlen=NEAREST))
+    numbers, categories = _requests(table)
+    lengths = np.sqrt((numbers**2).sum(axis=1) + (categories >= 0).sum(axis=1))
+    jobs_by_user: dict[int, deque[int]] = defaultdict(lambda: deque(maxlen=NEAREST))
 
     def learn(job: int) -> None:
         if np.isfinite(values[job]):
-            seen[users[job]].append(job)
+            jobs_by_user[users[job]].append(job)
 
-    def answer(job: int) -> float:
-        if users[job] < 0 or not seen[users[job]]:
+    def predict(job: int) -> float:
+        if users[job] < 0 or not jobs_by_user[users[job]]:
             return np.nan
-        earlier = np.array(seen[users[job]])
-        same = ((what[earlier] == what[job]) & (what[job] >= 0)).sum(axis=1)
+        earlier = np.array(jobs_by_user[users[job]])
+        same = ((categories[earlier] == categories[job]) & (categories[job] >= 0)).sum(axis=1)
         cosine = (numbers[earlier] @ numbers[job] + same) / (lengths[earlier] * lengths[job] + 1e-12)
         return float(values[earlier[len(earlier) - 1 - int(cosine[::-1].argmax())]])
 
-    return _walked(table, users, rows, learn, answer)
+    return _replay(table, users, rows, learn, predict)
 
 
-def first_known(*answers: Floats) -> Floats:
-    """Of several rules the first that has an answer, job by job."""
-    made = answers[0].astype(np.float64)
-    for other in answers[1:]:
-        made = np.where(np.isfinite(made), made, other)
-    return made
+def first_known(*predictions: Floats) -> Floats:
+    """Return, for each job, the prediction of the first of several rules that has one."""
+    combined = predictions[0].astype(np.float64)
+    for other in predictions[1:]:
+        combined = np.where(np.isfinite(combined), combined, other)
+    return combined
 
 
 def codes(table: JobTable, *names: str) -> Ints:
-    """A number for each combination of some columns; -1 where one of them is missing."""
+    """Assign a number to each combination of some columns; -1 where one of them is missing."""
     about = table.about.select(names)
     missing = about.select(pl.any_horizontal(pl.all().is_null())).to_series().to_numpy()
     ranks = about.select(pl.struct(names).rank("dense").cast(pl.Int64)).to_series().to_numpy()
     return np.where(missing, -1, ranks)
 
 
-def _walked(
-    table: JobTable, keys: Ints, rows: Ints, learn: Callable[[int], None], answer: Callable[[int], float]
+def _replay(
+    table: JobTable, keys: Ints, rows: Ints, learn: Callable[[int], None], predict: Callable[[int], float]
 ) -> Floats:
-    """Ask of the rows in order of their moments, after all has been learnt that was known before each."""
-    made = np.full(len(rows), np.nan)
-    ended = np.flatnonzero((table.known >= 0) & np.isin(keys, keys[rows]))  # no other key is asked for
-    known = iter(ended[np.argsort(table.known[ended], kind="stable")].tolist())
+    """Predict the rows in order of time, each after learning from all jobs whose end was known before it."""
+    predictions = np.full(len(rows), np.nan)
+    ended = np.flatnonzero((table.known_at >= 0) & np.isin(keys, keys[rows]))  # other keys are not needed
+    known = iter(ended[np.argsort(table.known_at[ended], kind="stable")].tolist())
     following = next(known, None)
-    for place in np.argsort(table.moment[rows], kind="stable").tolist():
+    for place in np.argsort(table.at[rows], kind="stable").tolist():
         job = int(rows[place])
-        while following is not None and table.known[following] < table.moment[job]:
+        while following is not None and table.known_at[following] < table.at[job]:
             learn(following)
             following = next(known, None)
-        made[place] = answer(job)
-    return made
+        predictions[place] = predict(job)
+    return predictions
 
 
 def _requests(table: JobTable) -> tuple[Floats, Ints]:
     parts: list[Floats] = list(_scaled(table))
     numbers = np.stack(parts, axis=1) if parts else np.zeros((len(table.values), 0))
-    return numbers, np.stack([codes(table, name) for name in _WHAT], axis=1)
+    return numbers, np.stack([codes(table, name) for name in _CATEGORIES], axis=1)
 
 
 def _scaled(table: JobTable) -> Iterator[Floats]:
     for name in _REQUEST:
         column = np.log2(np.maximum(table.column(name).astype(np.float64), 0) + 1)
-        there = column[np.isfinite(column)]
-        if len(there) and there.max() > 0:
-            yield np.nan_to_num(column / there.max())
+        known = column[np.isfinite(column)]
+        if len(known) and known.max() > 0:
+            yield np.nan_to_num(column / known.max())
 
 
-def _middle(found: list[float]) -> float:
-    if not found:
+def _median(ordered: list[float]) -> float:
+    if not ordered:
         return np.nan
-    half = len(found) // 2
-    return found[half] if len(found) % 2 else (found[half - 1] + found[half]) / 2
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2

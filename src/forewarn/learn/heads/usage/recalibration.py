@@ -1,8 +1,8 @@
-"""Levels that hold: what share of later jobs really stayed below what was said with a chance.
+"""Recalibration of predicted distributions, by the share of later jobs that stayed below each quantile.
 
-A model says that a job stays below a number with the chance u. Of the jobs of a later block, the share that
-did is estimated by Kaplan and Meier, so that a job which was cut short counts as long as it was seen and no
-longer. The two together map what is said to what holds.
+A model predicts that a job stays below a number with probability u. The share of later jobs that did is
+estimated by Kaplan and Meier, so that a job which was cut short counts up to its end and no further. The two
+together map predicted to observed probabilities.
 """
 
 from __future__ import annotations
@@ -16,64 +16,68 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 GRID = np.linspace(0.0, 1.0, 201)
-WEIGHT = 100  # jobs' worth that the model's own word counts beside those of the later block
+WEIGHT = 100  # jobs; the weight of the model's own probabilities beside the jobs of the later block
 
 
 @dataclass(frozen=True, slots=True)
 class Recalibration:
-    """For chances as said (`GRID`), the chances that hold."""
+    """A map from predicted probabilities (`GRID`) to observed ones."""
 
-    holds: Floats
+    observed: Floats
 
     @classmethod
-    def plain(cls) -> Self:
-        """What is said, holds."""
+    def identity(cls) -> Self:
+        """Return the map that changes nothing."""
         return cls(GRID)
 
     @classmethod
-    def fit(cls, said: Floats, exact: NDArray[np.bool_]) -> Self:
-        """From what was said of what came true (or, not exact, of what was outlived)."""
-        if not len(said):
-            return cls.plain()
-        trust = len(said) / (len(said) + WEIGHT)
-        found = trust * below(said, exact, GRID) + (1 - trust) * GRID
-        found[0], found[-1] = 0.0, 1.0
-        return cls(np.maximum.accumulate(found))
+    def fit(cls, predicted: Floats, exact: NDArray[np.bool_]) -> Self:
+        """Fit to the probabilities predicted at later jobs' values; where not `exact`, at lower bounds."""
+        if not len(predicted):
+            return cls.identity()
+        trust = len(predicted) / (len(predicted) + WEIGHT)
+        observed = trust * kaplan_meier(predicted, exact, GRID) + (1 - trust) * GRID
+        observed[0], observed[-1] = 0.0, 1.0
+        return cls(np.maximum.accumulate(observed))
 
-    def __call__(self, said: Floats) -> Floats:
-        """The chance that holds.
+    def __call__(self, predicted: Floats) -> Floats:
+        """Map predicted to observed probabilities.
 
-        >>> said = np.linspace(0, 1, 2000) ** 2  # of half the jobs it was said with 25 % or less
-        >>> Recalibration.fit(said, np.ones(2000, bool))(np.array([0.25])).round(2).tolist()
+        >>> predicted = np.linspace(0, 1, 2000) ** 2  # half of the jobs stay below the 25% quantile
+        >>> Recalibration.fit(predicted, np.ones(2000, bool))(np.array([0.25])).round(2).tolist()
         [0.49]
         """
-        return np.interp(said, GRID, self.holds)
+        return np.interp(predicted, GRID, self.observed)
 
-    def to_say(self, levels: Floats) -> Floats:
-        """Find what has to be said for chances to hold."""
-        return np.interp(levels, self.holds, GRID)
+    def inverse(self, levels: Floats) -> Floats:
+        """Map observed to predicted probabilities."""
+        return np.interp(levels, self.observed, GRID)
 
     def to_json(self) -> list[float]:
-        """For the bundle."""
-        return [float(value) for value in self.holds]
+        """Return what the bundle stores."""
+        return [float(value) for value in self.observed]
 
     @classmethod
     def from_json(cls, value: Sequence[float]) -> Self:
-        """From the bundle."""
-        holds = np.array(value, np.float64)
-        if holds.shape != GRID.shape or (np.diff(holds) < 0).any() or not (holds[0], holds[-1]) == (0.0, 1.0):
-            raise ValueError(f"no levels: {len(value)} values")
-        return cls(holds)
+        """Read what the bundle stores."""
+        observed = np.array(value, np.float64)
+        is_rising = observed.shape == GRID.shape and not (np.diff(observed) < 0).any()
+        if not is_rising or (observed[0], observed[-1]) != (0.0, 1.0):
+            raise ValueError(
+                f"levels: {len(value)} values, not {len(GRID)} probabilities that rise from 0 to 1"
+            )
+        return cls(observed)
 
 
-def below(values: Floats, exact: NDArray[np.bool_], at: Floats) -> Floats:
-    """The share that lies at or below some places, by Kaplan and Meier: what is not exact lies further up.
+def kaplan_meier(values: Floats, exact: NDArray[np.bool_], points: Floats) -> Floats:
+    """Estimate the share at or below some points by Kaplan and Meier; inexact values are lower bounds.
 
-    >>> below(np.array([1.0, 2.0, 3.0, 4.0]), np.array([True, False, True, True]), np.array([1.0, 3.0]))
+    >>> values, exact = np.array([1.0, 2.0, 3.0, 4.0]), np.array([True, False, True, True])
+    >>> kaplan_meier(values, exact, np.array([1.0, 3.0]))
     array([0.25 , 0.625])
     """
-    order = np.lexsort((~exact, values))  # at the same place, what ended before what was cut short
+    order = np.lexsort((~exact, values))  # at equal values, jobs that ended before jobs that were cut short
     values, exact = values[order], exact[order]
-    left = len(values) - np.arange(len(values))
-    survives = np.concatenate([[1.0], np.cumprod(np.where(exact, 1 - 1 / left, 1.0))])
-    return np.asarray(1 - survives[np.searchsorted(values, at, side="right")])
+    at_risk = len(values) - np.arange(len(values))
+    survival = np.concatenate([[1.0], np.cumprod(np.where(exact, 1 - 1 / at_risk, 1.0))])
+    return np.asarray(1 - survival[np.searchsorted(values, points, side="right")])
