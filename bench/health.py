@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from forewarn.assess.node_health.classification import judge
+from forewarn.assess.node_health.classification import classify_nodes
 from forewarn.assess.node_health.job_runs import DAY, EVIDENCE_DAYS, HISTORY_DAYS, runs_of
 from forewarn.assess.node_health.records import Health
 from forewarn.assess.node_health.slurm_states import NodeHistory
@@ -97,7 +97,7 @@ def look(jobs: pl.DataFrame, seed: int, tally: Tally, *, drains: bool) -> None:
         tally.moments += 1
         known = jobs.filter(pl.col("end").is_between(now - HISTORY_DAYS * DAY, now))
         seen = returns(jobs, at_all, now) if drains else {}
-        judged = {node.node: node for node in judge("c", seen, runs_of(known), now)}
+        judged = {node.node: node for node in classify_nodes("c", seen, runs_of(known), now)}
         named = {name for name, node in judged.items() if node.health is Health.SICK}
         lasting = {node: first for node, first, last in ill if first < now < last}
         for node, first in lasting.items():

@@ -64,7 +64,7 @@ def test_sick_nodes_are_critical(forewarn: Forewarn) -> None:
     assert told.code == 2, told.err
     lines = told.out.splitlines()
     assert [line.split()[:2] for line in lines[1:]] == [["n05", "sick"], ["n09", "sick"]]
-    assert "expected by how the same work fared elsewhere" in lines[1]
+    assert "expected from the same work on other nodes" in lines[1]
     assert "fan broken" in lines[2]
     assert "the other 10 nodes are healthy" in told.err
     assert "--exclude=n[05,09]" in told.err
