@@ -78,7 +78,11 @@ CASES: list[tuple[Callable[[Path], str], int, list[str]]] = [
     (wrong_column_count, BadRowError.exit_code, ["short.swf:4:", "4 columns instead of 18"]),
     (not_a_number, BadRowError.exit_code, ["word.swf:4:", "time_asked", "'soon'"]),
     (end_before_start, BadRowError.exit_code, ["times.txt:3:", "end:", "before it starts"]),
-    (conflicting_duplicate, BadRowError.exit_code, ["twice.txt:4:", "job_id", "says otherwise"]),
+    (
+        conflicting_duplicate,
+        BadRowError.exit_code,
+        ["twice.txt:4:", "job_id", "contradicts another row of this file"],
+    ),
     (wrong_column_count_in_sacct, BadRowError.exit_code, ["columns.txt:3:", "3", "14"]),
 ]
 
@@ -264,7 +268,7 @@ def test_nothing_but_bad_rows(forewarn: Forewarn, tmp_path: Path, home: Path) ->
     path = write_swf(tmp_path / "all.swf", "1 2 3", "4 5 6")
     result = forewarn("ingest", "--skip-bad", f"swf:{path}")
     assert result.code == NoGoodRowError.exit_code
-    assert f"{path}: every row is bad (2)" in result.err
+    assert f"{path}: all 2 rows are bad" in result.err
     assert len((home / "rejects" / "all-1.jsonl").read_text().splitlines()) == 2
 
 
@@ -272,7 +276,7 @@ def test_rejects_make_no_folder_elsewhere(forewarn: Forewarn, tmp_path: Path) ->
     path = write_swf(tmp_path / "a.swf", *GOOD, "1 2 3")
     result = forewarn("ingest", "--rejects", tmp_path / "no" / "x.jsonl", f"swf:{path}")
     assert result.code == UsageError.exit_code
-    assert f"folder {tmp_path / 'no'} is not there" in result.err
+    assert f"folder {tmp_path / 'no'} does not exist" in result.err
     assert not (tmp_path / "no").exists()
 
 
@@ -281,7 +285,7 @@ def test_a_flag_that_no_source_reads(flag: tuple[str, str], forewarn: Forewarn, 
     wrong = {"--fields": "swf", "--status": "sacct"}[flag[0]]
     result = forewarn("ingest", *flag, f"{wrong}:{tmp_path / 'x'}")
     assert result.code == UsageError.exit_code
-    assert f"{flag[0]} is for" in result.err
+    assert f"{flag[0]}: applies to" in result.err
 
 
 def test_observations_are_not_called_jobs(forewarn: Forewarn, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_an_output_that_cannot_be_written(forewarn: Forewarn, tmp_path: Path) ->
     forewarn("ingest", f"swf:{write_swf(tmp_path / 'log.swf', swf_line(1))}")
     result = forewarn("features", "-o", tmp_path / "no" / "x.parquet")
     assert result.code == errors.UsageError.exit_code
-    assert f"{tmp_path / 'no'} is not there" in result.err
+    assert f"{tmp_path / 'no'} does not exist" in result.err
     result = forewarn("features", "-o", "/proc/x.parquet")  # where nobody can make a file
     assert result.code == errors.ForewarnError.exit_code
     assert "forewarn: error: " in result.err

@@ -99,7 +99,7 @@ def test_filters(filled: Forewarn, flags: str, ids: str) -> None:
         ("-j abc", "not a job id: 'abc'"),
         ("-j 1_[3-", "not a job id"),
         ("-o jobid,usr", "did you mean user?"),
-        ("-o ,", "names no field"),
+        ("-o ,", "--format: the list is empty; --helpformat lists the fields"),
         ("--by usr", "did you mean user?"),
         ("--by user,partition", "one field at a time"),
         ("--history 99", "no job 99"),

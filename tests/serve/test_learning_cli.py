@@ -169,7 +169,7 @@ def test_evaluate_judges_both_on_the_same_jobs(forewarn: Forewarn, trained: Trai
     ("args", "error", "message"),
     [
         ((MODEL, "-S", "now"), NotEnoughError, "0 jobs with a known outcome"),
-        ((MODEL, "-S", "2024-01-02"), UsageError, "were learnt from"),
+        ((MODEL, "-S", "2024-01-02"), UsageError, "the model was trained on jobs submitted before"),
         ((MODEL, "best"), UsageError, "'best': expected a number, champion or challenger"),
         ((MODEL, "7"), RegistryError, "has no version 7"),
         (("small.start.generic",), RegistryError, "no model small.start.generic"),
@@ -285,7 +285,7 @@ def test_an_interrupted_search_goes_on_and_ends_as_if_it_had_not_been(home: Path
     assert (process.returncode, out) == (INTERRUPTED, b""), err
     last_lines = [line for line in err.decode().splitlines() if line][-2:]
     assert last_lines == [
-        "note: the same command again goes on with this search",
+        "note: run the same command again to continue this search",
         "forewarn: error: interrupted",
     ]
     assert folders_of(home) == folders_of(trained.home)

@@ -83,7 +83,7 @@ def test_from_nothing_to_a_table_of_features(
     ("flags", "message"),
     [
         ("", "--output"),
-        ("-o no/such/folder/x", "is not there"),
+        ("-o no/such/folder/x", "does not exist"),
         ("-o x --scenario nowhere", "nowhere"),
         ("-o x --jobs 0", "0"),
         ("-o x --format xml", "xml"),

@@ -52,4 +52,4 @@ def test_a_name_that_slurm_does_not_know_is_said(forewarn: Forewarn, tmp_path: P
     assert "run.odd.json" in forewarn("ingest", f"xalt:{folder}").err
     result = forewarn("ingest", "--skip-bad", f"xalt:{folder}")
     assert result.code == 0
-    assert "stampede2: no job of this cluster is in the store" in result.err
+    assert "stampede2: the store has no jobs of this cluster" in result.err

@@ -19,7 +19,7 @@ from forewarn.serve.cli.commands.common import configured, home_option, json_opt
 from forewarn.serve.cli.terminal.output import note, print_json, say
 
 if TYPE_CHECKING:
-    from forewarn.operate.collector import CollectorRound
+    from forewarn.operate.collector_round import CollectorRound
 
 
 @click.command("collect")
