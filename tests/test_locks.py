@@ -28,11 +28,11 @@ def claimed(home: Path) -> AbstractContextManager[object]:
 
 
 def registry_locked(home: Path) -> AbstractContextManager[object]:
-    return tracking.alone(home / "registry.lock")
+    return tracking.exclusive_lock(home / "registry.lock")
 
 
 def journal_open(home: Path) -> AbstractContextManager[object]:
-    return Journal.of(home / "trials.jsonl", {})
+    return Journal.open(home / "trials.jsonl", {})
 
 
 LOCKS = {
@@ -47,7 +47,7 @@ Lock = Callable[[Path], AbstractContextManager[object]]
 
 @pytest.fixture(autouse=True)
 def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracking, "PATIENCE", 0.2)
+    monkeypatch.setattr(tracking, "LOCK_SECONDS", 0.2)
 
 
 def taken(lock: Lock, home: Path) -> bool:

@@ -20,7 +20,7 @@ from forewarn.learn.data.table import JobTable
 from forewarn.learn.fitting.abstention import Abstention
 from forewarn.learn.fitting.calibration import calibrate
 from forewarn.learn.fitting.ensemble import Recipe, fit_ensemble
-from forewarn.learn.fitting.thresholds import choose
+from forewarn.learn.fitting.thresholds import choose_threshold
 from forewarn.learn.heads.causes import Causes
 from forewarn.learn.heads.oddness import IsolationForest
 from forewarn.learn.heads.profiles import Profiles
@@ -66,7 +66,7 @@ def made(table: JobTable) -> Bundle:
         assembly=assembly,
         ensemble=ensemble,
         calibration=calibration,
-        thresholds={r: choose(r, p, table.fails[apart], hours) for r in ("precision=0.5", "f1")},
+        thresholds={r: choose_threshold(r, p, table.fails[apart], hours) for r in ("precision=0.5", "f1")},
         abstention=Abstention.fit(table, apart, p),
         base_rate=float(table.fails[train].mean()),
         jobs=len(train),
@@ -187,7 +187,7 @@ def _rewrite(folder: Path, change: Callable[[dict[str, object]], object]) -> Non
     ("damage", "said"),
     [
         (lambda f: (f / "model.json").unlink(), r"model\.json: is missing"),
-        (lambda f: (f / "manifest.json").unlink(), r"no bundle: there is no manifest\.json"),
+        (lambda f: (f / "manifest.json").unlink(), r"not a bundle: there is no manifest\.json"),
         (lambda f: (f / "extra.txt").write_text("x"), r"extra\.txt: is no part of the bundle"),
         (lambda f: (f / "members" / "x.pkl").write_text("x"), r"x\.pkl: is no part of the bundle"),
         (lambda f: (f / "link").symlink_to("/etc/passwd"), "link: is no plain file"),
@@ -196,7 +196,7 @@ def _rewrite(folder: Path, change: Callable[[dict[str, object]], object]) -> Non
         (lambda f: _rewrite(f, lambda m: m.pop("seed")), r"manifest\.json: was changed"),
         (lambda f: _rewrite(f, lambda m: m.update(cluster="other")), r"manifest\.json: was changed"),
         (lambda f: (f / "manifest.json").write_text("[" * 100_000), r"manifest\.json: was changed"),
-        (shutil.rmtree, "no bundle"),
+        (shutil.rmtree, "not a bundle"),
     ],
 )
 def test_what_is_not_whole_is_refused(damage: Callable[[Path], object], said: str, folder: Path) -> None:
@@ -221,7 +221,7 @@ def test_right_hashes_over_nonsense_are_refused(folder: Path) -> None:
             Bundle.load(folder)
     (folder / "model.json").write_text("{}")
     Manifest.seal(folder, FACTS)
-    with pytest.raises(BundleError, match=r"model\.json: is not what Forewarn writes .*'assembly'"):
+    with pytest.raises(BundleError, match=r"model\.json: not in Forewarn's format .*'assembly'"):
         Bundle.load(folder)
 
 
@@ -342,7 +342,7 @@ def test_imports_are_verified_first(folder: Path, registry_home: Path, tmp_path:
         registry.import_(folder)
     Manifest.seal(folder, FACTS)
     archive.pack(folder, tmp_path / "nonsense.tar.gz")
-    with pytest.raises(BundleError, match="is not what Forewarn writes"):
+    with pytest.raises(BundleError, match="not in Forewarn's format"):
         registry.import_(tmp_path / "nonsense.tar.gz")
     with pytest.raises(BundleError, match="neither a folder nor an archive"):
         registry.import_(tmp_path / "nowhere.zip")

@@ -154,7 +154,7 @@ def test_a_bundle_of_another_cluster_is_refused_unless_asked_for(tmp_path: Path)
     tiny_bundle().save(tmp_path / "bundle")
     bundles = (tmp_path / "bundle",)
     assert Champions("alps", None, bundles).get("submit", "generic")
-    with pytest.raises(BundleError, match=r"'alps', and the jobs are of 'dora'.*model_cluster = 'alps'"):
+    with pytest.raises(BundleError, match=r"cluster 'alps', but the jobs are from 'dora'.*model_cluster = 'alps'"):
         Champions("dora", None, bundles)
     assert Champions("dora", None, bundles, bundles_of="alps").get("submit", "generic")
     with pytest.raises(BundleError, match="model_cluster"):

@@ -1,4 +1,4 @@
-"""What a search tries and keeps, without running it: choices, bars, the journal, the result."""
+"""What a search tries and keeps, without running it: choices, early stops, the journal, the result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forewarn.errors import LearningError, NotEnoughError, UsageError
 from forewarn.learn.data.matrix import Sample
 from forewarn.learn.data.selection import Rankings
 from forewarn.learn.search.search import SearchResult, SearchSettings, search
-from forewarn.learn.search.suggestions import ENOUGH, FAIR_SHARE, Suggestions, bars
+from forewarn.learn.search.suggestions import ENOUGH, FAIR_SHARE, Suggestions, stop_losses
 from forewarn.learn.search.trials import Journal, Trial
 from tests.learn.toy_family import Toy
 
@@ -84,7 +84,7 @@ def test_choices_lie_within_the_space(method: str, seed: int, number: int) -> No
     if choice.features_by == "all":
         assert choice.features == NAMES
     else:
-        assert choice.features == RANKINGS.kept(choice.features_by, len(choice.features))
+        assert choice.features == RANKINGS.best(choice.features_by, len(choice.features))
         assert 16 <= len(choice.features) <= 40
 
 
@@ -117,62 +117,62 @@ def test_defaults_outside_the_space_do_no_harm() -> None:
 def test_a_trial_is_stopped_by_the_median_of_its_own_family() -> None:
     past = [trial(n, curve={2: 0.1 * n, 4: 0.05}) for n in range(ENOUGH)]
     past += [trial(9, family="two", curve={2: 0.0}), trial(10, status="stopped", curve={2: 0.9})]
-    found = bars("one", past)
+    found = stop_losses("one", past)
     assert found[2] == pytest.approx(0.15)
     assert set(found) == {2, 4}
-    assert bars("two", past) == {}
+    assert stop_losses("two", past) == {}
 
 
 def test_the_journal_gives_back_what_it_was_given(tmp_path: Path) -> None:
     path = tmp_path / "search" / "trials.jsonl"
     kept = [trial(3, loss=0.1 + 0.2, curve={2: 1 / 3}), trial(5, status="failed", loss=None, error="ä\nb")]
-    with Journal.of(path, {"seed": 1}) as journal:
+    with Journal.open(path, {"seed": 1}) as journal:
         for one in kept:
             journal.add(one)
-    with Journal.of(path, {"seed": 1}) as journal:
+    with Journal.open(path, {"seed": 1}) as journal:
         assert [*journal.trials.values()] == kept
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))
 def test_a_line_half_written_is_dropped_and_the_journal_goes_on(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "trials.jsonl"
-    with Journal.of(path, {"seed": 1}) as journal:
+    with Journal.open(path, {"seed": 1}) as journal:
         journal.add(trial(0))
         journal.add(trial(1))
     path.write_bytes(path.read_bytes()[:-cut])
-    with Journal.of(path, {"seed": 1}) as journal:
+    with Journal.open(path, {"seed": 1}) as journal:
         assert set(journal.trials) == {0}
         journal.add(trial(2))
-    with Journal.of(path, {"seed": 1}) as journal:
+    with Journal.open(path, {"seed": 1}) as journal:
         assert set(journal.trials) == {0, 2}
 
 
 @pytest.mark.parametrize("damage", [b"\xff\xfe\n", b"[]\n", b'{"number": 1}\n', b"null\n"])
 def test_lines_that_are_no_trials_are_dropped(tmp_path: Path, damage: bytes) -> None:
     path = tmp_path / "trials.jsonl"
-    with Journal.of(path, {"seed": 1}) as journal:
+    with Journal.open(path, {"seed": 1}) as journal:
         journal.add(trial(0))
     path.write_bytes(path.read_bytes() + damage)
-    with Journal.of(path, {"seed": 1}) as journal:
+    with Journal.open(path, {"seed": 1}) as journal:
         assert set(journal.trials) == {0}
 
 
 def test_a_journal_of_another_search_is_begun_anew(tmp_path: Path) -> None:
     path = tmp_path / "trials.jsonl"
-    with Journal.of(path, {"seed": 1}) as journal:
+    with Journal.open(path, {"seed": 1}) as journal:
         journal.add(trial(0))
-    with Journal.of(path, {"seed": 2}) as journal:
+    with Journal.open(path, {"seed": 2}) as journal:
         assert journal.trials == {}
-    with Journal.of(path, {"seed": 1}) as journal:
+    with Journal.open(path, {"seed": 1}) as journal:
         assert journal.trials == {}
 
 
 def test_two_searches_do_not_share_a_folder(tmp_path: Path) -> None:
     path = tmp_path / "trials.jsonl"
     with (
-        Journal.of(path, {}),
-        pytest.raises(LearningError, match="another search keeps its trials here"),
-        Journal.of(path, {}),
+        Journal.open(path, {}),
+        pytest.raises(LearningError, match="another search is using this folder"),
+        Journal.open(path, {}),
     ):
         pass
 
@@ -198,7 +198,7 @@ def test_the_best_is_the_best_completed_one() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"method": "grid"}, "no way of searching 'grid'; there are tpe, random"),
+        ({"method": "grid"}, "no search method 'grid'; there are tpe, random"),
         ({"metric": "f1"}, "no metric 'f1'"),
         ({"trials": 0}, "at least one trial"),
         ({"threads": 0}, "at least one thread"),
@@ -213,7 +213,7 @@ def test_wrong_settings_are_said(tmp_path: Path, wrong: dict[str, Any], said: st
 def test_one_class_only_is_said_before_anything_runs(tmp_path: Path, sample: Callable[..., Sample]) -> None:
     train = sample(100)
     how = SearchSettings(folder=tmp_path)
-    with pytest.raises(NotEnoughError, match="the validation part of a search has jobs of one class only"):
+    with pytest.raises(NotEnoughError, match="the validation rows of a search have one outcome only"):
         search(train, train.rows(train.fails == 1), RANKINGS, how)
     assert not [*tmp_path.iterdir()]
 
@@ -268,8 +268,8 @@ def test_a_family_whose_default_failed_is_its_best_trial() -> None:
 
 def test_the_journal_keeps_what_trials_are_compared_by_and_the_report_does_not(tmp_path: Path) -> None:
     made = judged("one", np.ones(3), 0)
-    with Journal.of(tmp_path / "trials.jsonl", {}) as journal:
+    with Journal.open(tmp_path / "trials.jsonl", {}) as journal:
         journal.add(made)
-    with Journal.of(tmp_path / "trials.jsonl", {}) as journal:
+    with Journal.open(tmp_path / "trials.jsonl", {}) as journal:
         assert journal.trials[0] == made
     assert "group_losses" not in result(made).to_json()["trials"][0]

@@ -21,7 +21,7 @@ import pytest
 
 from forewarn.errors import LearningError, UsageError
 from forewarn.learn.data.selection import rankings
-from forewarn.learn.search.ray_actor import fitted
+from forewarn.learn.search.ray_actor import fit_choice
 from forewarn.learn.search.ray_cluster import _connect, _short_folder, ray_cluster
 from forewarn.learn.search.search import SearchProgress, SearchResult, SearchSettings, search
 from tests.learn.conftest import make_sample
@@ -53,15 +53,15 @@ def choice(**params: Any) -> dict[str, Any]:
 
 
 def test_a_fit_tells_its_curve_and_is_stopped_where_others_were_better() -> None:
-    free = fitted(Toy(), choice(), {}, TRAIN, VALIDATION, seed=0, threads=1)
+    free = fit_choice(Toy(), choice(), {}, TRAIN, VALIDATION, seed=0, threads=1)
     assert free["status"] == "completed"
     assert free["rounds"] == 60
     at, losses = zip(*free["curve"], strict=True)
     assert at == (2, 4, 8, 16)  # 60 rounds at a rate of 0.5 come as far as 30
     assert [*losses] == sorted(losses, reverse=True)
-    lax = fitted(Toy(), choice(), {2: losses[0], 8: losses[2]}, TRAIN, VALIDATION, seed=0, threads=1)
+    lax = fit_choice(Toy(), choice(), {2: losses[0], 8: losses[2]}, TRAIN, VALIDATION, seed=0, threads=1)
     assert lax["status"] == "completed"
-    strict = fitted(Toy(), choice(), {8: losses[2] - 1e-6}, TRAIN, VALIDATION, seed=0, threads=1)
+    strict = fit_choice(Toy(), choice(), {8: losses[2] - 1e-6}, TRAIN, VALIDATION, seed=0, threads=1)
     assert strict["status"] == "stopped"
     assert strict["rounds"] == 16
     assert strict["curve"] == free["curve"][:3]
@@ -89,7 +89,7 @@ def test_a_search_goes_on_past_trials_that_fail_or_die(
     assert by_family["toy"].status == "completed"
     assert by_family["broken"].error == "ValueError: this family fits nothing"
     assert by_family["deadly"].status == "failed"
-    assert "its process was ended from outside" in by_family["deadly"].error
+    assert "its process was killed" in by_family["deadly"].error
     best = result.best()
     assert best is not None
     assert best.family == "toy"
@@ -247,7 +247,7 @@ def test_a_cluster_that_is_not_there_is_said_soon(answer: bytes | None) -> None:
             server.close()  # nobody
         else:
             other.start()
-        with pytest.raises(LearningError, match=f"no Ray cluster answers at {address}.*leave out --ray-addr"):
+        with pytest.raises(LearningError, match=f"no Ray cluster answers at {address}.*omit --ray-addr"):
             _connect(address)
         if answer is not None:
             other.join()

@@ -1,1 +1,1 @@
-"""Models on disk and in MLflow, and which of them serves."""
+"""The registry of models: bundles on disk, versions in MLflow, and which of them serves."""

@@ -1,4 +1,4 @@
-"""A bundle as one file, to carry to another machine: a tar of its regular files and nothing else."""
+"""Archives of bundles, to copy a model to another machine: a tar of regular files and nothing else."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from forewarn.files import whole_file
 from forewarn.learn.registry.manifest import MANIFEST, Manifest, files_in
 
 SUFFIXES = (".tar.gz", ".tgz")
-# No model comes near these: they keep a crafted archive from filling the disk.
+# Far above any model: these limits keep a crafted archive from filling the disk.
 LARGEST = 1 << 30  # bytes of all files together
 MOST = 200  # files; a bundle has about 20
 HEADERS = 1 << 20  # bytes of all headers together
-AT_ONCE = 64 << 10  # bytes that are read at once: a header of tar is held in memory whole, whatever its size
+AT_ONCE = 64 << 10  # bytes of one read: tarfile reads a whole header into memory, whatever its size
 _PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE)
 
 
-class _Unpacked(gzip.GzipFile):
-    """The tar inside, read in small pieces: 1 MB of zeros packed well would be a header of 1 GB.
+class _LimitedGzip(gzip.GzipFile):
+    """The tar inside a gzip file, read in small pieces: 1 MB of gzip can hold a header of 1 GB.
 
-    All headers share one allowance; a file's own bytes are added to it when the file is extracted.
+    All headers share one allowance; the size of a file is added to it when the file is extracted.
     """
 
     left = HEADERS
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read so many bytes, if they are few."""
+        """Read a small number of bytes. Raises `ValueError` above the limits."""
         if size is None or not 0 <= size <= AT_ONCE:
             raise ValueError(f"a header of more than {AT_ONCE:,} bytes")
         self.left -= size
@@ -38,7 +38,7 @@ class _Unpacked(gzip.GzipFile):
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a name is that of an archive, and not of a folder."""
+    """Check whether a path is named like an archive, and not like a folder."""
     return path.name.endswith(SUFFIXES)
 
 
@@ -60,12 +60,16 @@ def pack(folder: Path, target: Path) -> None:
 
 
 def unpack(archive: Path, folder: Path) -> Manifest:
-    """Extract an archive into a folder, and verify it. Whatever else it may hold is refused."""
+    """Extract an archive into a folder, and verify it.
+
+    Raises `BundleError` for anything but plain files, for names that lead out of the folder, and above the
+    limits.
+    """
     try:
-        with _Unpacked(archive, "rb") as plain, tarfile.open(fileobj=plain, mode="r:") as tar:
+        with _LimitedGzip(archive, "rb") as plain, tarfile.open(fileobj=plain, mode="r:") as tar:
             number = total = 0
             while (entry := tar.next()) is not None:
-                # It keeps every entry with its headers, and we need each only once.
+                # tarfile would keep every entry with its headers in memory.
                 tar.members.clear()  # type: ignore[attr-defined]
                 if entry.type not in _PLAIN or entry.issparse():
                     raise _refused(archive, f"{entry.name!r} is no plain file")

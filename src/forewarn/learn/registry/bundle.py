@@ -1,13 +1,13 @@
-"""A model as it is kept and served: a folder of native booster files and JSON, nothing pickled.
+"""A bundle, the stored form of a model: a folder of native booster files and JSON, nothing pickled.
 
-manifest.json        what it is, and the hash of every other file
+manifest.json        the origin of the model, and the hash of every other file
 model.json           columns, encoders, members with their weights, calibration, thresholds, abstention
 members/0-xgboost/   native files of each member
-causes/              native files of the models of causes, where there are any
-usage/               native files of what foresees run time and resources, where the history tells of any
-profiles.json        the mixture of job profiles, where there is one
-oddness.json         the isolation forest, where there is one
-report.json, .html   how good it was
+causes/              native files of the models of causes, if there are any
+usage/               native files of the forecasts of run time and resources, if the history records any
+profiles.json        the mixture of job profiles, if there is one
+oddness.json         the isolation forest, if there is one
+report.json, .html   the quality of the model on later jobs
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from forewarn.learn.families import family
 from forewarn.learn.fitting.abstention import Abstention
 from forewarn.learn.fitting.calibration import Calibration
 from forewarn.learn.fitting.ensemble import Ensemble, EnsembleMember, Recipe
-from forewarn.learn.fitting.fallback import rule_of
+from forewarn.learn.fitting.fallback import find_rule
 from forewarn.learn.fitting.pooling import Excess, Pooling, Risk, RiskInputs
 from forewarn.learn.fitting.thresholds import Threshold
 from forewarn.learn.heads.causes import Causes
@@ -49,13 +49,13 @@ from forewarn.learn.registry.manifest import (
 
 PROFILES, CAUSES, USAGE, MEMBERS = "profiles.json", "causes", "usage", "members"
 ODDNESS = "oddness.json"
-# Writes the report into the folder, told the hashes of the model's files, before the bundle is sealed.
+# Writes the report into the folder before the manifest is written; gets the hashes of the model's files.
 WriteReport = Callable[[Path, Mapping[str, FileFacts]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """All that is needed to predict, and to say how and from what that was learnt."""
+    """A trained model with everything that a prediction needs, and the facts of its training."""
 
     facts: Facts
     assembly: Assembly
@@ -73,8 +73,8 @@ class Bundle:
 
     @property
     def rule(self) -> str | None:
-        """The name of the simple rule that this is, where no model beat it."""
-        return rule_of(member.recipe for member in self.ensemble.members)
+        """The name of the simple rule in the bundle, if no model was better."""
+        return find_rule(member.recipe for member in self.ensemble.members)
 
     @property
     def chosen(self) -> Threshold:
@@ -82,24 +82,24 @@ class Bundle:
         return next(iter(self.thresholds.values()))
 
     def margins(self, matrix: Matrix) -> NDArray[np.float64]:
-        """Log odds of failure, as the members see it."""
+        """Compute the members' log odds of failure."""
         return self.ensemble.margins(matrix)
 
     def probability(self, matrix: Matrix) -> NDArray[np.float64]:
-        """Calibrated probability of failure, as the members alone see it; `risk` is what is stated."""
+        """Compute the calibrated probability of the members alone; `risk` is the one that is stated."""
         return self.calibration(self.margins(matrix))
 
     def excess(self, table: JobTable, rows: NDArray[np.int64]) -> Excess:
-        """How likely jobs of a table need more than they requested, where that counts in their risk."""
+        """Compute the probabilities that jobs exceed their requests; empty if the risk does not use them."""
         if self.pooling is None or self.causes is None:
             return {}
         return RiskInputs(self.causes, self.usage).excess(table, rows)
 
-    def excess_of(self, foreseen: UsageForecast, table: JobTable) -> Excess:
-        """The same of all jobs of a table whose needs have been forecast already."""
+    def excess_of(self, forecast: UsageForecast, table: JobTable) -> Excess:
+        """Compute the same for all jobs of a table, from a forecast of their usage."""
         if self.pooling is None or self.causes is None:
             return {}
-        return RiskInputs(self.causes, self.usage).excess_of(foreseen, table)
+        return RiskInputs(self.causes, self.usage).excess_of(forecast, table)
 
     def risk(self, matrix: Matrix, excess: Excess) -> Risk:
         """State the risk of jobs: the one number that is shown, warned by, and judged."""
@@ -110,11 +110,11 @@ class Bundle:
         return RiskInputs(self.causes, self.usage).risk(own, matrix, excess, self.pooling)
 
     def contributions(self, matrix: Matrix) -> NDArray[np.float64]:
-        """What each column brought to the log odds, the bias last; a row adds up to its margin."""
+        """Compute the contribution of each column to the log odds, the bias last, which add up to them."""
         return self.ensemble.contributions(matrix)
 
     def check_answers(self) -> None:
-        """Ask it about a job of which nothing is known; `BundleError` where it cannot answer."""
+        """Predict a job without any known field. Raises `BundleError` if the bundle cannot predict."""
         names = (*self.assembly.features, *self.assembly.encoders.categories)
         names += self.profiles.feature_names if self.profiles and self.assembly.profiles else ()
         nothing = np.full((1, len(names)), np.nan, np.float32)
@@ -122,12 +122,12 @@ class Bundle:
             risk = self.risk(Matrix(nothing, names, frozenset(self.assembly.encoders.categories)), {})
             is_sound = bool(np.isfinite(risk.probability).all()) and 0 <= self.chosen.value <= 1
         except Exception as error:
-            raise BundleError(f"it cannot answer ({type(error).__name__}: {error}); train again") from error
+            raise BundleError(f"it cannot predict ({type(error).__name__}: {error}); train again") from error
         if not is_sound:
-            raise BundleError("what it answers is no probability; train again")
+            raise BundleError("its prediction is no probability; train again")
 
     def save(self, folder: Path, write_report: WriteReport | None = None) -> Manifest:
-        """Write it as a folder that is not there yet: whole or not at all."""
+        """Write the bundle as a new folder: all of it or nothing."""
         with whole_folder(folder, private=True) as partial:
             for place, member in enumerate(self.ensemble.members):
                 own = _member_folder(partial, place, member.recipe.family)
@@ -157,7 +157,7 @@ class Bundle:
             ],
             "calibration": self.calibration.to_json(),
             "pooling": self.pooling.to_json() if self.pooling else None,
-            # A list: the order says which is in force, and JSON objects have none.
+            # A list, because JSON objects have no order: the first threshold is in force.
             "thresholds": [threshold.to_json() for threshold in self.thresholds.values()],
             "abstention": self.abstention.to_json(),
             "base_rate": self.base_rate,
@@ -166,7 +166,7 @@ class Bundle:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """What `save` wrote, after every file has been held against the manifest."""
+        """Load a saved bundle, after checking every file against the manifest."""
         manifest = Manifest.verify(folder)
         try:
             value = json.loads((folder / MODEL).read_text(encoding="utf-8"))
@@ -193,7 +193,7 @@ class Bundle:
             )
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise BundleError(
-                f"{folder / MODEL}: is not what Forewarn writes ({type(error).__name__}: {error}). "
+                f"{folder / MODEL}: not in Forewarn's format ({type(error).__name__}: {error}). "
                 f"It was written by version {manifest.forewarn}: use that one, or train a new model"
             ) from error
 
@@ -202,9 +202,9 @@ def _forest(folder: Path) -> IsolationForest:
     return IsolationForest.from_json(json.loads((folder / ODDNESS).read_text(encoding="utf-8")))
 
 
-def _members(folder: Path, described: list[Mapping[str, Any]]) -> list[EnsembleMember]:
+def _members(folder: Path, values: list[Mapping[str, Any]]) -> list[EnsembleMember]:
     members = []
-    for place, value in enumerate(described):
+    for place, value in enumerate(values):
         recipe = Recipe.from_json(value["recipe"])
         model = family(recipe.family).load(_member_folder(folder, place, recipe.family))
         members.append(EnsembleMember(value["weight"], recipe, model))

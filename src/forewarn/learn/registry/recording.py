@@ -1,7 +1,7 @@
-"""How a bundle becomes a version: uploaded to a run, looked at there, and only then registered.
+"""Registration of a bundle as a version: upload to a run, check of the upload, then registration.
 
-Every step may fail, or succeed with its answer lost on the way. The bundle's id stands on the run and on
-the version, so that doing it again finds what is there already, and sweeps away what is half.
+Every step may fail, or succeed while its answer is lost. The run and the version carry the bundle's id as a
+tag, so that a repetition finds a version that exists already, and removes an incomplete run.
 """
 
 from __future__ import annotations
@@ -15,89 +15,91 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.errors import RegistryError
-from forewarn.features.slurm_field_differences import reading_changed, reading_in_words
+from forewarn.features.slurm_field_differences import describe_reading_change, reading_changed
 from forewarn.learn.registry.manifest import MANIFEST, Manifest
 from forewarn.learn.registry.serving import ModelName
-from forewarn.learn.registry.tracking import Tracking, shown
+from forewarn.learn.registry.tracking import Tracking, without_password
 from forewarn.learn.registry.versions import (
     CHALLENGER,
     CHAMPION,
     Version,
-    aliased,
     explain_promotion,
     former_champions,
-    registered,
+    registered_version,
     remember_champions,
-    tagged,
+    run_filter,
     tags_of,
     versions,
+    with_alias,
 )
 
 BUNDLE = "bundle"  # the folder among a run's artifacts
 _LONGEST, _MOST = 6000, 100  # MLflow's limits: characters of a param's value, params of one call
 
 
-def recorded(tracking: Tracking, folder: Path, manifest: Manifest, artifacts: Path) -> Version:
-    """The version of a bundle, made now or found.
+def record_bundle(tracking: Tracking, folder: Path, manifest: Manifest, artifacts: Path) -> Version:
+    """Register a bundle, or find its version if it is registered already.
 
-    The first of a model that may serve is its champion, and so is the first that beats a simple rule which
-    serves in a model's place, or that learnt after a change in how fields are read: the champion from before
-    passes every job on.
+    The first version of a model that may serve becomes champion. So does a version that beats a simple rule
+    which serves in place of a model, and one that was trained after a change in how fields are read: the
+    previous champion no longer predicts any job then.
     """
-    if registered(tracking, manifest) is None:
+    if registered_version(tracking, manifest) is None:
         _register(tracking, _upload(tracking, folder, manifest, artifacts), manifest)
     name = ModelName.of(manifest.facts)
-    known = versions(tracking, name)
-    found = next((version for version in known if version.id == manifest.id), None)
-    if found is None:
-        raise RegistryError(f"{shown(tracking.uri)}: {name} was registered and cannot be found there")
-    champion, challenger = aliased(known, CHAMPION), aliased(known, CHALLENGER)
+    existing = versions(tracking, name)
+    version = next((version for version in existing if version.id == manifest.id), None)
+    if version is None:
+        raise RegistryError(
+            f"{without_password(tracking.uri)}: {name} was registered and cannot be found there"
+        )
+    champion, challenger = with_alias(existing, CHAMPION), with_alias(existing, CHALLENGER)
     if champion is None and manifest.facts.may_serve:
         alias = CHAMPION
-    elif champion and champion != found and (why := _replaces(found, champion, manifest)):
-        if found.version < champion.version:
-            return found  # the champion serves since this model was passed over
+    elif champion and champion != version and (why := _replaces(version, champion, manifest)):
+        if version.version < champion.version:
+            return version  # the newer champion was promoted over this version
         former = former_champions(tracking, name)
         if former[-1:] != [champion.version]:
             remember_champions(tracking, name, [*former, champion.version])
-        explain_promotion(tracking, found, why)
-        found = replace(found, promoted_because=why)
+        explain_promotion(tracking, version, why)
+        version = replace(version, promoted_because=why)
         alias = CHAMPION
-    elif champion != found and (challenger is None or challenger.version < found.version):
+    elif champion != version and (challenger is None or challenger.version < version.version):
         alias = CHALLENGER
     else:
-        return found
-    tracking.set_registered_model_alias(name.registered, alias, str(found.version))
-    return replace(found, aliases=(alias,))
+        return version
+    tracking.set_registered_model_alias(name.registered, alias, str(version.version))
+    return replace(version, aliases=(alias,))
 
 
 def _replaces(new: Version, champion: Version, manifest: Manifest) -> str | None:
-    """Why a version takes the champion's place by itself; None: it does not."""
+    """Return why a version replaces the champion automatically, or None if it does not."""
     if not manifest.facts.may_serve:
         return None
-    # An imported bundle may be older than the champion: then it is not how fields are read now.
+    # An imported bundle may be older than the champion: then its reading of fields is not the current one.
     if new.reading is not None and champion.created < new.created:
         changed = reading_changed(champion.reading, new.reading)
         if changed:
-            return f"version {champion.version} does not fit any more: {reading_in_words(changed)}"
+            return f"version {champion.version} no longer fits: {describe_reading_change(changed)}"
     if champion.rule and new.rule is None:
         return f"version {champion.version} is a simple rule that this model beats"
     return None
 
 
 def _upload(tracking: Tracking, folder: Path, manifest: Manifest, artifacts: Path) -> str:
-    """The run that holds the bundle, whole."""
+    """Upload a bundle to a new run, check that it is complete, and return the run's id."""
     experiment = _experiment(tracking, ModelName.of(manifest.facts), artifacts)
-    for left in tracking.search_runs([experiment], tagged(manifest)):
-        _discard(tracking, left.info.run_id)
+    for incomplete in tracking.search_runs([experiment], run_filter(manifest)):
+        _discard(tracking, incomplete.info.run_id)
     run = str(tracking.create_run(experiment, tags=tags_of(manifest)).info.run_id)
     try:
         _describe(tracking, run, manifest)
         tracking.log_artifacts(run, str(folder), BUNDLE)
         sizes = {name: file.size for name, file in manifest.files.items()}
         sizes[MANIFEST] = (folder / MANIFEST).stat().st_size
-        if dict(_arrived(tracking, run, BUNDLE)) != sizes:
-            raise RegistryError(f"{shown(tracking.uri)}: the bundle did not arrive whole in run {run}")
+        if dict(_artifact_sizes(tracking, run, BUNDLE)) != sizes:
+            raise RegistryError(f"{without_password(tracking.uri)}: the upload to run {run} is incomplete")
         tracking.set_terminated(run)
     except RegistryError:
         with suppress(RegistryError):
@@ -117,7 +119,7 @@ def _register(tracking: Tracking, run: str, manifest: Manifest) -> None:
         )
     except RegistryError:
         with suppress(RegistryError):
-            if registered(tracking, manifest) is None:
+            if registered_version(tracking, manifest) is None:
                 _discard(tracking, run)
                 if is_new and not versions(tracking, name):
                     tracking.delete_registered_model(name.registered)
@@ -127,7 +129,7 @@ def _register(tracking: Tracking, run: str, manifest: Manifest) -> None:
 def _experiment(tracking: Tracking, name: ModelName, artifacts: Path) -> str:
     found = tracking.get_experiment_by_name(name.registered)
     if found is None:
-        # Without a server, MLflow would put artifacts into the folder one happens to stand in.
+        # Without a server, MLflow would put artifacts into the current working directory.
         place = None if tracking.has_server else artifacts.absolute().as_uri()
         return str(tracking.create_experiment(name.registered, artifact_location=place))
     if found.lifecycle_stage == "deleted":
@@ -136,7 +138,7 @@ def _experiment(tracking: Tracking, name: ModelName, artifacts: Path) -> str:
 
 
 def _describe(tracking: Tracking, run: str, manifest: Manifest) -> None:
-    """Params and figures, to compare runs by in MLflow's own pages."""
+    """Log params and metrics, to compare runs in MLflow's own pages."""
     from mlflow.entities import Metric, Param
 
     facts = manifest.facts
@@ -150,7 +152,7 @@ def _describe(tracking: Tracking, run: str, manifest: Manifest) -> None:
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Settings as MLflow has them.
+    """Flatten nested settings into MLflow's params.
 
     >>> list(_flat({"trials": 20, "search": {"method": "tpe", "families": ["xgboost"]}}))
     [('trials', '20'), ('search.method', 'tpe'), ('search.families', '["xgboost"]')]
@@ -163,17 +165,18 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, st
 
 
 def _key(name: str) -> str:
-    """
+    """Replace characters that MLflow forbids in names.
+
     >>> _key("precision=0.8")
     'precision_0.8'
     """
     return re.sub(r"[^\w./ -]", "_", name)[:250]
 
 
-def _arrived(tracking: Tracking, run: str, folder: str) -> Iterator[tuple[str, int]]:
+def _artifact_sizes(tracking: Tracking, run: str, folder: str) -> Iterator[tuple[str, int]]:
     for entry in tracking.list_artifacts(run, folder):
         if entry.is_dir:
-            yield from _arrived(tracking, run, entry.path)
+            yield from _artifact_sizes(tracking, run, entry.path)
         else:
             yield entry.path.removeprefix(f"{BUNDLE}/"), entry.file_size
 

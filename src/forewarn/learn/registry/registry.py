@@ -1,8 +1,8 @@
-"""The models that there are, which of them serves, and bundles that wait until the registry can be reached.
+"""The registry of models: versions, champions, and bundles that wait until the registry can be reached.
 
-HOME/models/mlflow.db, artifacts/    the registry itself, where no server is configured
-HOME/models/pending/<id>/            bundles trained but not registered yet
-HOME/models/serving/, cache/         what serves here: see `serving.py`
+HOME/models/mlflow.db, artifacts/    the registry itself, if no server is configured
+HOME/models/pending/<id>/            trained bundles that are not registered yet
+HOME/models/serving/, cache/         the bundles that serve in this home: see `serving.py`
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from forewarn.files import whole_folder
 from forewarn.job.phase import POSTHOC
 from forewarn.learn.registry.archive import is_archive, pack, unpack
 from forewarn.learn.registry.manifest import Manifest
-from forewarn.learn.registry.recording import BUNDLE, recorded
+from forewarn.learn.registry.recording import BUNDLE, record_bundle
 from forewarn.learn.registry.serving import ModelName, Serving
-from forewarn.learn.registry.tracking import Tracking, alone, embedded_uri, shown
+from forewarn.learn.registry.tracking import Tracking, embedded_uri, exclusive_lock, without_password
 from forewarn.learn.registry.versions import (
     CHALLENGER,
     CHAMPION,
     Version,
-    aliased,
     former_champions,
-    registered,
+    registered_version,
     remember_champions,
     versions,
+    with_alias,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class SyncResult:
-    """What a sync did."""
+    """The changes of a sync."""
 
-    logged: tuple[Version, ...]  # that had been waiting
-    waiting: Mapping[Path, str]  # what still does, and why
-    served: tuple[Version, ...]  # champions that serve here now and did not before
+    logged: tuple[Version, ...]  # versions of bundles that were waiting
+    waiting: Mapping[Path, str]  # bundles that still wait, and why
+    served: tuple[Version, ...]  # champions that serve in this home now and did not before
 
 
 class Registry:
-    """The registry as seen from one home; `tracking` is an MLflow URI, None a database in the home."""
+    """The registry of a home; `tracking` is an MLflow URI, or None for a database in the home."""
 
     def __init__(self, home: Path, tracking: str | None = None) -> None:
         self._folder = home / "models"
@@ -58,73 +58,73 @@ class Registry:
         self.uri = tracking or embedded_uri(self._folder / "mlflow.db")
         self.serving = Serving(self._folder)
 
-    # --- what there is ------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------------
 
     def versions(self, name: ModelName | None = None) -> list[Version]:
-        """All versions, or those of one model, the newest first."""
+        """List all versions, or those of one model, the newest first."""
         return [] if self._is_new else versions(self._tracking, name)
 
     def version(self, name: ModelName, which: int | str = CHAMPION) -> Version:
-        """One version of a model, by its number or alias."""
-        known = self.versions(name)
-        for version in known:
+        """Find a version of a model by its number or alias. Raises `RegistryError` if there is none."""
+        candidates = self.versions(name)
+        for version in candidates:
             if version.version == which or which in version.aliases:
                 return version
-        if not known:
+        if not candidates:
             raise RegistryError(
-                f"no model {name} in {shown(self.uri)}. `forewarn models list` shows those that there are, "
-                "`forewarn train` makes one"
+                f"no model {name} in {without_password(self.uri)}. `forewarn models list` shows all models, "
+                "`forewarn train` trains one"
             )
-        there = ", ".join(" ".join((str(v.version), *v.aliases)) for v in known)
-        what = which if isinstance(which, str) else f"version {which}"
-        raise RegistryError(f"{name} has no {what}. Its versions are: {there}")
+        existing = ", ".join(" ".join((str(v.version), *v.aliases)) for v in candidates)
+        missing = which if isinstance(which, str) else f"version {which}"
+        raise RegistryError(f"{name} has no {missing}. Its versions are: {existing}")
 
     def former_champions(self, name: ModelName) -> list[int]:
-        """What `rollback` goes back to, the latest last."""
+        """List the version numbers to which `rollback` returns, the latest last."""
         return [] if self._is_new else former_champions(self._tracking, name)
 
     def bundle(self, version: Version) -> Path:
-        """The verified bundle of a version, fetched if it is not here."""
-        with self._alone() if self._may_write else nullcontext():
-            return self._fetched(version)
+        """Return the folder of a version's verified bundle, after fetching it if necessary."""
+        with self._exclusive() if self._may_write else nullcontext():
+            return self._fetch(version)
 
     def champion(self, cluster: str, phase: str, feature_set: str) -> Path:
-        """The bundle that serves. MLflow is asked only where nothing served here before."""
+        """Return the folder of the bundle that serves; from MLflow only if none serves in this home yet."""
         name = ModelName(cluster, phase, feature_set)
         folder = self.serving.champion(name)
         if folder is not None:
             return folder
         version = self.version(name)
-        with self._alone():
+        with self._exclusive():
             return self._serve(version)
 
     def waiting(self) -> list[Path]:
-        """Bundles trained but not registered yet, the oldest first."""
+        """List the trained bundles that are not registered yet, the oldest first."""
         folders = [f for f in self._folder.glob("pending/*") if not f.name.endswith(".partial")]
         return sorted(folders, key=lambda folder: folder.stat().st_mtime)
 
-    # --- what changes it ----------------------------------------------------------------------------
+    # --- changes ------------------------------------------------------------------------------------
 
     def record(self, folder: Path) -> Version | None:
-        """Keep a bundle and register it; None, with a warning, where that has to wait.
+        """Store a bundle and register it; None, with a warning, if the registration has to wait.
 
-        The first version of a model becomes its champion, later ones its challenger; so does a first one
-        whose report forbids that it serves.
+        The first version of a model becomes its champion, later ones its challenger. A first version whose
+        report forbids serving becomes challenger, too.
         """
         manifest = Manifest.verify(folder)
         if manifest.facts.phase == POSTHOC:
             raise LearningError(
-                f"{folder}: a posthoc model knows what is known only when a job has ended. It is for "
+                f"{folder}: a posthoc model uses values that are known only when a job has ended. It is for "
                 "comparison with the papers and is never registered; train for --phase submit or start"
             )
-        kept = self._folder / "pending" / manifest.id
-        if not kept.exists():
-            _copy(folder, kept)
+        waiting_copy = self._folder / "pending" / manifest.id
+        if not waiting_copy.exists():
+            _copy(folder, waiting_copy)
         try:
-            with self._alone():
-                logged, problems = self._log_waiting()
+            with self._exclusive():
+                logged, problems = self._register_waiting()
         except RegistryError as error:
-            logged, problems = [], {kept: str(error)}
+            logged, problems = [], {waiting_copy: str(error)}
         if problems:
             reasons = "\n".join(dict.fromkeys(problems.values()))
             warnings.warn(
@@ -133,47 +133,47 @@ class Registry:
                 stacklevel=2,
             )
         mine = next((version for version in logged if version.id == manifest.id), None)
-        # In neither list: another process registered it in between.
-        return mine or (None if kept in problems else registered(self._tracking, manifest))
+        # Neither registered here nor failed: another process registered it in between.
+        return mine or (None if waiting_copy in problems else registered_version(self._tracking, manifest))
 
     def sync(self) -> SyncResult:
-        """Register what waits, and let the registry's champions serve here."""
-        with self._alone():
-            logged, problems = self._log_waiting()
-            served = [] if self._is_new or problems else list(self._follow())
+        """Register the bundles that wait, and make the registry's champions serve in this home."""
+        with self._exclusive():
+            logged, problems = self._register_waiting()
+            served = [] if self._is_new or problems else list(self._serve_champions())
             self.serving.tidy()
         return SyncResult(tuple(logged), problems, tuple(served))
 
     def promote(self, name: ModelName, which: int | str = CHALLENGER) -> Version:
-        """Make a version the champion: it serves from now on."""
-        with self._alone():
+        """Make a version the champion, so that it serves from now on."""
+        with self._exclusive():
             target = self.version(name, which)
-            self._fetched(target)  # nothing is changed for a bundle that is not whole
-            now = aliased(self.versions(name), CHAMPION)
+            self._fetch(target)  # first: a damaged bundle must not change anything
+            champion = with_alias(self.versions(name), CHAMPION)
             former = former_champions(self._tracking, name)
-            if now and now != target and former[-1:] != [now.version]:
-                remember_champions(self._tracking, name, [*former, now.version])
-            return self._crown(target)
+            if champion and champion != target and former[-1:] != [champion.version]:
+                remember_champions(self._tracking, name, [*former, champion.version])
+            return self._make_champion(target)
 
     def rollback(self, name: ModelName) -> Version:
-        """Make the champion before this one the champion again. Goes back further each time."""
-        with self._alone():
-            now = self.version(name)
-            there = {version.version: version for version in self.versions(name)}
+        """Make the previous champion the champion again. Each call goes back one further."""
+        with self._exclusive():
+            champion = self.version(name)
+            by_number = {version.version: version for version in self.versions(name)}
             former = former_champions(self._tracking, name)
             while former:
-                before = there.get(former.pop())
-                if before and before != now:
-                    self._fetched(before)
-                    # The memory after the champion: should that fail, it names the champion itself, which is
-                    # passed over.
-                    back = self._crown(before)
+                before = by_number.get(former.pop())
+                if before and before != champion:
+                    self._fetch(before)
+                    # The list of former champions comes second: should its update fail, it ends with the new
+                    # champion itself, which the next rollback skips.
+                    restored = self._make_champion(before)
                     remember_champions(self._tracking, name, former)
-                    return back
-        raise RegistryError(f"{name}: there was no champion before version {now.version}")
+                    return restored
+        raise RegistryError(f"{name}: there was no champion before version {champion.version}")
 
     def export(self, version: Version, target: Path) -> None:
-        """Write the bundle of a version as a folder, or as one file where the name ends in .tar.gz."""
+        """Write the bundle of a version as a folder, or as an archive if the name ends in .tar.gz."""
         folder = self.bundle(version)
         if is_archive(target):
             pack(folder, target)
@@ -190,14 +190,14 @@ class Registry:
             folder = source if source.is_dir() else scratch
             if folder != source:
                 unpack(source, folder)
-            Bundle.load(folder)  # the first of its name serves at once: it had better work here
+            Bundle.load(folder)  # a check: the first version of a model serves at once
             return self.record(folder)
 
-    # --- inside -------------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------------
 
     @property
     def _is_new(self) -> bool:
-        """Whether there cannot be anything yet, so that MLflow, slow to import, is not needed to tell."""
+        """Whether there is no database yet, so that MLflow, slow to import, is not needed."""
         return self._database is not None and not self._database.exists()
 
     @cached_property
@@ -205,12 +205,12 @@ class Registry:
         if self._database is None:
             return Tracking(self.uri)
         if not self._may_write:
-            return Tracking(embedded_uri(self._copied(self._database)))
-        with alone(self._folder / "opening.lock"):  # the first one in makes the tables
+            return Tracking(embedded_uri(self._copy_database(self._database)))
+        with exclusive_lock(self._folder / "opening.lock"):  # the first process creates the tables
             return Tracking(self.uri)
 
-    def _log_waiting(self) -> tuple[list[Version], dict[Path, str]]:
-        """Register every bundle that waits. What cannot be stays, with the reason."""
+    def _register_waiting(self) -> tuple[list[Version], dict[Path, str]]:
+        """Register every bundle that waits; return the versions, and the failures with their reasons."""
         logged: list[Version] = []
         problems: dict[Path, str] = {}
         waiting = self.waiting()
@@ -218,35 +218,36 @@ class Registry:
             return logged, problems
         try:
             versions(self._tracking)
-        except RegistryError as error:  # once for all of them: a server that is down takes seconds each time
+        except RegistryError as error:  # tried once for all: a server that is down takes seconds each time
             return logged, dict.fromkeys(waiting, str(error))
         for folder in waiting:
             try:
                 manifest = Manifest.verify(folder)
-                version = recorded(self._tracking, folder, manifest, self._folder / "artifacts")
-                self._fetched(version, folder)
+                version = record_bundle(self._tracking, folder, manifest, self._folder / "artifacts")
+                self._fetch(version, folder)
                 if CHAMPION in version.aliases:
                     self._serve(version)
                 logged.append(version)
-                shutil.rmtree(folder, ignore_errors=True)  # what is left is found registered the next time
+                # Should it remain, the next call finds the bundle registered already.
+                shutil.rmtree(folder, ignore_errors=True)
             except ForewarnError as error:
                 problems[folder] = str(error)
         return logged, problems
 
-    def _follow(self) -> Iterator[Version]:
-        """Let the champions serve, also of models that another machine has registered."""
+    def _serve_champions(self) -> Iterator[Version]:
+        """Make all champions serve, also those that another machine has registered; yield the new ones."""
         for champion in self.versions():
             if CHAMPION not in champion.aliases:
                 continue
             name = champion.name
             with suppress(BundleError):
-                served = self.serving.served(name)
+                served = self.serving.served_model(name)
                 if served and served.id == champion.id and Manifest.verify(self.serving.copy_of(served.id)):
                     continue
             self._serve(champion)
             yield champion
 
-    def _crown(self, target: Version) -> Version:
+    def _make_champion(self, target: Version) -> Version:
         name = target.name
         self._tracking.set_registered_model_alias(name.registered, CHAMPION, str(target.version))
         if CHALLENGER in target.aliases:
@@ -255,30 +256,30 @@ class Registry:
         return self.version(name, target.version)
 
     def _serve(self, version: Version) -> Path:
-        folder = self._fetched(version)
+        folder = self._fetch(version)
         self.serving.point(version.name, version.version, version.id)
         return folder
 
-    def _fetched(self, version: Version, source: Path | None = None) -> Path:
-        """The verified copy of a version's bundle: here already, from a folder, or from the registry."""
+    def _fetch(self, version: Version, source: Path | None = None) -> Path:
+        """Return the verified copy of a version's bundle, made from `source` or the registry if missing."""
         copy = self.serving.copy_of(version.id)
         with suppress(BundleError):
             if Manifest.verify(copy).id == version.id:
                 return copy
         with self._scratch() as scratch:
-            found = source or Path(self._tracking.download_artifacts(version.run, BUNDLE, str(scratch)))
+            folder = source or Path(self._tracking.download_artifacts(version.run, BUNDLE, str(scratch)))
             try:
-                is_it = Manifest.verify(found).id == version.id
+                is_registered_one = Manifest.verify(folder).id == version.id
             except BundleError as error:
-                what = str(error).removeprefix(f"{found}/")
-                raise BundleError(f"{version.name} version {version.version}: {what}") from None
-            if not is_it:
+                problem = str(error).removeprefix(f"{folder}/")
+                raise BundleError(f"{version.name} version {version.version}: {problem}") from None
+            if not is_registered_one:
                 raise BundleError(
                     f"{version.name} version {version.version}: the registry holds another bundle than the "
                     "one that was registered. Promote another version, or train a new one"
                 )
-            shutil.rmtree(copy, ignore_errors=True)  # damaged
-            _copy(found, copy)
+            shutil.rmtree(copy, ignore_errors=True)  # a damaged copy
+            _copy(folder, copy)
         return copy
 
     @contextmanager
@@ -287,28 +288,28 @@ class Registry:
         with tempfile.TemporaryDirectory(dir=self._folder, prefix="scratch-") as scratch:
             yield Path(scratch)
 
-    def _alone(self) -> AbstractContextManager[None]:
-        """While this home's registry is changed, nobody else does."""
+    def _exclusive(self) -> AbstractContextManager[None]:
+        """Lock this home's registry for a change. Raises `RegistryError` without write permission."""
         if not self._may_write:
-            raise RegistryError(f"{self._folder}: no permission to change the registry: that is its owner's")
-        return alone(self._folder / "changing.lock")
+            raise RegistryError(f"{self._folder}: no permission to change the registry; ask its owner")
+        return exclusive_lock(self._folder / "changing.lock")
 
     @cached_property
     def _may_write(self) -> bool:
-        there = (place for place in (self._folder, self._database) if place is not None and place.exists())
-        return all(os.access(place, os.W_OK, effective_ids=True) for place in there)
+        paths = (path for path in (self._folder, self._database) if path is not None and path.exists())
+        return all(os.access(path, os.W_OK, effective_ids=True) for path in paths)
 
-    def _copied(self, database: Path) -> Path:
-        """A private copy of the database: MLflow opens one for writing, whatever it is asked."""
+    def _copy_database(self, database: Path) -> Path:
+        """Make a private copy of the database: MLflow opens a database for writing, also for queries."""
         folder = tempfile.mkdtemp(prefix="forewarn-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         copy = Path(folder, database.name)
         try:
             with (
-                closing(sqlite3.connect(f"file:{quote(str(database))}?mode=ro", uri=True)) as here,
-                closing(sqlite3.connect(copy)) as there,
+                closing(sqlite3.connect(f"file:{quote(str(database))}?mode=ro", uri=True)) as original,
+                closing(sqlite3.connect(copy)) as target,
             ):
-                here.backup(there)
+                original.backup(target)
         except sqlite3.Error as error:
             raise RegistryError(f"{database}: cannot be read ({error})") from None
         return copy

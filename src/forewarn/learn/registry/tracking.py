@@ -1,4 +1,4 @@
-"""MLflow as Forewarn needs it: quiet, quick to give up, patient with a locked file, without telemetry."""
+"""MLflow's client with short timeouts, retries for a locked database, and no output or telemetry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from typing import Any
 from forewarn.errors import MissingExtraError, RegistryError
 from forewarn.files import open_no_link
 
-# What a site sets itself wins. A server that is down costs two tries of six seconds, not four minutes.
+# Variables that a site sets itself take precedence. With these, a server that is down costs two tries of six
+# seconds instead of four minutes.
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
@@ -28,30 +29,30 @@ ENVIRONMENT = {
     "GIT_PYTHON_REFRESH": "quiet",
 }
 LOCKED = "database is locked"
-PATIENCE = 120.0  # seconds to wait for another process
+LOCK_SECONDS = 120.0  # to wait for another process
 WAITS = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between tries of a locked database
-ENOUGH = 10.0  # seconds of one try: MLflow itself has waited for the lock
+LONG_TRY = 10.0  # seconds of one try after which not to retry: MLflow itself has waited for the lock
 
 
 class Tracking:
-    """MLflow's client: the same methods, with every failure told as a `RegistryError`."""
+    """MLflow's client: the same methods, with every failure raised as a `RegistryError`."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
-        self._client = self._patiently(lambda: _client(uri))
+        self._client = self._with_retries(lambda: _client(uri))
 
     @property
     def has_server(self) -> bool:
-        """Whether a server keeps the artifacts, and not this process."""
+        """Whether a server stores the artifacts, and not this process."""
         return self.uri.startswith(("http://", "https://"))
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            return self._patiently(lambda: getattr(self._client, method)(*args, **kwargs))
+            return self._with_retries(lambda: getattr(self._client, method)(*args, **kwargs))
 
         return call
 
-    def _patiently(self, ask: Callable[[], Any]) -> Any:
+    def _with_retries(self, ask: Callable[[], Any]) -> Any:
         for wait in (*WAITS, None):
             begun = time.monotonic()
             try:
@@ -60,22 +61,24 @@ class Tracking:
                     return ask()
             except MissingExtraError:
                 raise
-            # Whatever a server, a database or a store of artifacts may raise: there is no list of it, and a
-            # model just trained must outlive all of it.
+            # Any exception: there is no list of those that a server, a database or an artifact store may
+            # raise, and a model that was just trained must not be lost.
             except Exception as error:
-                # SQLite does not wait at all where two that have read both want to write.
-                waited = LOCKED not in str(error) or time.monotonic() - begun > ENOUGH
-                if wait is None or waited:
-                    raise RegistryError(f"{shown(self.uri)}: {shown(_in_words(error))}") from error
+                # SQLite does not wait for the lock where two transactions have read and both want to write.
+                is_final = LOCKED not in str(error) or time.monotonic() - begun > LONG_TRY
+                if wait is None or is_final:
+                    raise RegistryError(
+                        f"{without_password(self.uri)}: {without_password(_cause_of(error))}"
+                    ) from error
             time.sleep(wait)
         raise AssertionError("the last try returns or raises")
 
 
 @contextmanager
-def alone(lock: Path) -> Iterator[None]:
-    """Hold a lock file while the block runs; another process that holds it is waited for."""
+def exclusive_lock(lock: Path) -> Iterator[None]:
+    """Hold a lock file while the block runs, after waiting for another process that holds it."""
     lock.parent.mkdir(parents=True, exist_ok=True)
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + LOCK_SECONDS
     with open(lock, "w", opener=open_no_link) as file:
         while True:
             try:
@@ -84,7 +87,7 @@ def alone(lock: Path) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > until:
                     raise RegistryError(
-                        f"{lock}: another process has been changing the registry for {PATIENCE:.0f} s. "
+                        f"{lock}: another process has been changing the registry for {LOCK_SECONDS:.0f} s. "
                         "Try again"
                     ) from None
             time.sleep(0.05)
@@ -92,14 +95,14 @@ def alone(lock: Path) -> Iterator[None]:
 
 
 def embedded_uri(database: Path) -> str:
-    """The tracking URI of a local file."""
+    """Return the tracking URI of a local database."""
     return f"sqlite:///{database.absolute()}"
 
 
-def shown(text: str) -> str:
-    """A URI, or what tells of one, without the password that may stand in it.
+def without_password(text: str) -> str:
+    """Remove user name and password from URIs in a text.
 
-    >>> shown("no answer from https://ml:secret@mlflow.example.org:5000/x")
+    >>> without_password("no answer from https://ml:secret@mlflow.example.org:5000/x")
     'no answer from https://mlflow.example.org:5000/x'
     """
     return re.sub(r"(?<=://)[^/\s]*@", "", text)
@@ -114,20 +117,15 @@ def _client(uri: str) -> Any:
         raise MissingExtraError(
             "the model registry needs MLflow, which is not installed: pip install 'forewarn[train]'"
         ) from None
-    for name in (
-        "mlflow",
-        "alembic",
-        "sqlalchemy",
-        "urllib3",
-    ):  # errors come as exceptions, which say it once
+    for name in ("mlflow", "alembic", "sqlalchemy", "urllib3"):  # errors are raised as well
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return MlflowClient(tracking_uri=uri, registry_uri=uri)
 
 
-def _in_words(error: Exception) -> str:
-    """What of an error a person can act on: MLflow wraps the system's answer in long lines of its own.
+def _cause_of(error: Exception) -> str:
+    """Extract the cause from an error's message: MLflow wraps it in long lines of its own.
 
-    >>> _in_words(OSError("Max retries exceeded with url: /x (… [Errno 111] Connection refused'))"))
+    >>> _cause_of(OSError("Max retries exceeded with url: /x (… [Errno 111] Connection refused'))"))
     'cannot be reached: Connection refused. Is it running, and is the setting `tracking` right?'
     """
     text = str(error)

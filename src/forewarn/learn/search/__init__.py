@@ -1,1 +1,1 @@
-"""The search for good models: Ray Tune, local or on a cluster."""
+"""The search for good models with Ray Tune, on this machine or on a Ray cluster."""

@@ -1,4 +1,4 @@
-"""A search under Ray Tune: how Ray asks for the next choice, and where its answers go."""
+"""The trials of a search under Ray Tune: which choice each worker gets, and where its result goes."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from forewarn.learn.families.base import ModelFamily
 from forewarn.learn.search.ray_actor import TrialActor
 from forewarn.learn.search.ray_cluster import ray_cluster
 from forewarn.learn.search.search import SearchProgress, SearchSettings
-from forewarn.learn.search.suggestions import Suggestions, bars
+from forewarn.learn.search.suggestions import Suggestions, stop_losses
 from forewarn.learn.search.trials import COMPLETED, FAILED, Choice, Journal, Trial
 
-LAG = 4  # with `deterministic`, a choice rests on trials at least so many numbers before it
-MEMORY_OF_A_FIT = 4  # times that of the rows: the chosen columns, the library's form of them, its work
-WORTH_THREADS = 32 * 2**20  # bytes of rows; fewer are fitted no faster by several threads
-TELL_SECONDS = 0.5  # between two words of progress
+LAG = 4  # with `deterministic`, a choice depends only on trials at least this many numbers before it
+MEMORY_OF_A_FIT = 4  # times the rows: the chosen columns, the library's copy of them, and its work
+WORTH_THREADS = 32 * 2**20  # bytes of rows above which several threads make a fit faster
+PROGRESS_SECONDS = 0.5  # between two reports of progress
 RETRIES = 1  # of a trial whose process was lost
 
 
@@ -47,27 +47,27 @@ def run(
     journal: Journal,
     progress: Callable[[SearchProgress], None],
 ) -> tuple[float, float]:
-    """Run the trials that the journal lacks. Returns the seconds that Ray took to start, and all others."""
+    """Run the trials that the journal lacks. Returns the seconds of Ray's start, and of the trials."""
     size = sum(s.matrix.values.nbytes + s.fails.nbytes + s.weights.nbytes for s in (train, validation))
     began = time.perf_counter()
     with ray_cluster(settings.ray_address, settings.threads, size) as folder:
         started = time.perf_counter()
         left = settings.trials - sum(number < settings.trials for number in journal.trials)
-        at_once, threads = _shape(size, left, settings.deterministic)
+        at_once, threads = _concurrency(size, left, settings.deterministic)
         suggestions = Suggestions(families, rankings, settings.method, settings.metric, settings.seed)
-        course = _Course(suggestions, settings, journal, progress)
+        state = _SearchState(suggestions, settings, journal, progress)
         shared = {"families": families, "train": train, "validation": validation, "groups": groups}
         fit = {"seed": settings.seed, "threads": threads}
         with warnings.catch_warnings(), redirect_stdout(StringIO()):
-            # Ray warns of its own future, and prints the deaths of its workers on stdout.
+            # Ray warns about its own future, and prints the deaths of its workers on stdout.
             warnings.simplefilter("ignore")
-            # Not `Tuner`, which pickles itself to disk with all that it was given.
+            # Not `Tuner`, which pickles itself and its data to disk.
             tune.run(
                 tune.with_parameters(TrialActor, **shared),
                 config=fit,
                 resources_per_trial={"cpu": threads},
-                search_alg=_Searcher(course),
-                callbacks=[_Callback(course)],
+                search_alg=_Searcher(state),
+                callbacks=[_Callback(state)],
                 num_samples=left,
                 max_concurrent_trials=at_once,
                 reuse_actors=True,
@@ -80,23 +80,23 @@ def run(
                 verbose=0,
             )
         ended = time.perf_counter()
-    if course.trouble:
-        raise course.trouble
+    if state.trouble:
+        raise state.trouble
     if any(number not in journal.trials for number in range(settings.trials)):
-        raise KeyboardInterrupt  # which Tune catches, to end its processes first
+        raise KeyboardInterrupt  # Tune caught it, to end its processes first
     return started - began, ended - started
 
 
-def _shape(data_bytes: int, trials: int, deterministic: bool) -> tuple[int, int]:
-    """How many trials at once, with how many threads each: one, as long as there are trials for all cores."""
+def _concurrency(data_bytes: int, trials: int, deterministic: bool) -> tuple[int, int]:
+    """Return how many trials run at once, and the threads of each: one if there are trials for all cores."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
     cores = [int(node.get("CPU", 0)) for node in nodes]
     if not any(cores):
-        raise LearningError("the Ray cluster has no CPUs, on which trials could run")
+        raise LearningError("the Ray cluster has no CPUs to run trials on")
     room = [int(node.get("memory", 0) / (MEMORY_OF_A_FIT * data_bytes)) for node in nodes]
     at_once = min(sum(map(min, cores, [max(1, fits) for fits in room])), trials)
     if deterministic:
-        return min(at_once, LAG), 1  # the number of threads changes sums in their last digit
+        return min(at_once, LAG), 1  # the number of threads changes the last digit of sums
     return at_once, max(1, min(sum(cores) // at_once, max(cores))) if data_bytes > WORTH_THREADS else 1
 
 
@@ -104,8 +104,8 @@ def _name(trial: RayTrial) -> str:
     return f"trial-{trial.trial_id}"
 
 
-class _Course:
-    """What has finished, what runs, and what comes next."""
+class _SearchState:
+    """The state of a search: finished and running trials, and those still to run."""
 
     def __init__(
         self,
@@ -115,18 +115,18 @@ class _Course:
         progress: Callable[[SearchProgress], None],
     ) -> None:
         self.running: dict[str, Choice] = {}
-        self.trouble: Exception | None = None  # why no further trial is begun
+        self.trouble: Exception | None = None  # the reason to start no further trial
         self._suggestions = suggestions
         self._settings = settings
         self._journal = journal
         self._progress = progress
         self._stdout = sys.stdout
         self._began = time.perf_counter()
-        self._told = 0.0
+        self._reported_at = 0.0
         self._open = [n for n in range(settings.trials) if n not in journal.trials]
 
     def next(self, trial_id: str) -> dict[str, Any] | None:
-        """What an actor is to do, or None while that is not yet known."""
+        """Return the configuration of the next trial, or None while it depends on trials that still run."""
         number = self._open[0]
         done = self._journal.trials
         if self._settings.deterministic:
@@ -141,24 +141,24 @@ class _Course:
         self.running[trial_id] = choice
         return {
             "choice": json.dumps(asdict(choice)),
-            "bars": json.dumps([*bars(choice.family, past).items()]),
+            "stop_losses": json.dumps([*stop_losses(choice.family, past).items()]),
         }
 
     def finish(self, trial_id: str, outcome: Mapping[str, Any]) -> None:
-        """Keep what came of a trial."""
+        """Record the outcome of a trial."""
         choice = self.running.pop(trial_id)
         try:
             self._journal.add(Trial.from_json({**asdict(choice), "curve": [], **outcome}))
-            self.tell(now=True)
-        except Exception as error:  # a full disk: Tune would bury it in a traceback of its own
+            self.report_progress(always=True)
+        except Exception as error:  # such as a full disk; Tune would hide it in a traceback of its own
             self.trouble = error
 
-    def tell(self, *, now: bool = False) -> None:
-        """Say how far the search is, not too often."""
+    def report_progress(self, *, always: bool = False) -> None:
+        """Report the progress of the search; unless `always`, only if the last report is some time ago."""
         elapsed = time.perf_counter() - self._began
-        if not now and elapsed - self._told < TELL_SECONDS:
+        if not always and elapsed - self._reported_at < PROGRESS_SECONDS:
             return
-        self._told = elapsed
+        self._reported_at = elapsed
         metric = self._settings.metric
         done = [t for t in self._journal.trials.values() if t.number < self._settings.trials]
         best = min((t for t in done if t.status == COMPLETED), key=lambda t: t.cost(metric), default=None)
@@ -170,26 +170,26 @@ class _Course:
 
 
 class _Searcher(Searcher):
-    def __init__(self, course: _Course) -> None:
+    def __init__(self, state: _SearchState) -> None:
         super().__init__()
-        self._course = course
+        self._state = state
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:  # type: ignore[override]
-        return Searcher.FINISHED if self._course.trouble else self._course.next(trial_id)
+        return Searcher.FINISHED if self._state.trouble else self._state.next(trial_id)
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
         if not error and result:
-            self._course.finish(trial_id, json.loads(result["outcome"]))
+            self._state.finish(trial_id, json.loads(result["outcome"]))
 
 
 class _Callback(tune.Callback):
-    def __init__(self, course: _Course) -> None:
-        self._course = course
+    def __init__(self, state: _SearchState) -> None:
+        self._state = state
 
     def on_step_end(self, iteration: int, trials: list[RayTrial], **info: Any) -> None:  # noqa: ARG002
-        self._course.tell()
+        self._state.report_progress()
 
     def on_trial_error(
         self,
@@ -198,23 +198,26 @@ class _Callback(tune.Callback):
         trial: RayTrial,
         **info: Any,  # noqa: ARG002
     ) -> None:
-        """A trial whose process was lost, or could not begin: what it raises by itself it tells by itself."""
+        """Record a trial whose process was lost or could not start.
+
+        An exception during a fit does not come here: the actor returns it as the trial's outcome.
+        """
         text = Path(trial.error_file).read_text() if trial.error_file else ""
-        if "creation task" in text:  # no other could begin either
-            self._course.trouble = LearningError(
-                f"the processes of the search could not begin: {_words(text)}. Each node of a Ray cluster "
-                "needs the same forewarn[train] as this machine"
+        if "creation task" in text:  # then no other process can start either
+            self._state.trouble = LearningError(
+                f"the processes of the search could not start: {_failure_reason(text)}. Each node of a Ray "
+                "cluster needs the same forewarn[train] as this machine"
             )
         else:
-            self._course.finish(trial.trial_id, {"status": FAILED, "error": _words(text)})
+            self._state.finish(trial.trial_id, {"status": FAILED, "error": _failure_reason(text)})
 
 
-def _words(text: str) -> str:
-    """The reason in what Ray wrote about a lost trial.
+def _failure_reason(text: str) -> str:
+    """Extract the reason from what Ray wrote about a lost trial.
 
-    >>> _words("Failure # 1 (occurred at …)\\nray::train()\\nModuleNotFoundError: No module named 'x'\\n")
-    "ModuleNotFoundError: No module named 'x'"
+    >>> _failure_reason("Failure # 1 (occurred at …)\\nray::train()\\nModuleNotFoundError: No module 'x'\\n")
+    "ModuleNotFoundError: No module 'x'"
     """
     if "died unexpectedly" in text or not text.strip():
-        return "its process was ended from outside (by the system for want of memory?), or crashed"
+        return "its process was killed (by the system, out of memory?), or crashed"
     return text.strip().rpartition("\n")[2].strip()

@@ -1,8 +1,8 @@
-"""The search for good models: which family, which parameters, which columns.
+"""The search for good models: family, parameters and columns.
 
 Trials are fitted on the train block and judged on the block after it in time, never on a random fold. They
 run under Ray Tune, on this machine or on a Ray cluster, one thread each and as many at once as there are
-cores. What has finished is kept in a folder, and a search that was interrupted goes on from there.
+cores. Finished trials are stored in a folder, from which an interrupted search resumes.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from forewarn.learn.search.trials import COMPLETED, FAILED, Journal, Trial
 
 METHODS = ("tpe", "random")
 METRICS = ("log_loss", "pr_auc")
-CLEARLY = 2.0  # standard errors by which a found recipe must be better than its family's default
+CLEARLY = 2.0  # standard errors by which a trial must be better than its family's default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSettings:
-    """How to search. `folder` is where finished trials are kept; its owner removes it."""
+    """The settings of a search. Finished trials are stored in `folder`; the caller removes it."""
 
     folder: Path
     families: tuple[str, ...] = FAMILIES
@@ -46,7 +46,7 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
-            raise UsageError(f"no way of searching {self.method!r}; there are {', '.join(METHODS)}")
+            raise UsageError(f"no search method {self.method!r}; there are {', '.join(METHODS)}")
         if self.metric not in METRICS:
             raise UsageError(f"no metric {self.metric!r} to search by; there are {', '.join(METRICS)}")
         if self.trials < 1:
@@ -59,9 +59,9 @@ class SearchSettings:
 
 @dataclass(frozen=True, slots=True)
 class SearchProgress:
-    """How far a search has come."""
+    """The progress of a search."""
 
-    done: int  # trials, those of an earlier run too
+    done: int  # trials, including those of an earlier run
     total: int
     running: int
     best: float | None  # the best value of the metric so far
@@ -70,31 +70,31 @@ class SearchProgress:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """All trials in order of their numbers."""
+    """The trials of a search, in order of their numbers."""
 
     trials: tuple[Trial, ...]
     metric: str
     method: str
-    wall_seconds: float  # of this run, Ray's start apart
-    start_seconds: float  # of Ray
-    resumed: int  # trials taken over from a run before
+    wall_seconds: float  # of this run, without the start of Ray
+    start_seconds: float  # of the start of Ray
+    resumed: int  # trials taken over from an earlier run
     group_weights: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # of each user-week
 
     def best(self, family: str | None = None) -> Trial | None:
-        """The best completed trial of a family, or of all; of equals the first. None: there is none."""
+        """Return the best completed trial of a family, or of all; the first on a tie, None without any."""
         found = [t for t in self.trials if t.status == COMPLETED and family in (None, t.family)]
         return min(found, key=lambda trial: trial.cost(self.metric), default=None)
 
     def default(self, family: str) -> Trial | None:
-        """The trial of a family's own defaults on all columns, the first that each family gets."""
+        """Return the completed trial of a family's defaults on all columns, which is the family's first."""
         own = next((trial for trial in self.trials if trial.family == family), None)
         return own if own and own.status == COMPLETED else None
 
     def lead(self, family: str) -> tuple[float, float] | None:
-        """By how much a family's best trial is better than its default, and the standard error of that.
+        """Compute how much better a family's best trial is than its default, with the standard error.
 
-        By user-weeks: in one log a trial was better by 23 standard errors when jobs were counted, by 1.8 when
-        user-weeks were, and far worse on later jobs. None where there is nothing to compare.
+        The groups are user-weeks: in one log a trial was better by 23 standard errors over jobs, by 1.8 over
+        user-weeks, and far worse on later jobs. None if there is nothing to compare.
         """
         default, best = self.default(family), self.best(family)
         if default is None or best is None or best is default or not len(self.group_weights):
@@ -103,14 +103,14 @@ class SearchResult:
         return paired_lead(usual, found, self.group_weights)
 
     def chosen(self, family: str) -> Trial | None:
-        """What a family is to be: its best trial if that is clearly better than its default, else that."""
+        """Choose a family's trial: the best if it is clearly better than the default, else the default."""
         lead = self.lead(family)
         if lead is None:
             return self.default(family) or self.best(family)
         return self.best(family) if lead[0] > CLEARLY * lead[1] else self.default(family)
 
     def to_json(self) -> dict[str, Any]:
-        """For the report."""
+        """Return the form that the report stores."""
         best = self.best()
         families = dict.fromkeys(trial.family for trial in self.trials)
         leads = {family: self.lead(family) for family in families}
@@ -144,18 +144,18 @@ def search(
     progress: Callable[[SearchProgress], None] = lambda _: None,
     groups: NDArray[np.int64] | None = None,
 ) -> SearchResult:
-    """Try `settings.trials` models. After KeyboardInterrupt or a crash, the same call goes on from there.
+    """Run `settings.trials` trials. After KeyboardInterrupt or a crash, the same call resumes the search.
 
-    `groups`, the user-week of each validation row as a number, is what `SearchResult.chosen` needs.
+    `groups` holds the user-week of each validation row as a number; `SearchResult.chosen` needs it.
     """
     for name, sample in (("train", train), ("validation", validation)):
         if len(np.unique(sample.fails)) < 2:
             raise NotEnoughError(
-                f"the {name} part of a search has jobs of one class only: nothing to tell apart"
+                f"the {name} rows of a search have one outcome only: a search needs both outcomes"
             )
     families = {name: family(name) for name in settings.families}
-    for found in families.values():
-        found.check_library()
+    for one in families.values():
+        one.check_library()
     identity = {
         "families": list(settings.families),
         "method": settings.method,
@@ -164,10 +164,10 @@ def search(
         "deterministic": settings.deterministic,
         "data": _fingerprint(train, validation, groups, rankings, families),
     }
-    with Journal.of(settings.folder / "trials.jsonl", identity) as journal:
-        kept = sum(number < settings.trials for number in journal.trials)
+    with Journal.open(settings.folder / "trials.jsonl", identity) as journal:
+        resumed = sum(number < settings.trials for number in journal.trials)
         start_seconds = wall_seconds = 0.0
-        if kept < settings.trials:
+        if resumed < settings.trials:
             try:
                 from forewarn.learn.search.ray_search import run
             except ModuleNotFoundError as error:
@@ -185,7 +185,9 @@ def search(
     weights = np.empty(0)
     if groups is not None:
         weights = np.bincount(groups, validation.weights).astype(np.float64)
-    return SearchResult(trials, settings.metric, settings.method, wall_seconds, start_seconds, kept, weights)
+    return SearchResult(
+        trials, settings.metric, settings.method, wall_seconds, start_seconds, resumed, weights
+    )
 
 
 def _fingerprint(
@@ -195,13 +197,13 @@ def _fingerprint(
     rankings: Rankings,
     families: Mapping[str, ModelFamily],
 ) -> str:
-    """The same for the same rows, columns, rankings and spaces: the trials of others are not ours."""
-    made = hashlib.blake2b(digest_size=16)
+    """Hash rows, columns, rankings and spaces: trials of a search with other ones are not resumed."""
+    digest = hashlib.blake2b(digest_size=16)
     spaces = {name: (dict(one.space), dict(one.defaults)) for name, one in families.items()}
-    made.update(repr((train.matrix.names, sorted(train.matrix.categorical), rankings, spaces)).encode())
+    digest.update(repr((train.matrix.names, sorted(train.matrix.categorical), rankings, spaces)).encode())
     for sample in (train, validation):
         for part in (sample.matrix.values, sample.fails, sample.weights):
-            made.update(np.ascontiguousarray(part).view(np.uint8).data)
+            digest.update(np.ascontiguousarray(part).view(np.uint8).data)
     if groups is not None:
-        made.update(np.ascontiguousarray(groups).view(np.uint8).data)
-    return made.hexdigest()
+        digest.update(np.ascontiguousarray(groups).view(np.uint8).data)
+    return digest.hexdigest()

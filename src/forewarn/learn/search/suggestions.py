@@ -1,12 +1,12 @@
-"""What a search tries next: one space for random search and TPE, a pure function of what has finished.
+"""The choice of the next trial: one search space for random search and TPE, a pure function of past trials.
 
     family ── one of several
-    ├── its own parameters, and no other's
+    ├── its own parameters
     └── features_by: all | correlation | importance
-                           └── features_kept: how many of the best
+                           └── features_kept: number of columns, the best by this measure
 
-Each family begins with its defaults on all columns. Optuna draws the rest, with a generator of its own for
-each number: the same past gives the same choice, whether or not the search was interrupted in between.
+Each family begins with its defaults on all columns. Optuna draws the rest, with a random generator for each
+trial number: the same past gives the same choice, also in a search that was interrupted and resumed.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from forewarn.learn.search.trials import COMPLETED, FAILED, MILESTONES, Choice, 
 FAIR_SHARE = 3  # trials that each family gets before the sampler may prefer one
 FEWEST_KEPT = 16  # columns
 ALL = "all"
-ENOUGH = 3  # trials of a family that came to a milestone, before others are stopped there
+ENOUGH = 3  # trials of a family that must have reached a milestone before others are stopped there
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestions:
-    """What to try, by what came of earlier trials."""
+    """Suggestions of trials, by the results of earlier ones."""
 
     families: Mapping[str, ModelFamily]
     rankings: Rankings
@@ -40,7 +40,7 @@ class Suggestions:
     seed: int
 
     def choice(self, number: int, past: Sequence[Trial]) -> Choice:
-        """The trial with this number."""
+        """Choose what the trial with this number fits."""
         names = tuple(self.families)
         everything = self.rankings.names
         if number < len(names):
@@ -51,22 +51,22 @@ class Suggestions:
         study = self._study(number, past)
         if number < FAIR_SHARE * len(names):
             study.enqueue_trial({"family": names[number % len(names)]})
-        asked = study.ask()
-        name = asked.suggest_categorical("family", names)
-        made = self.families[name]
-        params = {key: _ask(asked, f"{name}.{key}", within) for key, within in made.space.items()}
-        by = _ask(asked, "features_by", _BY)
-        kept = len(everything) if by == ALL else _ask(asked, "features_kept", self._kept)
+        trial = study.ask()
+        name = trial.suggest_categorical("family", names)
+        family = self.families[name]
+        params = {key: _draw(trial, f"{name}.{key}", allowed) for key, allowed in family.space.items()}
+        by = _draw(trial, "features_by", _BY)
+        count = len(everything) if by == ALL else _draw(trial, "features_kept", self._feature_counts)
         return Choice(
             number=number,
             family=name,
-            params={**made.defaults, **params},
-            features=everything if by == ALL else self.rankings.kept(by, kept),
+            params={**family.defaults, **params},
+            features=everything if by == ALL else self.rankings.best(by, count),
             features_by=by,
         )
 
     @property
-    def _kept(self) -> IntRange:
+    def _feature_counts(self) -> IntRange:
         count = len(self.rankings.names)
         return IntRange(min(FEWEST_KEPT, max(count // 2, 1)), count, log=True)
 
@@ -83,16 +83,16 @@ class Suggestions:
         return study
 
     def _as_optuna(self, trial: Trial) -> optuna.trial.FrozenTrial:
-        """A finished trial. One that was stopped is worse than any that was not, the earlier the worse."""
-        within: dict[str, Range] = {"family": Categories(tuple(self.families)), "features_by": _BY}
+        """Convert a finished trial. TPE ranks a stopped one below all others, the earlier the lower."""
+        ranges: dict[str, Range] = {"family": Categories(tuple(self.families)), "features_by": _BY}
         values: dict[str, Any] = {"family": trial.family, "features_by": trial.features_by}
         if trial.features_by != ALL:
-            within["features_kept"] = self._kept
+            ranges["features_kept"] = self._feature_counts
             values["features_kept"] = len(trial.features)
-        for key, choices in self.families[trial.family].space.items():
-            # Defaults need not lie within the space.
-            if key in trial.params and _inside(trial.params[key], choices):
-                within[f"{trial.family}.{key}"] = choices
+        for key, allowed in self.families[trial.family].space.items():
+            # Defaults may lie outside of the space.
+            if key in trial.params and _inside(trial.params[key], allowed):
+                ranges[f"{trial.family}.{key}"] = allowed
                 values[f"{trial.family}.{key}"] = trial.params[key]
         completed = trial.status == COMPLETED
         state = optuna.trial.TrialState
@@ -100,7 +100,7 @@ class Suggestions:
             state=state.COMPLETE if completed else state.PRUNED,
             value=trial.cost(self.metric) if completed else None,
             params=values,
-            distributions={key: _distribution(choices) for key, choices in within.items()},
+            distributions={key: _distribution(allowed) for key, allowed in ranges.items()},
             intermediate_values={} if completed else dict(trial.curve),
         )
 
@@ -108,38 +108,44 @@ class Suggestions:
 _BY = Categories((ALL, *MEASURES))
 
 
-def bars(family: str, past: Iterable[Trial]) -> dict[int, float]:
-    """The loss above which a fit is stopped at each milestone: the median of its family's earlier trials.
+def stop_losses(family: str, past: Iterable[Trial]) -> dict[int, float]:
+    """Return the loss above which to stop a fit at each milestone: the median of its family's earlier trials.
 
-    The rule of Vizier (Golovin et al. 2017), known when a trial begins: so it needs no word with others
-    while it runs, and is stopped at the same point whatever runs beside it.
+    This is the rule of Vizier (Golovin et al. 2017), applied when a trial begins: the trial needs no exchange
+    with others while it runs, and stops at the same point whatever runs at the same time.
     """
     curves = [trial.curve for trial in past if trial.family == family]
-    reached = {at: [curve[at] for curve in curves if at in curve] for at in MILESTONES}
-    return {at: float(np.median(losses)) for at, losses in reached.items() if len(losses) >= ENOUGH}
+    losses_at = {
+        milestone: [curve[milestone] for curve in curves if milestone in curve] for milestone in MILESTONES
+    }
+    return {
+        milestone: float(np.median(losses))
+        for milestone, losses in losses_at.items()
+        if len(losses) >= ENOUGH
+    }
 
 
-def _ask(asked: optuna.Trial, name: str, within: Range) -> Any:
-    match within:
+def _draw(trial: optuna.Trial, name: str, allowed: Range) -> Any:
+    match allowed:
         case FloatRange():
-            return asked.suggest_float(name, within.low, within.high, log=within.log)
+            return trial.suggest_float(name, allowed.low, allowed.high, log=allowed.log)
         case IntRange():
-            return asked.suggest_int(name, within.low, within.high, log=within.log)
+            return trial.suggest_int(name, allowed.low, allowed.high, log=allowed.log)
         case Categories():
-            return asked.suggest_categorical(name, within.values)
+            return trial.suggest_categorical(name, allowed.values)
 
 
-def _distribution(within: Range) -> BaseDistribution:
-    match within:
+def _distribution(allowed: Range) -> BaseDistribution:
+    match allowed:
         case FloatRange():
-            return FloatDistribution(within.low, within.high, log=within.log)
+            return FloatDistribution(allowed.low, allowed.high, log=allowed.log)
         case IntRange():
-            return IntDistribution(within.low, within.high, log=within.log)
+            return IntDistribution(allowed.low, allowed.high, log=allowed.log)
         case Categories():
-            return CategoricalDistribution(within.values)
+            return CategoricalDistribution(allowed.values)
 
 
-def _inside(value: Any, within: Range) -> bool:
-    if isinstance(within, Categories):
-        return value in within.values
-    return value is not None and within.low <= value <= within.high
+def _inside(value: Any, allowed: Range) -> bool:
+    if isinstance(allowed, Categories):
+        return value in allowed.values
+    return value is not None and allowed.low <= value <= allowed.high

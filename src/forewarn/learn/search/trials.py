@@ -1,4 +1,4 @@
-"""What a search tries, what came of it, and the journal by which it goes on after a crash."""
+"""The trials of a search, and the journal from which an interrupted search resumes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from forewarn.errors import LearningError
 from forewarn.files import open_no_link, writing
 
 COMPLETED, STOPPED, FAILED = "completed", "stopped", "failed"
-# Where fits are compared, in rounds × learning rate: a small rate needs more rounds to come as far.
+# Points of a fit at which losses are compared, in rounds × learning rate: a small rate needs more rounds.
 MILESTONES = (2, 4, 8, 16, 32)
 VERSION = 2  # of the journal's form
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What a trial fits: a family with its parameters, on some of the columns."""
+    """The input of a trial: a family with its parameters, and the columns to fit on."""
 
     number: int
     family: str
@@ -33,25 +33,25 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial(Choice):
-    """A choice, and how it did on the validation rows. A failed one has no measures, but an error."""
+    """A choice and its result on the validation rows. A failed trial has an error instead of measures."""
 
-    status: str  # completed, stopped (others were better at that point), failed
+    status: str  # completed, stopped (earlier trials were better at that point), failed
     loss: float | None = None  # log loss
     roc_auc: float | None = None
     pr_auc: float | None = None
     rounds: int = 0  # of boosting, or trees: what a refit needs
-    seconds: float = 0.0  # its own, without waiting for a core
+    seconds: float = 0.0  # of the fit, without the wait for a core
     error: str = ""
     curve: Mapping[int, float] = field(default_factory=dict)  # the loss at milestones of the fit
     group_losses: tuple[float, ...] = ()  # the loss summed by user-week, to compare trials by
 
     def cost(self, metric: str) -> float:
-        """The less, the better."""
+        """Return the metric as a cost: less is better, and infinity is a trial without it."""
         value = self.loss if metric == "log_loss" else self.pr_auc and -self.pr_auc
         return float("inf") if value is None else value
 
     def to_json(self) -> dict[str, Any]:
-        """For the journal and the report."""
+        """Return the form that the journal and the report store."""
         return {
             **asdict(self),
             "features": list(self.features),
@@ -61,7 +61,7 @@ class Trial(Choice):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """From the journal."""
+        """Read the form that the journal stores."""
         return cls(
             **{
                 **value,
@@ -80,7 +80,7 @@ class Journal:
         self.trials = trials
 
     def add(self, trial: Trial) -> None:
-        """Keep one more."""
+        """Store a finished trial."""
         self.trials[trial.number] = trial
         self._write(trial.to_json())
 
@@ -92,8 +92,11 @@ class Journal:
 
     @classmethod
     @contextmanager
-    def of(cls, path: Path, identity: Mapping[str, Any]) -> Iterator[Self]:
-        """The journal of a search. One of another search at this place is begun anew."""
+    def open(cls, path: Path, identity: Mapping[str, Any]) -> Iterator[Self]:
+        """Open the journal of a search while the block runs; a journal of another search is overwritten.
+
+        Raises `LearningError` if another process has it open.
+        """
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             file = open(path, "a+", encoding="utf-8", errors="replace", opener=open_no_link)  # noqa: SIM115
@@ -102,28 +105,28 @@ class Journal:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise LearningError(
-                    f"{path.parent}: another search keeps its trials here; wait until it has ended"
+                    f"{path.parent}: another search is using this folder; wait until it has ended"
                 ) from None
             head = {"version": VERSION, **identity}
-            trials, good = _read(file, head)
-            file.truncate(good)  # what a crash left half written
+            trials, valid_bytes = _read(file, head)
+            file.truncate(valid_bytes)  # remove a line that a crash left half written
             journal = cls(file, trials)
-            if not good:
+            if not valid_bytes:
                 journal._write(head)
             try:
                 yield journal
             finally:
-                if not journal.trials:  # nothing to go on from
+                if not journal.trials:  # nothing to resume from
                     path.unlink(missing_ok=True)
                     with suppress(OSError):
                         path.parent.rmdir()
 
 
 def _read(file: TextIO, head: Mapping[str, Any]) -> tuple[dict[int, Trial], int]:
-    """The trials of a journal that begins with this head, and how many bytes of it are whole."""
+    """Read the trials of a journal that begins with this head; return also the number of its valid bytes."""
     file.seek(0)
     trials: dict[int, Trial] = {}
-    good = 0
+    valid_bytes = 0
     for place, line in enumerate(file):
         try:
             value = json.loads(line) if line.endswith("\n") else {}
@@ -134,5 +137,5 @@ def _read(file: TextIO, head: Mapping[str, Any]) -> tuple[dict[int, Trial], int]
                 trials[trial.number] = trial
         except (ValueError, TypeError, KeyError):
             break
-        good += len(line.encode())
-    return trials, good
+        valid_bytes += len(line.encode())
+    return trials, valid_bytes
