@@ -169,5 +169,6 @@ def _of(hint: Any) -> st.SearchStrategy[Any]:
         return st.dictionaries(st.sampled_from(["failed", "completed"]), st.integers(1, 9), max_size=2)
     if issubclass(hint, Enum):
         return st.sampled_from(list(hint))
+    assert isinstance(hint, type)
     assert is_dataclass(hint)
     return st.deferred(lambda: _part(hint))

@@ -14,7 +14,7 @@ import pytest
 from forewarn.assess.champions import Champion, Champions
 from forewarn.assess.codes import NoteCode
 from forewarn.errors import BundleError
-from forewarn.evidence import Statement
+from forewarn.evidence import Statement, Values
 from forewarn.learn.registry.serving import Serving
 from tests.assess.served import damage, promote, small_bundle
 
@@ -154,7 +154,7 @@ def test_the_failure_policy_is_that_of_the_models(serving: Serving) -> None:
 
 def test_a_model_that_serves_against_its_report_has_a_caveat(serving: Serving) -> None:
     promote(serving, small_bundle(may_serve=False), 4)
-    values = {"model": "alps.submit.generic", "version": 4}
+    values: Values = {"model": "alps.submit.generic", "version": 4}
     assert generic(Champions("alps", serving)).caveat == Statement(NoteCode.AGAINST_REPORT, values)
 
 

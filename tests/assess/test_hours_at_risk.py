@@ -39,7 +39,7 @@ def test_a_time_out_costs_all_of_the_limit() -> None:
 
 
 def test_what_such_failures_used_before_counts() -> None:
-    spent = {("failed", "user"): 0.01}
+    spent: dict[tuple[str, str | None], float] = {("failed", "user"): 0.01}
     assert hours(TWO, SHORT, 10 * 3600, 1, spent) == pytest.approx(0.3 * 10 + 0.2 * 0.1, rel=0.01)
 
 

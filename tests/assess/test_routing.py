@@ -13,7 +13,7 @@ from forewarn.assess.champions import Champions
 from forewarn.assess.codes import NoteCode, PassCode
 from forewarn.assess.risk_parts import OwnFailures
 from forewarn.assess.routing import FEWEST_ENDED, FEWEST_FOR_NEW, FEWEST_OWN, ModelAnswer, route_jobs
-from forewarn.evidence import Statement
+from forewarn.evidence import Statement, Values
 from forewarn.features.kernel.layout import FEATURES
 from forewarn.features.slurm_field_differences import ReadingCode
 from forewarn.job.record import Job
@@ -162,7 +162,7 @@ def test_without_a_model_the_regression_needs_jobs(
     serving: Serving, job: dict[str, float], ended: int, own: int, needed: int
 ) -> None:
     (answer,) = routed(serving, job | {"user_ended": float(own)}, ended=ended)
-    missing = {
+    missing: Values = {
         "model": "online",
         "jobs": ended,
         "jobs_of_user": own,
@@ -274,7 +274,7 @@ def test_a_model_of_another_phase_does_not_answer(serving: Serving) -> None:
 def test_a_model_that_serves_against_its_report_is_recorded_with_a_caveat(serving: Serving) -> None:
     promote(serving, small_bundle(may_serve=False), 2)
     (answer,) = routed(serving, OFTEN)
-    values = {"model": "alps.submit.generic", "version": 2}
+    values: Values = {"model": "alps.submit.generic", "version": 2}
     assert answer.route.caveat == Statement(NoteCode.AGAINST_REPORT, values)
 
 

@@ -28,12 +28,13 @@ NOW = 1_700_000_000
 
 
 def job(number: int, **fields: Any) -> Job:
-    usual = {
+    usual: dict[str, Any] = {
+        "cluster": "c", "job_id": str(number), "submit": NOW + 10 * number,
         "user": "ann", "name": f"fit_{number:03}", "work_dir": "/home/ann/fit", "partition": "main",
         "cpus_asked": 4, "nodes_asked": 1, "memory_asked": 8 * GIB, "memory_per": "node", "time_limit": 3600,
         "start": NOW + 10 * number, "end": NOW + 10 * number + 600, "outcome": "completed",
     }  # fmt: skip
-    return Job(**({"cluster": "c", "job_id": str(number), "submit": NOW + 10 * number} | usual | fields))
+    return Job(**(usual | fields))
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def test_the_user_s_own_jobs_and_no_others(store: Store) -> None:
     assert each(found.jobs[1].differs) == ["memory 16 GiB instead of 8 GiB"]
     assert found.jobs[0].run_time == 600
     assert found.tally
-    assert words(found.tally) == "all 2 of your most similar jobs failed, 1 of them out of memory"
+    assert words(found.tally) == "all 2 of your most similar jobs failed, 1 out of memory"
 
 
 def test_what_was_not_known_then_does_not_count(store: Store) -> None:
@@ -116,7 +117,7 @@ def test_an_array_and_a_bulk_are_told_by_one(store: Store) -> None:
     assert found.tally
     assert (
         words(found.tally)
-        == "43 of your 142 most similar jobs (4 submissions) failed, 40 of them at their time limit"
+        == "43 of your 142 most similar jobs (4 submissions) failed, 40 at the time limit"
     )
 
 
@@ -149,7 +150,7 @@ def test_what_failed_is_what_the_policy_says(store: Store) -> None:
     asked = job(9, submit=NOW + 86_400)
     found = similar(store, asked, WASTED)
     assert found.tally
-    assert words(found.tally) == "1 of your 3 most similar jobs failed, at their time limit"
+    assert words(found.tally) == "1 of your 3 most similar jobs failed, at the time limit"
     assert {one.job_id: one.outcome for one in found.jobs} == {
         "1": "timeout",
         "2": "cancelled",
@@ -157,7 +158,7 @@ def test_what_failed_is_what_the_policy_says(store: Store) -> None:
     }
     strict = similar(store, asked, POLICIES["papers"]).tally
     assert strict
-    assert words(strict) == "2 of your 3 most similar jobs failed, 1 of them at their time limit"
+    assert words(strict) == "2 of your 3 most similar jobs failed, 1 at the time limit"
 
 
 REQUESTS = st.fixed_dictionaries(

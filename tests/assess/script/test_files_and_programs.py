@@ -148,7 +148,7 @@ class Version(LocalHost):
         self._version = version
 
     @property
-    def slurm(self) -> tuple[int, int] | None:  # type: ignore[override]
+    def slurm(self) -> tuple[int, int] | None:
         return self._version
 
 
