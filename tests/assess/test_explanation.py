@@ -155,7 +155,7 @@ def test_words_of_the_user_s_history() -> None:
 def test_words_of_limits() -> None:
     values = {"time_limit": 3600.0, "user_request_limit_ratio": -1.0, "user_request_limit15": 0.5}
     assert sentence(EvidenceGroup.TIME_LIMIT, values) == (
-        "time limit 1:00:00, half the typical run time of your jobs with this request (2:00:00), "
+        "time limit 1:00:00, half the typical run time of your jobs with this request (2:00:00); "
         "50% of your recent jobs with this request reached their time limit"
     )
     values = {"memory": 8.0 * 2**30, "user_memory_ratio": 3.0}

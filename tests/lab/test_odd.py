@@ -81,6 +81,6 @@ def test_a_limit_beyond_the_partition_s_waits_for_ever(
     cluster, nodes, partitions = machine
     job = Job(cluster=cluster, job_id="0", submit=0, partition="short", time_limit=3600)
     (told,) = oddities(job, nodes, partitions)
-    assert what(told) == "asks for a time limit of 01:00:00; partition short allows 00:10:00"
+    assert what(told) == "requests a time limit of 1:00:00; partition short allows 0:10:00"
     said = lab.try_run("bob", "sbatch", "--parsable", "-p", "short", "-t", "60", "--wrap", "true")
     assert said.returncode != 0 or waits_for_ever(lab, said.stdout.strip().split(";")[0])

@@ -18,14 +18,15 @@ from jsonschema import Draft202012Validator
 from forewarn.assess.assessment import Assessment
 from forewarn.assess.json_schema import schema
 from forewarn.config import Config
+from forewarn.formatting import percent
 from forewarn.job.sbatch.script import read_script
 from forewarn.job.units import format_duration
 from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.table import read_table
-from forewarn.learn.fitting.fit import FitSettings
+from forewarn.learn.fitting.fit_settings import FitSettings
 from forewarn.learn.fitting.train import train
 from forewarn.learn.registry.registry import Registry
-from forewarn.operate.ingest_file import ingest, review
+from forewarn.operate.ingest_file import ingest, review_missing_fields
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.sources.simulator.scenario import load_scenario
@@ -82,10 +83,10 @@ def site(tmp_path_factory: pytest.TempPathFactory, registry_template: Path) -> S
     machine = write_machine(load_scenario("small"), folder)
     with open_store(Config(home=home)) as store:
         for source in (f"parquet:{folder / 'jobs.parquet'}", *(f"slurmrestd:{part}" for part in machine)):
-            review(store, ingest(store, open_source(source)).clusters)
+            review_missing_fields(store, ingest(store, open_source(source)).clusters)
         table = read_table(store, "small", "submit", POPULATIONS["wasted"])
         settings = FitSettings(trials=1, families=("lightgbm",), threads=1)
-        trained = train(table, settings, searches=folder / "searches", now=1_700_000_000)
+        trained = train(table, settings, searches=folder / "searches", at=1_700_000_000)
         jobs = pl.concat(store.scan())
     trained.save(folder / "bundle")
     registry = Registry(home)
@@ -119,9 +120,9 @@ def home(site: Site) -> Path:
 
 @pytest.fixture
 def script(tmp_path: Path, site: Site) -> Path:
-    made = tmp_path / "job.sbatch"
-    made.write_text(site.script())
-    return made
+    path = tmp_path / "job.sbatch"
+    path.write_text(site.script())
+    return path
 
 
 @pytest.fixture
@@ -134,110 +135,112 @@ def check(forewarn: Forewarn, site: Site, script: Path) -> Forewarn:
 
 
 def test_everything_is_said(check: Forewarn, site: Site) -> None:
-    said = check("--json")
-    made = said.json
-    assert said.code == ["fine", "warning", "likely_to_fail", "cannot_say"].index(made["verdict"]) < 3
-    assert (made["cluster"], made["user"], made["name"], made["job_id"]) == (
+    result = check("--json")
+    assessment = result.json
+    assert result.code == ["fine", "warning", "likely_to_fail", "cannot_say"].index(assessment["verdict"]) < 3
+    assert (assessment["cluster"], assessment["user"], assessment["name"], assessment["job_id"]) == (
         "small",
         site.user,
         site.name,
         None,
     )
-    Draft202012Validator(schema()).validate(made)
-    assert Assessment.from_json(made).to_json().items() <= made.items(), "a check adds its script"
-    assert made["route"]["model"] == "small.submit.generic"
-    assert 0 < made["failure"]["probability"] < 1
-    assert sum(c["probability"] for c in made["failure"]["causes"]) == pytest.approx(
-        made["failure"]["probability"]
+    Draft202012Validator(schema()).validate(assessment)
+    assert Assessment.from_json(assessment).to_json().items() <= assessment.items(), "a check adds its script"
+    assert assessment["route"]["model"] == "small.submit.generic"
+    assert 0 < assessment["failure"]["probability"] < 1
+    assert sum(c["probability"] for c in assessment["failure"]["causes"]) == pytest.approx(
+        assessment["failure"]["probability"]
     )
-    run = made["run_time"]
+    run = assessment["run_time"]
     assert run["limit"] == site.limit
     assert run["seconds"]["low"] <= run["seconds"]["median"] <= run["seconds"]["high"]
-    assert made["resources"]["memory_asked"] == site.memory << 20
-    assert 0 <= made["resources"]["over_memory"] <= 1
-    assert 0 <= made["oddness"]["rarer_than"] <= 1
-    assert made["nodes"]["needed"] == 1
-    assert made["nodes"]["fit"] > 0
-    assert made["hours_at_risk"] > 0
-    assert made["hours_at_risk_by"]["values"]["nodes"] == 1
-    assert made["reasons"]
-    assert made["reasons"][-1]["risk_after"] == pytest.approx(made["failure"]["probability"])
-    assert made["similar"]
-    assert made["profile"]
+    assert assessment["resources"]["memory_asked"] == site.memory << 20
+    assert 0 <= assessment["resources"]["over_memory"] <= 1
+    assert 0 <= assessment["oddness"]["rarer_than"] <= 1
+    assert assessment["nodes"]["needed"] == 1
+    assert assessment["nodes"]["fit"] > 0
+    assert assessment["hours_at_risk"] > 0
+    assert assessment["hours_at_risk_by"]["values"]["nodes"] == 1
+    assert assessment["reasons"]
+    assert assessment["reasons"][-1]["risk_after"] == pytest.approx(assessment["failure"]["probability"])
+    assert assessment["similar"]
+    assert assessment["profile"]
 
 
 def test_for_people(check: Forewarn, script: Path) -> None:
-    said = check("--diff")
-    assert said.out.startswith(f"{script}: ")
+    result = check("--diff")
+    assert result.out.startswith(f"{script}: ")
     for part in ("run time", "memory", "risk", "nodes", "model", "Why", "Similar earlier jobs"):
-        assert part in said.out, part
+        assert part in result.out, part
 
 
 def test_little_memory_is_found_advised_and_fixed(check: Forewarn, script: Path, site: Site) -> None:
     script.write_text(site.script("16M"))
     before = script.read_text()
-    said = check("--fix", "--json")
-    made = said.json
-    assert (said.code, made["verdict"]) == (2, "likely_to_fail")
-    assert made["resources"]["over_memory"] > 0.9
-    first = made["advice"][0]
-    assert first["risk_before"] == made["failure"]["probability"], "one risk on one page"
+    result = check("--fix", "--json")
+    assessment = result.json
+    assert (result.code, assessment["verdict"]) == (2, "likely_to_fail")
+    assert assessment["resources"]["over_memory"] > 0.9
+    first = assessment["advice"][0]
+    assert first["risk_before"] == assessment["failure"]["probability"], "one risk on one page"
     assert first["risk_after"] < first["risk_before"] - 0.3
     assert "-#SBATCH --mem=16M" in first["diff"]
     fixed = script.with_name("job.fixed.sbatch")
-    assert f"wrote {fixed}" in said.err
+    assert f"wrote {fixed}" in result.err
     assert script.read_text() == before, "the script itself is left alone"
-    assert made["fixed"]["path"] == str(fixed)
-    assert made["fixed"]["risk"] == pytest.approx(first["risk_after"]), "what was written was checked again"
+    assert assessment["fixed"]["path"] == str(fixed)
+    assert assessment["fixed"]["risk"] == pytest.approx(first["risk_after"]), (
+        "what was written was checked again"
+    )
     script.write_text(fixed.read_text())
     again = check("--json").json
     assert again["failure"]["probability"] == pytest.approx(first["risk_after"]), "and by its user"
-    assert again["resources"]["over_memory"] < made["resources"]["over_memory"] - 0.2
+    assert again["resources"]["over_memory"] < assessment["resources"]["over_memory"] - 0.2
 
 
 def test_the_reasons_as_a_figure(check: Forewarn, tmp_path: Path) -> None:
-    said = check("--figure", tmp_path / "why.svg")
-    assert "wrote" in said.err
+    result = check("--figure", tmp_path / "why.svg")
+    assert "wrote" in result.err
     assert (tmp_path / "why.svg").read_text().startswith("<svg")
 
 
 def test_the_command_line_goes_over_the_script(check: Forewarn) -> None:
-    made = check("--json", "--", "--mem=20G", "-t", "30").json
-    assert made["resources"]["memory_asked"] == 20 << 30
-    assert made["run_time"]["limit"] == 1800
+    assessment = check("--json", "--", "--mem=20G", "-t", "30").json
+    assert assessment["resources"]["memory_asked"] == 20 << 30
+    assert assessment["run_time"]["limit"] == 1800
 
 
 def test_what_no_node_has(check: Forewarn, script: Path, site: Site) -> None:
     script.write_text(site.script("2T"))
-    said = check()
-    assert said.code == 2
-    assert "This job cannot run" in said.out
+    result = check()
+    assert result.code == 2
+    assert "This job cannot run" in result.out
 
 
 def test_a_finding_has_its_line(check: Forewarn, script: Path, site: Site) -> None:
     script.write_text(site.script(body="./no-such-program input.dat"))
-    said = check("--json")
-    assert said.code == 2
-    (finding,) = (f for f in said.json["findings"] if f["severity"] == "error")
+    result = check("--json")
+    assert result.code == 2
+    (finding,) = (f for f in result.json["findings"] if f["severity"] == "error")
     assert finding["line"] == 8
     assert "no-such-program" in finding["what"]
 
 
 def test_somebody_of_whom_nothing_is_known(forewarn: Forewarn, site: Site, script: Path) -> None:
-    said = forewarn("check", script, "-u", "stranger", "--at", site.at, "--no-test-only", "--json")
-    assert said.json["route"]["passed"], "the generic model passes on"
-    assert said.code == 3
-    assert said.json["advice"] == [], "nobody has evidence for any"
+    result = forewarn("check", script, "-u", "stranger", "--at", site.at, "--no-test-only", "--json")
+    assert result.json["route"]["passed"], "the generic model passes on"
+    assert result.code == 3
+    assert result.json["advice"] == [], "nobody has evidence for any"
 
 
 def test_without_a_history_only_the_script_is_looked_at(
     forewarn: Forewarn, script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FOREWARN_HOME", str(tmp_path / "nowhere"))
-    said = forewarn("check", script, "--no-test-only")
-    assert said.code == 3
-    assert "only the script" in said.out
-    assert "risk" not in said.out, "without a model there is no number"
+    result = forewarn("check", script, "--no-test-only")
+    assert result.code == 3
+    assert "only the script" in result.out
+    assert "risk" not in result.out, "without a model there is no number"
     script.write_text("#!/bin/bash\n#SBATCH --tiem=1\n./missing\n")
     assert forewarn("check", script, "--no-test-only").code == 2
 
@@ -248,33 +251,38 @@ def test_an_untrained_estimate_is_labelled(
     shutil.copytree(site.home, tmp_path / "untrained", ignore=shutil.ignore_patterns("models"))
     monkeypatch.setenv("FOREWARN_HOME", str(tmp_path / "untrained"))
     known = ("-u", site.user, "--at", site.at, "--no-test-only")
-    made = forewarn("check", script, *known, "--json").json
-    assert made["route"]["model"] == "online"
-    assert "no trained model" in made["summary"]
-    assert (made["advice"], made["savings"]) == ([], []), "it tells nothing of causes: no promise"
+    assessment = forewarn("check", script, *known, "--json").json
+    assert assessment["route"]["model"] == "online"
+    assert "no trained model" in assessment["summary"]
+    assert (assessment["advice"], assessment["savings"]) == ([], []), "it tells nothing of causes: no promise"
     assert "not a trained model" in forewarn("check", script, *known).out
 
 
 def test_without_a_model_nothing_is_promised(
     forewarn: Forewarn, script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It said "risk 100% → 0%", and of two errors each promised all of that."""
+    """Once the output was "risk 100% → 0%", for each of two errors."""
     monkeypatch.setenv("FOREWARN_HOME", str(tmp_path / "nowhere"))
     script.write_bytes(b"#SBATCH --tiem=1\r\nhostname\r\n")
-    said = forewarn("check", script, "--no-test-only", "--json")
-    fixes = said.json["advice"]
+    result = forewarn("check", script, "--no-test-only", "--json")
+    fixes = result.json["advice"]
     assert len(fixes) >= 2
     assert {(advice["risk_before"], advice["risk_after"]) for advice in fixes} == {(None, None)}
 
 
 def test_errors_of_the_script_and_the_risk_once_they_are_fixed(check: Forewarn, script: Path) -> None:
     script.write_bytes(script.read_bytes().replace(b"\n", b"\r\n"))
-    made = check("--json", "--fix").json
-    assert made["verdict"] == "likely_to_fail"
-    assert made["advice"][0]["risk_after"] is None
-    assert f"once that is fixed: {made['failure']['probability']:.0%} risk" in made["summary"]
-    assert made["fixed"]["risk"] == pytest.approx(
-        next((a["risk_after"] for a in made["advice"] if a["changes"]), made["failure"]["probability"])
+    assessment = check("--json", "--fix").json
+    assert assessment["verdict"] == "likely_to_fail"
+    assert assessment["advice"][0]["risk_after"] is None
+    assert (
+        f"once that is fixed: {percent(assessment['failure']['probability'])} risk" in assessment["summary"]
+    )
+    assert assessment["fixed"]["risk"] == pytest.approx(
+        next(
+            (a["risk_after"] for a in assessment["advice"] if a["changes"]),
+            assessment["failure"]["probability"],
+        )
     )
 
 
@@ -284,16 +292,16 @@ def test_fix_fixes_what_it_says(check: Forewarn, script: Path, site: Site, first
     """Arrays, heterogeneous jobs, a script without a first line: what is written is what is advised."""
     text = site.script("16M").removeprefix("#!/bin/bash\n")
     script.write_text(first + text.replace("\nhostname", f"\n{more}hostname"))
-    made = check("--fix", "--json").json
-    advice = next(a for a in made["advice"] if a["changes"])
+    assessment = check("--fix", "--json").json
+    advice = next(a for a in assessment["advice"] if a["changes"])
     fixed = script.with_name("job.fixed.sbatch").read_text()
     assert fixed.startswith("#!/bin/bash\n")
     component = read_script(fixed).components[0]
     for change in advice["changes"]:
         assert component.value(change["option"]) == change["after"]
     assert fixed.count("#SBATCH") == (first + text + more).count("#SBATCH")
-    assert made["fixed"]["risk"] == pytest.approx(advice["risk_after"])
-    assert made["fixed"]["verdict"] != "likely_to_fail"
+    assert assessment["fixed"]["risk"] == pytest.approx(advice["risk_after"])
+    assert assessment["fixed"]["verdict"] != "likely_to_fail"
 
 
 def test_a_fixed_script_keeps_the_jobs_name(forewarn: Forewarn, script: Path, site: Site) -> None:
@@ -301,12 +309,12 @@ def test_a_fixed_script_keeps_the_jobs_name(forewarn: Forewarn, script: Path, si
     named = script.with_name(site.name)  # Slurm calls a job after its file where it has no other name
     named.write_text(site.script("16M").replace(f"#SBATCH --job-name={site.name}\n", ""))
     known = ("-u", site.user, "--at", site.at, "--no-test-only")
-    made = forewarn("check", named, *known, "--fix", "--json").json
-    fixed = Path(made["fixed"]["path"])
+    assessment = forewarn("check", named, *known, "--fix", "--json").json
+    fixed = Path(assessment["fixed"]["path"])
     assert fixed.name != site.name
     assert read_script(fixed.read_text()).options.value("job-name") == site.name
-    assert made["fixed"]["risk"] == pytest.approx(
-        next(a for a in made["advice"] if a["changes"])["risk_after"]
+    assert assessment["fixed"]["risk"] == pytest.approx(
+        next(a for a in assessment["advice"] if a["changes"])["risk_after"]
     )
 
 
@@ -319,10 +327,10 @@ def test_several_scripts(check: Forewarn, script: Path, site: Site, tmp_path: Pa
     assert both.code == 2 > one, "the worst"
     assert f"{script}: " in both.out
     assert f"{other}: likely to fail" in both.out
-    told = check(other, "--json").json
-    assert [made["script"] for made in told] == [str(script), str(other)]
+    results = check(other, "--json").json
+    assert [one["script"] for one in results] == [str(script), str(other)]
     options = check(other, "--json", "--", "--mem=20G").json
-    assert [made["resources"]["memory_asked"] for made in options] == [20 << 30] * 2
+    assert [one["resources"]["memory_asked"] for one in options] == [20 << 30] * 2
     gone = check(tmp_path / "gone", other)
     assert (gone.code, "no such file" in gone.err) == (2, True)
     assert check(tmp_path / "gone").code == max(one, 3 if one == 0 else one)
@@ -333,17 +341,17 @@ def test_a_script_by_standard_input(forewarn: Forewarn, site: Site, monkeypatch:
         buffer = io.BytesIO(site.script("2T").encode())
 
     monkeypatch.setattr(sys, "stdin", Piped)
-    said = forewarn("check", "-", "-u", site.user, "--at", site.at, "--no-test-only")
-    assert said.code == 2
-    assert said.out.startswith("standard input: likely to fail")
+    result = forewarn("check", "-", "-u", site.user, "--at", site.at, "--no-test-only")
+    assert result.code == 2
+    assert result.out.startswith("standard input: likely to fail")
     assert forewarn("check", "-", "--fix").code == 3
 
 
 def test_line_ends_are_mended_byte_for_byte(check: Forewarn, script: Path, site: Site) -> None:
     raw = site.script("16M", body="echo caf\u00e9").encode("latin-1").replace(b"\n", b"\r\n")
     script.write_bytes(raw)
-    said = check("--fix")
-    assert said.code == 2
+    result = check("--fix")
+    assert result.code == 2
     fixed = script.with_name("job.fixed.sbatch").read_bytes()
     assert b"\r" not in fixed
     assert b"caf\xe9" in fixed
@@ -358,26 +366,26 @@ def test_what_a_script_says_steers_no_terminal(
     check: Forewarn, script: Path, directive: str, shown: str
 ) -> None:
     script.write_text(f"#!/bin/sh\n#SBATCH {directive}\nhostname\n")
-    said = check("--diff")
+    result = check("--diff")
     # Of a new name and request nobody can say anything, which is 3 as well.
-    assert said.code < 3 or "job.sbatch: cannot say" in said.out, said.err
-    assert "\x1b" not in said.out
-    assert shown in said.out or "-J" in directive
+    assert result.code < 3 or "job.sbatch: cannot say" in result.out, result.err
+    assert "\x1b" not in result.out
+    assert shown in result.out or "-J" in directive
 
 
 @pytest.mark.parametrize("text", ["", "\x00\x01\x02", "just words", "#!/bin/sh\n#SBATCH -J \udce9\n"])
 def test_what_is_no_script(check: Forewarn, script: Path, text: str) -> None:
     script.write_bytes(text.encode("utf-8", "surrogateescape"))
-    said = check("--json")
-    assert said.code < 3 or said.json["verdict"] == "cannot_say", said.err
+    result = check("--json")
+    assert result.code < 3 or result.json["verdict"] == "cannot_say", result.err
     if not text.strip() or "\0" in text:
-        assert not any(advice["changes"] for advice in said.json["advice"])
+        assert not any(advice["changes"] for advice in result.json["advice"])
 
 
 def test_what_cannot_run_gets_no_advice_on_its_request(check: Forewarn) -> None:
-    made = check("--json", "--", "--nodes=500", "--ntasks=500", "--mem=16M").json
-    assert made["verdict"] == "likely_to_fail"
-    assert not any(advice["changes"] for advice in made["advice"])
+    assessment = check("--json", "--", "--nodes=500", "--ntasks=500", "--mem=16M").json
+    assert assessment["verdict"] == "likely_to_fail"
+    assert not any(advice["changes"] for advice in assessment["advice"])
 
 
 def test_arrays_and_components_are_told(check: Forewarn, script: Path) -> None:
@@ -390,9 +398,12 @@ def test_arrays_and_components_are_told(check: Forewarn, script: Path) -> None:
 
 
 def test_a_moment_of_long_ago_and_a_history_that_is_old(forewarn: Forewarn, site: Site, script: Path) -> None:
-    for at, told in ((site.at - 40 * 86400, "goes on after that"), (site.at + 40 * 86400, "days before")):
-        made = forewarn("check", script, "-u", site.user, "--at", at, "--no-test-only", "--json").json
-        assert any(told in note for note in made["notes"]), made["notes"]
+    for at, expected in (
+        (site.at - 40 * 86400, "continues after that"),
+        (site.at + 40 * 86400, "days earlier"),
+    ):
+        assessment = forewarn("check", script, "-u", site.user, "--at", at, "--no-test-only", "--json").json
+        assert any(expected in note for note in assessment["notes"]), assessment["notes"]
 
 
 @pytest.mark.parametrize(
@@ -400,9 +411,9 @@ def test_a_moment_of_long_ago_and_a_history_that_is_old(forewarn: Forewarn, site
     [("no/such/file",), ("{script}", "--no-such-flag"), ("{script}", "--at", "whenever"), (), ("/etc",)],
 )
 def test_every_error_is_3(forewarn: Forewarn, script: Path, args: tuple[str, ...]) -> None:
-    said = forewarn("check", *(arg.format(script=script) for arg in args))
-    assert said.code == 3
-    assert said.err
+    result = forewarn("check", *(arg.format(script=script) for arg in args))
+    assert result.code == 3
+    assert result.err
 
 
 def test_it_needs_no_learner_but_those_of_the_model(site: Site, script: Path) -> None:

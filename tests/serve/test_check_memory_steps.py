@@ -13,10 +13,10 @@ import pytest
 from forewarn.config import Config
 from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.table import read_table
-from forewarn.learn.fitting.fit import FitSettings
+from forewarn.learn.fitting.fit_settings import FitSettings
 from forewarn.learn.fitting.train import train
 from forewarn.learn.registry.registry import Registry
-from forewarn.operate.ingest_file import ingest, review
+from forewarn.operate.ingest_file import ingest, review_missing_fields
 from forewarn.sources.base import open_source
 from forewarn.store.opening import open_store
 from tests.serve.conftest import Forewarn
@@ -103,10 +103,10 @@ def test_after_seven_of_them_memory_is_advised(
     text, at = history()
     (tmp_path / "history.txt").write_text(text)
     with open_store(Config(home=home)) as store:
-        review(store, ingest(store, open_source(f"sacct:{tmp_path / 'history.txt'}")).clusters)
+        review_missing_fields(store, ingest(store, open_source(f"sacct:{tmp_path / 'history.txt'}")).clusters)
         table = read_table(store, "c", "submit", POPULATIONS["wasted"])
         settings = FitSettings(trials=1, families=("lightgbm",), threads=1)
-        train(table, settings, searches=tmp_path / "searches", now=at).save(tmp_path / "bundle")
+        train(table, settings, searches=tmp_path / "searches", at=at).save(tmp_path / "bundle")
     registry = Registry(home)
     version = registry.record(tmp_path / "bundle")
     assert version
@@ -116,9 +116,9 @@ def test_after_seven_of_them_memory_is_advised(
     assert [(one["state"], one["outcome"]) for one in listed] == [("FAILED", "out_of_memory")] * SEVEN
     script = tmp_path / "job.sbatch"
     script.write_text(SCRIPT)
-    said = forewarn("check", script, "-u", "newcomer", "--at", at, "--no-test-only", "--json")
-    made = said.json
-    causes = {cause["outcome"]: cause["probability"] for cause in made["failure"]["causes"]}
-    assert causes["out_of_memory"] > 0.5 * made["failure"]["probability"]
-    changes = [change["option"] for advice in made["advice"] for change in advice["changes"]]
-    assert "mem" in changes, made["advice"]
+    result = forewarn("check", script, "-u", "newcomer", "--at", at, "--no-test-only", "--json")
+    assessment = result.json
+    causes = {cause["outcome"]: cause["probability"] for cause in assessment["failure"]["causes"]}
+    assert causes["out_of_memory"] > 0.5 * assessment["failure"]["probability"]
+    changes = [change["option"] for advice in assessment["advice"] for change in advice["changes"]]
+    assert "mem" in changes, assessment["advice"]

@@ -24,44 +24,44 @@ def no_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def simulated(forewarn: Forewarn, no_slurm: None, tmp_path: Path) -> Forewarn:
-    said = forewarn("simulate", "--scenario", "small", "--jobs", "1500", "--seed", "3", "--ingest")
-    assert said.code == 0, said.err
+    result = forewarn("simulate", "--scenario", "small", "--jobs", "1500", "--seed", "3", "--ingest")
+    assert result.code == 0, result.err
     return forewarn
 
 
 def test_jobs_of_a_simulated_cluster(simulated: Forewarn) -> None:
     listed = simulated("jobs", "-s", "failed,OOM,timeout,node_fail,completed", "-n", "0", "--json").lines
     families = {"out_of_memory": "out_of_memory", "timeout": "time_limit", "node_fail": "node_failure"}
-    told = set()
+    explained = set()
     for row in {row["outcome"]: row for row in listed}.values():
-        said = simulated("explain", row["job_id"], "--json")
-        assert said.code == 0, said.err
-        assert said.json["outcome"] == row["outcome"]
+        result = simulated("explain", row["job_id"], "--json")
+        assert result.code == 0, result.err
+        assert result.json["outcome"] == row["outcome"]
         if row["outcome"] in families:
-            assert said.json["family"] == families[row["outcome"]]
-            told.add(row["outcome"])
-        assert said.json["logs"] == [] or not said.json["logs"][0]["read"]
-    assert {"out_of_memory", "timeout"} <= told
+            assert result.json["family"] == families[row["outcome"]]
+            explained.add(row["outcome"])
+        assert result.json["logs"] == [] or not result.json["logs"][0]["read"]
+    assert {"out_of_memory", "timeout"} <= explained
 
 
 def test_for_people(simulated: Forewarn, tmp_path: Path) -> None:
     row = simulated("jobs", "-s", "OOM", "-n", "1", "--json").lines[0]
-    said = simulated("explain", row["job_id"])
-    assert said.code == 0
-    assert said.out.startswith(f"Job {row['job_id']} (")
+    result = simulated("explain", row["job_id"])
+    assert result.code == 0
+    assert result.out.startswith(f"Job {row['job_id']} (")
     for words in (
         "The job ran out of memory",
-        "How sure: certain",
+        "Confidence: certain",
         "Evidence",
         "What to do",
         "#SBATCH --mem=",
     ):
-        assert words in said.out
+        assert words in result.out
     log = tmp_path / "my.out"
     log.write_text("one\nMemoryError\n")
-    said = simulated("explain", row["job_id"], "--log", log)
-    assert f"In {log}" in said.out
-    assert "line 2  MemoryError" in said.out
+    result = simulated("explain", row["job_id"], "--log", log)
+    assert f"In {log}" in result.out
+    assert "line 2  MemoryError" in result.out
 
 
 @pytest.mark.parametrize("token", [True, False])
@@ -73,27 +73,27 @@ def test_the_store_is_enough_where_slurmrestd_is_away(
     monkeypatch.delenv("SLURM_JWT", raising=False)
     if token:
         monkeypatch.setenv("SLURM_JWT", jwt(issued=NOW - 10, expires=NOW + 3600))
-    said = simulated("explain", row["job_id"])
-    assert said.code == 0, said.err
-    assert "The job ran out of memory" in said.out
-    assert "Slurm could not be asked" in said.err
+    result = simulated("explain", row["job_id"])
+    assert result.code == 0, result.err
+    assert "The job ran out of memory" in result.out
+    assert "Slurm could not be asked" in result.err
     unknown = simulated("explain", "99999999")
     assert unknown.code in (UsageError.exit_code, SchedulerError.exit_code)
     assert "nothing listens there" in unknown.err or "token" in unknown.err
 
 
 def test_a_job_that_nobody_knows(simulated: Forewarn) -> None:
-    said = simulated("explain", "99999999")
-    assert said.code == UsageError.exit_code
-    assert "no job 99999999 in the store" in said.err
+    result = simulated("explain", "99999999")
+    assert result.code == UsageError.exit_code
+    assert "no job 99999999 in the store" in result.err
     assert simulated("explain", "not-an-id").code == UsageError.exit_code
 
 
 @pytest.mark.usefixtures("no_slurm")
 def test_nothing_to_ask(forewarn: Forewarn) -> None:
-    said = forewarn("explain", "7")
-    assert said.code == UsageError.exit_code
-    assert "no job 7" in said.err
+    result = forewarn("explain", "7")
+    assert result.code == UsageError.exit_code
+    assert "no job 7" in result.err
 
 
 def test_a_job_that_waits_in_slurm(forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,9 +112,9 @@ def test_a_job_that_waits_in_slurm(forewarn: Forewarn, monkeypatch: pytest.Monke
     with serving(script(42, **answers)) as fake:
         monkeypatch.setenv("FOREWARN_SLURMRESTD", fake.address)
         monkeypatch.setenv("SLURM_JWT", jwt(issued=NOW - 10, expires=NOW + 3600))
-        said = forewarn("explain", "8", "--json")
-        assert said.code == 0, said.err
-        assert said.json["phase"] == "pending"
-        assert "its QOS lets a user have only so many jobs at once" in said.json["cause"]
-        assert said.json["start_estimate"] == NOW + 7260
+        result = forewarn("explain", "8", "--json")
+        assert result.code == 0, result.err
+        assert result.json["phase"] == "pending"
+        assert "its QOS limits the jobs per user, and the limit is reached" in result.json["cause"]
+        assert result.json["start_estimate"] == NOW + 7260
         assert "Slurm's own estimate" in forewarn("explain", "8").out

@@ -19,7 +19,7 @@ from forewarn.store.opening import open_store
 from tests.assess.test_node_health import NODES, NOW, cluster, struck
 from tests.serve.conftest import Forewarn
 
-SINCE = int(time.time()) - 600  # what NOW of the made jobs becomes
+SINCE = int(time.time()) - 600  # what NOW of the examples becomes
 THREE_DAYS = 3 * 86400
 
 
@@ -60,22 +60,22 @@ def sick(home: Path) -> None:
 
 @pytest.mark.usefixtures("sick")
 def test_sick_nodes_are_critical(forewarn: Forewarn) -> None:
-    told = forewarn("health")
-    assert told.code == 2, told.err
-    lines = told.out.splitlines()
+    result = forewarn("health")
+    assert result.code == 2, result.err
+    lines = result.out.splitlines()
     assert [line.split()[:2] for line in lines[1:]] == [["n05", "sick"], ["n09", "sick"]]
     assert "expected from the same work on other nodes" in lines[1]
     assert "fan broken" in lines[2]
-    assert "the other 10 nodes are healthy" in told.err
-    assert "--exclude=n[05,09]" in told.err
+    assert "the other 10 nodes are healthy" in result.err
+    assert "--exclude=n[05,09]" in result.err
 
 
 @pytest.mark.usefixtures("sick")
 def test_for_programs_and_for_one_node(forewarn: Forewarn) -> None:
-    told = forewarn("health", "--json")
-    assert told.code == told.json["exit_code"] == 2
-    assert (told.json["nodes"], [node["node"] for node in told.json["judged"]]) == (12, ["n05", "n09"])
-    assert told.json["judged"][0]["until"] > time.time()
+    result = forewarn("health", "--json")
+    assert result.code == result.json["exit_code"] == 2
+    assert (result.json["nodes"], [node["node"] for node in result.json["judged"]]) == (12, ["n05", "n09"])
+    assert result.json["judged"][0]["until"] > time.time()
     assert forewarn("health", "n[01-04]", "n06").code == 0
     everything = forewarn("health", "n[01-04]", "--all", "--json").json
     assert [node["health"] for node in everything["judged"]] == ["healthy"] * 4
@@ -84,16 +84,16 @@ def test_for_programs_and_for_one_node(forewarn: Forewarn) -> None:
 
 @pytest.mark.usefixtures("sick")
 def test_the_line_to_exclude(forewarn: Forewarn) -> None:
-    told = forewarn("health", "--exclude")
-    assert told.out == "--exclude=n[05,09]\n"
+    result = forewarn("health", "--exclude")
+    assert result.out == "--exclude=n[05,09]\n"
     assert forewarn("health", "--exclude", "n01").out == "\n"
 
 
 @pytest.mark.usefixtures("sick")
 def test_for_monitors(forewarn: Forewarn) -> None:
-    told = forewarn("health", "--nagios")
-    assert told.code == 2
-    assert told.out == (
+    result = forewarn("health", "--nagios")
+    assert result.code == 2
+    assert result.out == (
         "FOREWARN CRITICAL - 12 nodes, 2 sick, 0 suspect: n[05,09] | sick=2 suspect=0 out_of_service=1\n"
     )
     fine = forewarn("health", "--nagios", "n01")
@@ -102,9 +102,9 @@ def test_for_monitors(forewarn: Forewarn) -> None:
 
 def test_suspects_are_a_warning(home: Path, forewarn: Forewarn) -> None:
     keep(home, cluster(days=2), {"n02": "IDLE+DRAIN"})
-    told = forewarn("health", "--nagios")
+    result = forewarn("health", "--nagios")
     # Drained for a broken fan is sick; so the reason is taken away.
-    assert told.code == 2
+    assert result.code == 2
     with open_store(Config(home=home)) as store, store.writing() as writer:
         row = {
             "cluster": "c",
@@ -116,8 +116,8 @@ def test_suspects_are_a_warning(home: Path, forewarn: Forewarn) -> None:
         writer.observe(
             "node", complete(pl.DataFrame([{**row, "source": "s", "reconstructed": False}]), "node")
         )
-    told = forewarn("health", "--nagios")
-    assert (told.code, told.out.split(" - ")[0]) == (1, "FOREWARN WARNING")
+    result = forewarn("health", "--nagios")
+    assert (result.code, result.out.split(" - ")[0]) == (1, "FOREWARN WARNING")
 
 
 @pytest.mark.parametrize(
@@ -134,18 +134,18 @@ def test_suspects_are_a_warning(home: Path, forewarn: Forewarn) -> None:
 )
 @pytest.mark.usefixtures("sick")
 def test_every_error_is_unknown(args: tuple[str, ...], forewarn: Forewarn) -> None:
-    told = forewarn("health", *args)
-    assert told.code == 3
-    assert told.err.startswith("forewarn: error: ")
+    result = forewarn("health", *args)
+    assert result.code == 3
+    assert result.err.startswith("forewarn: error: ")
 
 
 def test_no_store_and_old_records_are_unknown(home: Path, forewarn: Forewarn) -> None:
-    told = forewarn("health", "--nagios")
-    assert (told.code, told.out.split(" - ")[0]) == (3, "FOREWARN UNKNOWN")
+    result = forewarn("health", "--nagios")
+    assert (result.code, result.out.split(" - ")[0]) == (3, "FOREWARN UNKNOWN")
     keep(home, struck(cluster(), "n05", 0.6, since=NOW - THREE_DAYS), {}, shift=0)
-    told = forewarn("health")
-    assert told.code == 3
-    assert "--at last" in told.err
+    result = forewarn("health")
+    assert result.code == 3
+    assert "--at last" in result.err
     then = forewarn("health", "--at", "last", "--exclude")
     assert (then.code, then.out) == (2, "--exclude=n05\n")
     before = forewarn("health", "--at", str(NOW - THREE_DAYS))
@@ -163,9 +163,9 @@ def test_a_check_that_breaks_is_unknown(
         raise error
 
     monkeypatch.setattr("forewarn.serve.cli.commands.health.command", broken)
-    told = forewarn("health")
-    assert told.code == 3
-    assert "forewarn: error: " in told.err
+    result = forewarn("health")
+    assert result.code == 3
+    assert "forewarn: error: " in result.err
 
 
 def test_other_commands_keep_their_codes(forewarn: Forewarn) -> None:

@@ -1,4 +1,4 @@
-"""`forewarn collect` and `predict` as their users meet them, on a slurmrestd that answers as it is told."""
+"""`forewarn collect` and `predict` as users run them, on a slurmrestd with prepared answers."""
 
 from __future__ import annotations
 
@@ -83,18 +83,18 @@ def test_a_signal_is_how_it_ends(how: signal.Signals, home: Path, tmp_path: Path
         while out.read_text().count("\n") < 2 and time.monotonic() < deadline:
             time.sleep(0.1)
         running.send_signal(how)
-        _, said = running.communicate(timeout=30)
-    assert (running.returncode, said.splitlines()[-1]) == (0, "stopped")
+        _, errors = running.communicate(timeout=30)
+    assert (running.returncode, errors.splitlines()[-1]) == (0, "stopped")
     assert out.read_text().count("\n") >= 2
 
 
-@pytest.mark.parametrize("said", [b"<html>busy</html>", b"", b"[]", b'{"jobs": ['])
+@pytest.mark.parametrize("body", [b"<html>busy</html>", b"", b"[]", b'{"jobs": ['])
 def test_answers_that_make_no_sense_are_waited_out(
-    said: bytes, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    body: bytes, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """All answers of a second, though they are answers: a proxy's, or a server's that is restarting."""
     served, until = script(42, **ANSWERS), [0.0]
-    with serving(lambda asked: (200, said) if time.monotonic() < until[0] else served(asked)) as fake:
+    with serving(lambda asked: (200, body) if time.monotonic() < until[0] else served(asked)) as fake:
         monkeypatch.setenv("FOREWARN_SLURMRESTD", fake.address)
         monkeypatch.setenv("SLURM_JWT", jwt(issued=NOW - 10, expires=NOW + 3600))
         out, err = tmp_path / "out", tmp_path / "err"
@@ -124,32 +124,32 @@ def _wait_for(ready: Callable[[], bool]) -> None:
 def test_nobody_answers(forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FOREWARN_SLURMRESTD", f"unix:{tmp_path}/no.sock")
     monkeypatch.setenv("SLURM_JWT", jwt())
-    said = forewarn("collect", "--once")
-    assert said.code == SchedulerError.exit_code
-    assert "no such socket" in said.err
+    result = forewarn("collect", "--once")
+    assert result.code == SchedulerError.exit_code
+    assert "no such socket" in result.err
 
 
 @pytest.mark.usefixtures("slurm")
 @pytest.mark.parametrize("command", ["predict", "runtime"])
 @pytest.mark.parametrize("args", [(), ("7", "--pending"), ("7", "-u", "ann")])
 def test_predict_wants_to_know_which(forewarn: Forewarn, command: str, args: tuple[str, ...]) -> None:
-    said = forewarn(command, *args)
-    assert said.code == UsageError.exit_code
-    assert "say which jobs" in said.err
+    result = forewarn(command, *args)
+    assert result.code == UsageError.exit_code
+    assert "say which jobs" in result.err
 
 
 @pytest.mark.usefixtures("slurm")
 def test_predict_without_a_model_or_a_job(forewarn: Forewarn, registry_home: Path) -> None:
     assert registry_home.is_dir()
-    said = forewarn("predict", "8")
-    assert said.code == LearningError.exit_code
-    assert "`forewarn train` makes one" in said.out, "nobody can say, and why"
-    assert "`forewarn train` makes one" in said.err
+    result = forewarn("predict", "8")
+    assert result.code == LearningError.exit_code
+    assert "`forewarn train` trains one" in result.out, "nobody can say, and why"
+    assert "train one with `forewarn train`" in result.err
     (of_8,) = json.loads(forewarn("predict", "8", "--json").out)
     assert of_8["job_id"] == "8"
     assert forewarn("predict", "9").code == SchedulerError.exit_code
     nobody = forewarn("predict", "-u", "nobody")
-    assert (nobody.code, nobody.out, nobody.err) == (0, "", "no such jobs wait or run\n")
+    assert (nobody.code, nobody.out, nobody.err) == (0, "", "no jobs match: none is pending or running\n")
 
 
 def test_predict_says_who_states_a_risk(
@@ -158,7 +158,7 @@ def test_predict_says_who_states_a_risk(
     assert registry_home.is_dir()
     times = [dict(TIMES, submission=NOW - 900 + n, eligible=NOW - 900 + n) for n in range(250)]
     ended = jobs(*(slurmdb_job(job_id=1000 + n, time=time) for n, time in enumerate(times)))
-    # Of a new name and request nothing is said yet.
+    # For a new name and request there is no estimate yet.
     live = slurm_job(submit_time=NOW - 30, start_time=NOW - 20, name=slurmdb_job()["name"])
     waits = dict.fromkeys(("jobs", "job_8"), jobs(live, last_update=NOW))
     with serving(script(42, **ANSWERS | {"jobs_db": ended} | waits)) as fake:
@@ -184,38 +184,38 @@ def test_a_rule_that_serves_in_place_of_a_model_is_labelled() -> None:
 def test_a_page_speaks_to_who_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
     values = {"streak": 4, "ended": 9}
     reason = Reason(code=ReasonCode.REQUEST, values=values, group="same_request", weight=1.0)
-    made = with_verdict(replace(PLAIN, reasons=(reason,)))
-    for viewer, said in ((made.user, "+ your last 4 jobs"), ("bob", "+ ann's last 4 jobs")):
-        show(made, "job 1", Reader.of(made.user, viewer))
+    assessment = with_verdict(replace(PLAIN, reasons=(reason,)))
+    for viewer, expected in ((assessment.user, "+ your last 4 jobs"), ("bob", "+ ann's last 4 jobs")):
+        show(assessment, "job 1", Reader.of(assessment.user, viewer))
         out = capsys.readouterr().out
         assert out.startswith("job 1: cannot say\n")
-        assert said in out
+        assert expected in out
 
 
 @pytest.mark.usefixtures("slurm")
 @pytest.mark.parametrize("command", ["predict", "runtime", "advise"])
 def test_jobs_that_nobody_knows_among_others(command: str, forewarn: Forewarn, registry_home: Path) -> None:
     assert registry_home.is_dir()
-    said = forewarn(command, "9", "8")
-    assert said.code == SchedulerError.exit_code
-    assert "8" in said.out, "it is told of the other"
-    assert "job 9: neither slurmctld nor accounting knows it" in said.err
+    result = forewarn(command, "9", "8")
+    assert result.code == SchedulerError.exit_code
+    assert "8" in result.out, "the other is reported"
+    assert "job 9: neither slurmctld nor accounting knows it" in result.err
 
 
 @pytest.mark.usefixtures("slurm")
 def test_runtime_without_a_model_says_nothing_false(forewarn: Forewarn, registry_home: Path) -> None:
     assert registry_home.is_dir()
-    said = forewarn("runtime", "8")
-    assert said.code == 0
-    assert "n/a" in said.out
-    assert "no run time is foreseen" in said.err
-    (told,) = json.loads(forewarn("runtime", "8", "--json").out)
-    assert (told["job_id"], told["run_time"], told["resources"]) == ("8", None, None)
+    result = forewarn("runtime", "8")
+    assert result.code == 0
+    assert "n/a" in result.out
+    assert "no run time is predicted" in result.err
+    (forecast,) = json.loads(forewarn("runtime", "8", "--json").out)
+    assert (forecast["job_id"], forecast["run_time"], forecast["resources"]) == ("8", None, None)
 
 
 @pytest.mark.usefixtures("slurm")
 def test_learning_from_accounting(forewarn: Forewarn) -> None:
-    said = forewarn("train", "slurm:now-1hour", "--family", "online")
-    assert said.code == LearningError.exit_code, "one job is too little, and it was read"
+    result = forewarn("train", "slurm:now-1hour", "--family", "online")
+    assert result.code == LearningError.exit_code, "one job is too little, and it was read"
     assert forewarn("train", "slurm:", "--status", "swf").code == UsageError.exit_code
     assert "not a moment" in forewarn("bench", "slurm:whenever").err

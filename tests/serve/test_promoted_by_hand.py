@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.features.slurm_field_differences import reading_of, with_slurm_policies
+from forewarn.features.slurm_field_differences import reading_of, with_slurm_treatments
 from forewarn.learn.registry.registry import Registry
 from forewarn.store.base import ClusterFacts
 from tests.learn.bundles import tiny_bundle
@@ -17,17 +17,17 @@ from tests.sources.fake_slurmrestd import jwt, serving
 from tests.sources.test_slurmrestd import slurmdb_job
 from tests.sources.test_slurmrestd_client import jobs, script
 
-CAVEAT = "lab.submit.generic version 1 serves against its own report, which found it unfit to serve"
+CAVEAT = "lab.submit.generic version 1 serves although its own report found it unfit to serve"
 
 
 @pytest.mark.parametrize("may_serve", [True, False])
 def test_each_answer_says_so(
     may_serve: bool, forewarn: Forewarn, registry_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = tiny_bundle()
-    reading = reading_of(with_slurm_policies(ClusterFacts()))  # as the collector sets it
-    facts = dataclasses.replace(made.facts, cluster="lab", reading=reading, may_serve=may_serve)
-    dataclasses.replace(made, facts=facts).save(tmp_path / "bundle")
+    bundle = tiny_bundle()
+    reading = reading_of(with_slurm_treatments(ClusterFacts()))  # as the collector sets it
+    facts = dataclasses.replace(bundle.facts, cluster="lab", reading=reading, may_serve=may_serve)
+    dataclasses.replace(bundle, facts=facts).save(tmp_path / "bundle")
     version = Registry(registry_home).record(tmp_path / "bundle")
     assert version
     assert version.aliases == (("champion",) if may_serve else ("challenger",))

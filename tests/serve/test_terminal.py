@@ -65,11 +65,11 @@ def test_colours_and_progress_lines_still_work() -> None:
 
 
 def test_nothing_else_writes_to_the_terminal() -> None:
-    """Only the gate itself may call what writes; rich's console is made in one place."""
+    """Only the gate itself may call what writes; rich's console is created in one place."""
     root = Path(package.__file__).parent
     found = []
     for path in root.rglob("*.py"):
-        if path.name == "precompile.py":  # for whoever installs: it prints the folders that it made
+        if path.name == "precompile.py":  # for whoever installs: it prints the folders that it filled
             continue
         if path.name in ("terminal.py", "console.py") and path.parent.name == "cli":
             continue

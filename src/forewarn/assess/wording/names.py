@@ -30,9 +30,9 @@ _CAUSES: Mapping[str, str] = {
 FAILURES: Mapping[str, str] = MappingProxyType(
     {
         Outcome.OUT_OF_MEMORY: "out of memory",
-        Outcome.TIMEOUT: "at their time limit",
+        Outcome.TIMEOUT: "at the time limit",
         Outcome.NODE_FAIL: "by node failure",
-        Outcome.DEADLINE: "at their deadline",
+        Outcome.DEADLINE: "at the deadline",
         Outcome.BOOT_FAIL: "by boot failure",
     }
 )

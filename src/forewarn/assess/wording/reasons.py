@@ -42,7 +42,8 @@ def _history(values: Values, reader: Reader, same: str = "") -> str:
             jobs = f"{reader.whose} last {values['rate_jobs']} or so jobs"
         parts.append(f"{percent(values['failure_rate'])} of {jobs} failed")
     if "since_end" in values:
-        parts.append(f"the last one ended {rough_duration(values['since_end'])} ago")
+        which = "it" if abs(values["streak"]) == 1 else "the last one"
+        parts.append(f"{which} ended {rough_duration(values['since_end'])} ago")
     return "; ".join(parts) + _contradiction(values)
 
 
@@ -111,11 +112,11 @@ def _time_limit(values: Values, reader: Reader) -> str:
     parts = ["time limit unknown" if limit is None else f"time limit {duration(limit)}"]
     if "ratio" in values:
         run_time = f"run time of {_jobs(values['ratio_of'], reader.whose)}"
-        parts.append(f"{times(values['ratio'])} the typical {run_time} ({duration(values['run_time'])})")
+        parts[0] += f", {times(values['ratio'])} the typical {run_time} ({duration(values['run_time'])})"
     if "at_limit" in values:
         recent = f"{reader.whose} recent jobs {_RECENT_SAME[values['at_limit_of']]}"
         parts.append(f"{percent(values['at_limit'])} of {recent} reached their time limit")
-    return ", ".join(parts)
+    return "; ".join(parts)
 
 
 def _memory(values: Values, reader: Reader) -> str:
@@ -127,11 +128,11 @@ def _memory(values: Values, reader: Reader) -> str:
         parts = ["requested memory: all of its nodes"]
     if "ratio" in values:
         used = f"what {_jobs(values['ratio_of'], reader.whose)} typically used per task"
-        parts.append(f"{times(values['ratio'])} {used}")
+        parts[0] += f", {times(values['ratio'])} {used}"
     if "at_limit" in values:
         recent = f"{reader.whose} recent jobs {_RECENT_SAME[values['at_limit_of']]}"
         parts.append(f"{percent(values['at_limit'])} of {recent} ran out of memory")
-    return ", ".join(parts)
+    return "; ".join(parts)
 
 
 def _size(values: Values, _: Reader) -> str:

@@ -28,7 +28,7 @@ def _tally(values: Values, reader: Reader) -> str:
 
     >>> ended = {"jobs": 4, "submissions": 4, "failed": 3, "outcomes": ("failed", "out_of_memory")}
     >>> _tally(ended | {"counts": (1, 2)}, Reader())
-    '3 of your 4 most similar jobs failed, 2 of them out of memory'
+    '3 of your 4 most similar jobs failed, 2 out of memory'
     """
     jobs, failed = values["jobs"], values["failed"]
     bulk = f" ({count(values['submissions'], 'submission')})" if jobs > values["submissions"] else ""
@@ -44,7 +44,7 @@ def _tally(values: Values, reader: Reader) -> str:
         outcome = f"{part} of {similar}{bulk} failed"
     counts = dict(zip(values["outcomes"], values["counts"], strict=True))
     how = [
-        f"{number} of them {words}" if number < failed else f"{'all ' if failed > 1 else ''}{words}"
+        f"{number} {words}" if number < failed else f"{'all ' if failed > 1 else ''}{words}"
         for name, words in FAILURES.items()
         if failed and (number := counts.get(name, 0))
     ]

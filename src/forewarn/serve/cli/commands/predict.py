@@ -36,7 +36,7 @@ _MEANINGS = {
 @click.option(
     "--sort",
     type=click.Choice(["hours", "probability", "asked"]),
-    help="By node hours at risk, by probability, or in the order of the ids.  [default: hours; of ids: asked]",
+    help="By node hours at risk, by probability, or in the order of ids.  [default: hours; of ids: asked]",
 )
 @json_option
 def command(

@@ -9,7 +9,7 @@ from dataclasses import asdict
 import polars as pl
 
 from forewarn.formatting import timestamp
-from forewarn.operate.job_fields import FIELDS, Measure, raw, written
+from forewarn.operate.job_fields import FIELDS, Measure, as_text, raw_value
 from forewarn.operate.job_history import JobChange
 from forewarn.operate.queries import JobSummary
 from forewarn.progress import watched
@@ -57,7 +57,7 @@ def print_history(changes: Sequence[JobChange], zones: Mapping[str, str], *, as_
 def print_jobs_json(frames: Iterator[pl.DataFrame], names: tuple[str, ...] | None) -> None:
     """Print one JSON object per line, with these fields or all fields of a job."""
     for frame in frames:
-        shown = frame.select(raw(name) for name in names) if names else frame
+        shown = frame.select(raw_value(name) for name in names) if names else frame
         for part in shown.iter_slices(10_000):
             echo_json(part.write_ndjson(), end="")
 
@@ -67,7 +67,7 @@ def print_parsable(frames: Iterator[pl.DataFrame], names: tuple[str, ...], zones
     echo("|".join(names))
     for frame in frames:
         text = frame.select(
-            written(name, zones, exact=True)
+            as_text(name, zones, exact=True)
             .fill_null("")
             .str.replace_all(r"[\\|]", r"\$0")
             .str.replace_all("\n", r"\n", literal=True)
@@ -87,7 +87,7 @@ def print_jobs(
 ) -> None:
     """Print a table; if not `whole`, columns may be left out."""
     looked = watched(frames, "looking", progress)
-    texts = [frame.select(written(name, zones, exact=False) for name in names) for frame in looked]
+    texts = [frame.select(as_text(name, zones, exact=False) for name in names) for frame in looked]
     if not texts:
         say("no jobs match")
         return

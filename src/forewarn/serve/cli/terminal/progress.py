@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from forewarn.formatting import elapsed
 from forewarn.progress import StageProgress
 from forewarn.serve.cli.terminal.console import Terminal
 from forewarn.serve.cli.terminal.output import say
@@ -62,7 +63,7 @@ def _plain(what: str) -> Iterator[StageProgress]:
     with _soon(lambda: say(_begun(what))) as unless:
         yield _first(unless, report)
     if not reported and time.monotonic() >= next_line:  # work that cannot report how far it is
-        say(f"{what}: {time.monotonic() - begun:.0f} s")
+        say(f"{what}: {elapsed(time.monotonic() - begun)}")
 
 
 @contextmanager
