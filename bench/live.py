@@ -85,7 +85,8 @@ def collect(lab: Lab, way: str, home: Path, jobs: int, days: int) -> Collected:
             peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
             seconds = time.perf_counter() - began - pairs.bare
             print(f"{way}: {store.count():,} jobs, {seconds:.1f} s, bare {pairs.bare:.1f} s", file=sys.stderr)
-        return Collected(seconds, pairs.waited, pairs.bare, scheduler.load.received, peaks, pairs.asked)
+        received = scheduler.request_counts.received
+        return Collected(seconds, pairs.waited, pairs.bare, received, peaks, pairs.asked)
 
 
 def site(lab: Lab, way: str) -> tuple[Config, dict[str, str]]:
@@ -115,7 +116,7 @@ class Pairs:
     def join(self, scheduler: Scheduler) -> None:
         """From here on."""
         if isinstance(scheduler, SlurmrestdScheduler):
-            transport = scheduler.asker.transport
+            transport = scheduler.session.transport
             ask = transport.ask
 
             def paired_ask(method: str, path: str, **rest: Any) -> Any:
@@ -128,8 +129,8 @@ class Pairs:
             runner = scheduler.runner
             run = runner._run
 
-            def paired_run(command: tuple[str, ...], given: str = "") -> Any:
-                return self._pair(lambda: run(command, given), list(command))
+            def paired_run(command: tuple[str, ...], stdin: str = "") -> Any:
+                return self._pair(lambda: run(command, stdin), list(command))
 
             runner._run = paired_run  # type: ignore[method-assign]
 

@@ -1,4 +1,4 @@
-"""Records as columns and back."""
+"""Tests of the conversion of records to columns and back."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
 
 
 def record_strategy(kind: str) -> st.SearchStrategy[Any]:
-    """Records of a kind with any of their optional fields missing."""
-    hints = get_type_hints(RECORDS[kind])
+    """Generate records of a kind with any of their optional fields missing."""
+    record: Any = RECORDS[kind]
+    hints = get_type_hints(record)
     fields = {}
-    for f in dataclasses.fields(RECORDS[kind]):
+    for f in dataclasses.fields(record):
         plain = hints[f.name] if isinstance(hints[f.name], type) else hints[f.name].__args__[0]
         optional = f.default is not dataclasses.MISSING
         fields[f.name] = st.none() | VALUES[plain] if optional else VALUES[plain]
-    return st.fixed_dictionaries(fields).map(lambda values: RECORDS[kind](**values))
+    return st.fixed_dictionaries(fields).map(lambda values: record(**values))
 
 
 @pytest.mark.parametrize("kind", RECORDS)
@@ -51,7 +52,8 @@ def test_round_trip(kind: str, data: st.DataObject) -> None:
         (Observation(seen_at=1, source="s", reconstructed=False, record=r) for r in records), kind
     )
     assert dict(frame.schema) == SCHEMAS[kind]
-    assert list(to_records(frame, RECORDS[kind])) == records
+    record: Any = RECORDS[kind]
+    assert list(to_records(frame, record)) == records
 
 
 @pytest.mark.parametrize("kind", RECORDS)

@@ -1,4 +1,4 @@
-"""Outcomes, whose failure they are, and which count."""
+"""Tests of outcomes, kinds of failure, and failure policies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_state_of_the_future_is_unknown_and_warned_about_once() -> None:
 
 
 @given(st.none() | OUTCOMES, CODES, CODES, st.booleans())
-def test_every_failure_is_somebodys(
+def test_every_failure_has_a_kind(
     outcome: Outcome | None, code: int | None, signal: int | None, at_limit: bool
 ) -> None:
     kind = failure_kind(outcome, code, signal, ran_to_limit=at_limit)
@@ -106,7 +106,7 @@ def test_policies_are_those_that_can_be_configured() -> None:
 
 
 def test_a_requeued_run_of_accounting_has_ended() -> None:
-    """Else it would count as running for ever: `sacct -D` has a record for each run."""
+    """Otherwise it would count as running forever: `sacct -D` has a record for each run."""
     assert outcome_of_state("REQUEUED") is Outcome.PREEMPTED
     assert POLICIES["wasted"].fails(Outcome.PREEMPTED) is None
 

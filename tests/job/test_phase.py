@@ -1,4 +1,4 @@
-"""Phases: their names are what files and commands have, and each knows what it sees."""
+"""Tests of phases: their names, and what is known at each."""
 
 from __future__ import annotations
 

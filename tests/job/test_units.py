@@ -1,4 +1,4 @@
-"""Slurm's units: what is written reads back the same, and what is no unit is refused."""
+"""Tests of Slurm's units: a written value reads back the same, and an invalid one is refused."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What every source keeps: the promises of `forewarn.sources.base`, as tests.
+"""The contract of sources (`forewarn.sources.base`) as tests that each source inherits.
 
-A source's test class inherits `TextSourceContract` (or `BinarySourceContract`), names its `source` and gives
-a `sample`; where a larger file is not the sample's body repeated after its first lines, it also says how to
-make one:
+A source's test class inherits `TextSourceContract` (or `BinarySourceContract`), names its `source` and
+returns a `sample`; where a larger file is not the sample's body repeated after its first lines, it also
+overrides `many`:
 
     class TestSwf(TextSourceContract):
         source = SwfSource
@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import polars as pl
 import pytest
@@ -46,7 +46,7 @@ _TIMES = {
 
 @contextmanager
 def nobody() -> Iterator[None]:
-    """Root may read everything, so it takes another's rights for a while."""
+    """Run as another user: root may read everything."""
     before = os.geteuid()
     if before == 0:
         os.seteuid(65534)
@@ -58,7 +58,7 @@ def nobody() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Sample:
-    """A small whole file, and what must come out of it."""
+    """A small whole file, and the records that must be read from it."""
 
     data: bytes
     ids: tuple[str, ...]  # `job_id` (of a node or partition: `name`) of each record, in order
@@ -74,7 +74,7 @@ class Sample:
 
 
 class SourceContract:
-    """Inherit it, and the source is held to its contract."""
+    """The tests that hold for every source."""
 
     source: ClassVar[type[Source]]
 
@@ -82,7 +82,7 @@ class SourceContract:
         raise NotImplementedError("give a sample")
 
     def many(self, copies: int) -> bytes:
-        """A file that holds the sample's records `copies` times."""
+        """Return a file that holds the sample's records `copies` times."""
         sample = self.sample()
         lines = sample.data.splitlines(keepends=True)
         head, body = lines[: sample.header_lines], lines[sample.header_lines :]
@@ -91,7 +91,7 @@ class SourceContract:
 
     # --- tools ---------------------------------------------------------------------------------
 
-    def opened(self, path: Path, **options: int) -> Source:
+    def open_source(self, path: Path, **options: Any) -> Source:
         return self.source(path, replace(self.sample().options, **options))
 
     @pytest.fixture
@@ -101,17 +101,17 @@ class SourceContract:
         path.write_bytes(sample.data)
         return path
 
-    def everything(self, path: Path, **options: int) -> tuple[pl.DataFrame, list[BadRow]]:
-        """All records of the sample's kind and all bad rows."""
-        batches = list(self.opened(path, **options).batches())
+    def everything(self, path: Path, **options: Any) -> tuple[pl.DataFrame, list[BadRow]]:
+        """Read all records of the sample's kind and all bad rows."""
+        batches = list(self.open_source(path, **options).batches())
         frames = [b.frame for b in batches if b.kind == self.sample().kind]
         assert frames, "no batch at all"
         return pl.concat(frames), [row for b in batches for row in b.bad]
 
     def refused(self, path: Path) -> str:
-        """The message of the `SourceError` that reading `path` ends in."""
+        """Return the message of the `SourceError` that reading `path` raises."""
         with pytest.raises(SourceError) as caught:
-            for _ in self.opened(path).batches():
+            for _ in self.open_source(path).batches():
                 pass
         assert str(path) in str(caught.value), "the message names the file"
         return str(caught.value)
@@ -119,10 +119,10 @@ class SourceContract:
     # --- what comes out ------------------------------------------------------------------------
 
     def test_every_batch_has_exactly_the_schema(self, path: Path) -> None:
-        for batch in self.opened(path).batches():
-            wanted = SCHEMAS[batch.kind] | {"line": pl.Int64()}
-            assert dict(batch.frame.schema) == wanted
-            assert list(batch.frame.columns) == list(wanted)
+        for batch in self.open_source(path).batches():
+            expected = SCHEMAS[batch.kind] | {"line": pl.Int64()}
+            assert dict(batch.frame.schema) == expected
+            assert list(batch.frame.columns) == list(expected)
 
     def test_records_come_in_the_order_of_the_file_with_their_lines(self, path: Path) -> None:
         sample = self.sample()
@@ -152,7 +152,7 @@ class SourceContract:
         for name in _TIMES[sample.kind]:
             assert frame.filter(pl.col(name) > sample.written_at).is_empty(), name
         if sample.kind == "job":
-            assert frame["seen_at"].max() <= sample.written_at
+            assert frame.filter(pl.col("seen_at") > sample.written_at).is_empty(), "seen_at"
             assert frame.filter(pl.max_horizontal("submit", "start", "end") > pl.col("seen_at")).is_empty()
 
     def test_only_jobs_that_ended_have_an_outcome_and_an_end(self, path: Path) -> None:
@@ -178,7 +178,7 @@ class SourceContract:
         assert self.source(path, SourceOptions(cluster="lab")).cluster == "lab"
 
     def test_notes_are_sentences_that_name_the_file(self, path: Path) -> None:
-        source = self.opened(path)
+        source = self.open_source(path)
         assert source.notes == []
         list(source.batches())
         assert all(path.name in note for note in source.notes)
@@ -238,7 +238,7 @@ class SourceContract:
         path.write_bytes(self.many(16_000_000 // one))
         held: list[tuple[int, int]] = []
         rows = 0
-        for batch in self.opened(path, block_bytes=400_000, batch_rows=2_000).batches():
+        for batch in self.open_source(path, block_bytes=400_000, batch_rows=2_000).batches():
             rows += batch.frame.height
             held.append((rows, _resident()))
         early = max(memory for at, memory in held if at <= rows // 4)
@@ -248,12 +248,12 @@ class SourceContract:
 
 
 def _resident() -> int:
-    """Bytes of memory that this process holds now."""
+    """Return the resident memory of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 class BinarySourceContract(SourceContract):
-    """What holds for formats that pack themselves and are read from their end."""
+    """The tests for formats that are compressed and are read from their end."""
 
     def test_a_file_that_was_cut_short(self, path: Path) -> None:
         whole = self.many(100)
@@ -262,7 +262,7 @@ class BinarySourceContract(SourceContract):
 
 
 class TextSourceContract(SourceContract):
-    """What holds for formats of lines or JSON: they can be gzipped, and read from a pipe."""
+    """The tests for formats of lines or JSON, which can be gzipped and read from a pipe."""
 
     def test_a_last_line_without_its_end_is_read(self, path: Path) -> None:
         whole, _ = self.everything(path)
@@ -282,7 +282,7 @@ class TextSourceContract(SourceContract):
         self.refused(path)
 
     def test_batches_come_before_the_end_has_been_written(self, tmp_path: Path) -> None:
-        """Read from a pipe whose writer waits for the first batch: who reads to the end first, hangs."""
+        """Read a pipe whose writer waits for the first batch: a source that first reads all of it hangs."""
         copies = 1 + 400_000 // len(self.many(1))
         data = self.many(copies)
         pipe = tmp_path / self.sample().file
@@ -300,7 +300,7 @@ class TextSourceContract(SourceContract):
         writer = threading.Thread(target=write)
         writer.start()
         rows = 0
-        for batch in self.opened(pipe, block_bytes=20_000, batch_rows=50).batches():
+        for batch in self.open_source(pipe, block_bytes=20_000, batch_rows=50).batches():
             rows += batch.frame.height
             if rows:
                 first_batch.set()

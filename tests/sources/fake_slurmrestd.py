@@ -30,7 +30,7 @@ NOW = 1_800_000_000
 
 @dataclass
 class FakeTime:
-    """Time that goes on only when somebody waits."""
+    """A clock that moves only while something sleeps."""
 
     now: float = NOW
     waits: list[float] = field(default_factory=list)
@@ -68,7 +68,7 @@ def openapi(*versions: int, parameters: tuple[str, ...] = ("skip_steps", "show_d
 
 
 class FakeSlurmrestd:
-    """Answers by a script; requests are recorded."""
+    """A server that answers by a script and records requests."""
 
     def __init__(self, script: Script, socket: Path | None = None, tls: ssl.SSLContext | None = None) -> None:
         self.requests: list[HttpRequest] = []

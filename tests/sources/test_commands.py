@@ -37,7 +37,7 @@ SACCT = "JobID|Cluster|Submit|Eligible|Start|End|State|NodeList\n"
 
 @pytest.fixture
 def command(tmp_path: Path) -> Callable[[str, str], Path]:
-    """Make a command: what it is asked is kept beside it."""
+    """Create commands that record their arguments in a file beside them."""
 
     def make(name: str, body: str) -> Path:
         file = tmp_path / name
@@ -93,7 +93,7 @@ def test_jobs_that_accounting_is_asked_about(command: Callable[[str, str], Path]
 def test_what_has_no_room_is_not_taken_for_whole(
     command: Callable[[str, str], Path], tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """sacct itself would end as if all were well."""
+    """sacct itself would end with exit code 0."""
     row = f"1|lab|{NOW - 990}|{NOW - 990}|{NOW - 900}|{NOW - 800}|COMPLETED|n1\n"
     command("sacct", HELP + f'printf "{SACCT}"; yes "{row.strip()}" | head -n 100000')
     monkeypatch.setattr(tempfile, "tempdir", str(small_disk))

@@ -1,4 +1,4 @@
-"""What a scheduler tells of one job beside its record: outputs, script, steps, Slurm's estimate."""
+"""Tests of the details of one job: outputs, script, steps, estimated start."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ Document = dict[str, Any]
 
 
 def document(**changes: Any) -> Document:
-    """What Slurm 24.11 writes of a job that ran to its end; a member that is changed to ... is left out."""
+    """Return the document of a completed job in Slurm 24.11; a member changed to ... is left out."""
     whole = {
         "jobid": 7,
         "container": None,

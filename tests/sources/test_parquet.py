@@ -30,7 +30,7 @@ JOBS = pl.DataFrame(
 
 
 def incompressible(rows: int) -> pl.Series:
-    """Texts by which a file is as large as its rows are many, though Parquet packs what repeats."""
+    """Return random texts, so that the size of a file grows with its rows: Parquet compresses repetition."""
     random = Random(1)
     return pl.Series([random.randbytes(100).hex() for _ in range(rows)])
 

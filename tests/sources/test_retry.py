@@ -1,4 +1,4 @@
-"""Tries with pauses, and the breaker."""
+"""Tests of retries with pauses, and of the breaker."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_what_may_be_asked_once_only() -> None:
 
 
 def test_the_breaker() -> None:
-    """Open after so many failures, for longer each time; one try decides."""
+    """It opens after repeated failures, for longer each time; then one try decides."""
     time = FakeTime()
     retry = RetryPolicy(tries=2, failures=2, pause=30, longest_pause=50, clock=time.clock)
     call = Failing(99, UnreachableError("nobody there"))

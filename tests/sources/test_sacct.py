@@ -79,7 +79,7 @@ def read(
 
 
 def one(tmp_path: Path, **fields: str) -> dict[str, Any]:
-    """The record of one job with these fields beside its id and submit."""
+    """Read one job with these fields in addition to id and submit time."""
     options = {"timezone": fields.pop("timezone")} if "timezone" in fields else {}
     fields = {"JobID": "1", "Submit": "2024-06-01T00:00:00"} | fields
     rows, bad, _ = read(tmp_path, "|".join(fields) + "\n" + "|".join(fields.values()) + "\n", **options)
@@ -174,7 +174,7 @@ def test_cancelled_by(tmp_path: Path) -> None:
 def test_128_is_put_back_where_sacct_took_it_off(
     tmp_path: Path, printed: str, code: int, signal: int
 ) -> None:
-    """A shell passes signal 9 on as 137, and sacct's text prints that as 9."""
+    """A shell reports signal 9 as 137, and sacct's text prints that as 9."""
     row = one(tmp_path, State="FAILED", ExitCode=printed, DerivedExitCode=printed)
     assert (row["exit_code"], row["exit_signal"], row["derived_exit_code"]) == (code, signal, code)
 

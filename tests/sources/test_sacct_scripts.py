@@ -1,4 +1,4 @@
-"""Scripts as `sacct -B` prints them."""
+"""Tests of scripts as `sacct -B` prints them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_one_task_is_asked_for_all_of_an_array() -> None:
 
 
 def test_what_is_left_of_an_array_is_asked_for_by_its_number() -> None:
-    """A list of tasks is no id: slurmrestd refuses a question with one, and would tell no script at all."""
+    """A list of tasks is not an id: slurmrestd refuses a request with one as a whole."""
     jobs = [
         Job(cluster="c", job_id="3", submit=0, submit_line="sbatch a"),
         Job(cluster="c", job_id="4_[2-9]", submit=0, array_job_id=4, submit_line="sbatch b"),

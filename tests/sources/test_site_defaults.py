@@ -1,4 +1,4 @@
-"""What slurmrestd leaves out of partitions, from the flags of jobs."""
+"""Tests of defaults that slurmrestd omits from partitions, learned from the flags of jobs."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def wrapped(number: float, *, set_: bool = True, infinite: bool = False) -> dict
 
 
 def slurmdb_job(**changes: Any) -> dict[str, Any]:
-    """A job of the database as v0.0.42 answers it, with what is read of it."""
+    """Return a job of the database as in v0.0.42, with the members that are read."""
     job: dict[str, Any] = {
         "account": "science",
         "array": {"job_id": 0, "task_id": wrapped(0, set_=False), "task": ""},
@@ -69,7 +69,7 @@ def slurmdb_job(**changes: Any) -> dict[str, Any]:
 
 
 def slurmdb_pending_job() -> dict[str, Any]:
-    """A job of the database that may begin at 9000: v0.0.36 and v0.0.37 show that as its start, too."""
+    """Return a job of the database that may begin at 9000, which v0.0.36 and v0.0.37 show as its start."""
     return slurmdb_job(
         job_id=9,
         nodes="None assigned",
@@ -83,7 +83,7 @@ def tres(kind: str, count: int, name: str = "") -> dict[str, Any]:
 
 
 def slurm_job(**changes: Any) -> dict[str, Any]:
-    """A job of the controller as v0.0.42 answers it, with what is read of it."""
+    """Return a job of the controller as in v0.0.42, with the members that are read."""
     job: dict[str, Any] = {
         "account": "science",
         "array_job_id": wrapped(0),
@@ -303,7 +303,7 @@ def test_ids(tmp_path: Path, changes: dict[str, Any], job_id: str, parts: dict[s
 
 
 def test_tasks_that_never_started_are_a_bit_mask(tmp_path: Path) -> None:
-    """As accounting has what is left of an array that was cancelled while it waited."""
+    """Accounting has this for the rest of an array that was cancelled while pending."""
     limits = {"max": {"running": {"tasks": 2}}}
     array = {"job_id": 9, "task": "0x1d", "task_id": wrapped(0, set_=False), "limits": limits}
     check(one(tmp_path, slurmdb_job(array=array)), job_id="9_[0,2-4%2]", array_tasks="0,2-4%2")
@@ -384,7 +384,7 @@ def test_old_memory_is_counted_by_what_makes_the_whole(tmp_path: Path) -> None:
 
 
 def test_a_row_before_the_job_s_own_record_is_no_job(tmp_path: Path) -> None:
-    """As slurmdbd of 22.05 has it for some seconds of a job that ended soon after its start."""
+    """slurmdbd of 22.05 has this for some seconds after a short job has ended."""
     early = slurmdb_job(
         name="allocation",
         partition="",
@@ -708,7 +708,7 @@ def recorded(release: str, place: str) -> dict[str, dict[str, Any]]:
 
 
 def differing(one: dict[str, dict[str, Any]], other: dict[str, dict[str, Any]]) -> dict[str, set[str]]:
-    """Field to the records in which it differs."""
+    """Map each field to the records in which it differs."""
     found: dict[str, set[str]] = {}
     for key in one.keys() & other.keys():
         for field in one[key]:

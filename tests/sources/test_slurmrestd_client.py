@@ -1,4 +1,4 @@
-"""The client of slurmrestd against a real HTTP server on loopback that answers as slurmrestd does."""
+"""Tests of the client of slurmrestd with a real HTTP server on loopback that answers as slurmrestd does."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ UNKNOWN = {"errors": [{"error_number": 2017, "error": "Invalid job id specified"
 
 
 def script(*versions: int, **answers: Any) -> Script:
-    """Answers by the last words of a path: `ping`, `jobs`, `jobs_db`, `job_7`."""
+    """Return a script of answers by the last part of a path: `ping`, `jobs`, `jobs_db`, `job_7`."""
 
     def answer(request: HttpRequest) -> Reply:
         if request.path == "/openapi/v3":
@@ -170,7 +170,7 @@ def test_live_records_are_seen_when_the_controller_answered() -> None:
 
 
 def test_old_versions_do_not_name_the_cluster() -> None:
-    answers = {
+    answers: dict[str, Any] = {
         "ping": (200, {"pings": []}),
         "jobs": jobs({"job_id": 1, "submit_time": 5, "job_state": "PENDING"}),
     }
@@ -228,7 +228,7 @@ def test_diag_counts_calls() -> None:
 
 
 def accounting(*records: tuple[int, int]) -> Callable[[HttpRequest], Reply]:
-    """Jobs by id and end, as slurmdbd answers for a window."""
+    """Return a script that answers with jobs by id and end, as slurmdbd does for a window."""
 
     def answer(request: HttpRequest) -> Reply:
         begin, end = (int(request.query[name].removeprefix("uts")) for name in ("start_time", "end_time"))
@@ -261,7 +261,7 @@ def test_history_is_whole_and_asks_so_that_times_are_not_cut() -> None:
 
 @pytest.mark.parametrize("keeps", [True, False])
 def test_history_holds_the_scripts(keeps: bool) -> None:
-    """As 24.11 answers: in a window of time no scripts, of jobs that are named all that are kept."""
+    """24.11 returns no scripts for a window of time, and all that are kept for jobs that are named."""
     times = {"submission": NOW - 90, "eligible": NOW - 90, "start": NOW - 80, "end": NOW - 50}
     named = {"submit_line": "sbatch a.sh", "time": times}
     records = [slurmdb_job(job_id=n, script="", **named) for n in (7, 8)]
@@ -284,7 +284,7 @@ def test_history_holds_the_scripts(keeps: bool) -> None:
 
 
 def test_scripts_that_could_not_be_read_are_asked_for_again() -> None:
-    """One answer that failed, or jobs without a script on a site that keeps them, end nothing for an hour."""
+    """One failed answer, or jobs without a script where scripts are kept, do not stop the requests."""
     times = {"submission": NOW - 90, "eligible": NOW - 90, "start": NOW - 80, "end": NOW - 50}
     shown = {7: "#!/bin/sh\nmodule load gcc\n", 8: "", 9: "#!/bin/sh\nmodule load cuda\n"}
     ended, failures = [7], [3]
@@ -320,7 +320,7 @@ def test_scripts_that_could_not_be_read_are_asked_for_again() -> None:
 
 
 def test_a_history_goes_on_where_slurmrestd_died() -> None:
-    """It answers large windows by dying, and is away for a while then."""
+    """It dies of large windows, and is unreachable for a while."""
     records = [(n, NOW - 1000 + n * 10) for n in range(1, 100)]
     whole, away = accounting(*records), [0]
 
@@ -347,7 +347,7 @@ def test_a_history_goes_on_where_slurmrestd_died() -> None:
 
 
 def test_up_to_v39_all_that_overlaps_is_asked_for() -> None:
-    """A list of states is not understood there: what was cancelled before it was eligible comes apart."""
+    """It accepts no list of states: jobs cancelled before they were eligible are requested separately."""
     with (
         serving(script(38, jobs_db=jobs(), clusters_db=(200, {"clusters": [{"name": "lab"}]}))) as fake,
         client_of(fake.address, span=WindowLength(seconds=100)) as client,
@@ -380,7 +380,7 @@ def test_jobs_that_accounting_is_asked_about(version: int, questions: int) -> No
 )
 @pytest.mark.parametrize("part", ["jobs", "jobs_db", "diag", "ping", "openapi"])
 def test_an_answer_that_makes_no_sense(body: bytes, part: str) -> None:
-    """Once it is tried again; as long as it lasts it is an error that passes."""
+    """It is requested once more; if it stays, it is a transient error."""
     answers: dict[str, Any] = {
         "diag": (200, DIAG),
         "ping": (200, {"pings": []}),
@@ -417,7 +417,7 @@ def test_an_answer_that_makes_no_sense(body: bytes, part: str) -> None:
 
 def test_a_slurm_without_accounting() -> None:
     """Its slurmrestd serves nothing of slurmdb: the controller is asked as usual."""
-    paths = {"/slurm/v0.0.42/jobs/": {"get": {}}}
+    paths: dict[str, Any] = {"/slurm/v0.0.42/jobs/": {"get": {}}}
 
     def answer(request: HttpRequest) -> Reply:
         if "openapi" in request.path:
@@ -557,7 +557,7 @@ def test_why_a_token_is_not_accepted_is_in_the_token() -> None:
 
 
 def test_errors_that_come_as_if_all_were_well() -> None:
-    """22.05 answers 200, whatever happened; an empty window is an error to it, too."""
+    """22.05 answers 200 to everything; an empty window is an error in it, too."""
     refused = {"jobs": [], "errors": [{"error_number": 1007, "error": "Protocol authentication error"}]}
     empty = {"jobs": [], "errors": [{"error_number": 9003, "error": "Nothing found with query"}]}
     with (

@@ -1,4 +1,4 @@
-"""Tokens: where from, what they say, a new one in time."""
+"""Tests of tokens: their origin, their claims, their renewal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_token_with_padding_is_read() -> None:
 
 
 def saying(claims: str | bytes, header: str = "{}") -> str:
-    """A token with these claims and this header, whatever they are."""
+    """Return a token with these claims and this header, valid or not."""
     parts = (part.encode() if isinstance(part, str) else part for part in (header, claims, "sig"))
     return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
 

@@ -1,4 +1,4 @@
-"""The columnar readers agree with the scalar ones of `forewarn.job.units`."""
+"""Tests that the columnar readers agree with the scalar ones of `forewarn.job.units`."""
 
 from __future__ import annotations
 

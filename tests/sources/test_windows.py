@@ -1,8 +1,9 @@
-"""A history in windows: whole, nothing twice, each window of a good size."""
+"""Tests of histories in windows: complete, no job twice, each window of a suitable size."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import polars as pl
 import pytest
@@ -31,9 +32,9 @@ def batch(jobs: list[Job], bad: tuple[BadRow, ...] = ()) -> Batch:
 
 
 class Accounting:
-    """Answers as slurmdbd does: by eligible time and end, or for cancelled jobs by their end."""
+    """Accounting that answers as slurmdbd: by eligible time and end, or for cancelled jobs by their end."""
 
-    def __init__(self, jobs: list[Job]) -> None:
+    def __init__(self, jobs: Sequence[Job]) -> None:
         self.jobs = jobs
         self.windows: list[tuple[int, int]] = []
 

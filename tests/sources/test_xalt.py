@@ -1,4 +1,4 @@
-"""XALT's records, in the form that its documentation describes."""
+"""Tests of XALT's records, in the format of its documentation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def record(
     user: str = "ann",
     modules: str = "gcc/12",
 ) -> dict[str, Any]:
-    """As docs/source/120_xalt_json.rst of XALT shows it, without what nobody reads here."""
+    """Return a record as in docs/source/120_xalt_json.rst of XALT, with the members that are read."""
     times = {"start_time": start, "end_time": start + run_time if run_time else 0.0, "run_time": run_time}
     return {
         "cmdlineA": [path],
@@ -59,7 +59,7 @@ def record(
 
 
 def write_records(folder: Path, *records: dict[str, Any]) -> Path:
-    """One file a record, as XALT writes them."""
+    """Write one file for each record, as XALT does."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, one in enumerate(records):
         which = "zzz" if one["userDT"]["run_time"] else "aaa"
@@ -155,7 +155,7 @@ def test_the_site_names_the_cluster(store: Store, tmp_path: Path) -> None:
     folder = write_records(tmp_path / "x", record("7", "/opt/lmp", 5.0))
     report = ingest(store, XaltSource(folder, SourceOptions(cluster="sp2")))
     assert [run[0] for run in runs(store)] == ["sp2"]
-    assert any("no job of this cluster" in note for note in report.notes)
+    assert any("the store has no jobs of this cluster" in note for note in report.notes)
     assert "sp2" not in store.clusters(), "programs alone make no cluster"
 
 

@@ -1,4 +1,4 @@
-"""A hundred batch scripts, in the styles in which people of four centres write them.
+"""A hundred batch scripts, in the styles of users of four computing centres.
 
 How often each style is met was counted over 793 real scripts (none of which is here): long options with
 ``=`` and with a space, short ones with a space and glued, values in quotes, comments behind values,
@@ -19,7 +19,7 @@ PLAIN = "\necho begin\n./a.out > result.txt\n"
 
 
 def script(*lines: str, body: str = PLAIN, first: str = "#!/bin/bash") -> str:
-    """A script of lines of options; a line without #SBATCH is put in as it is."""
+    """Build a script from lines of options; a line without #SBATCH is inserted as it is."""
     rows = [line if line == "" or line.startswith("#") else f"#SBATCH {line}" for line in lines]
     return "\n".join([first, *rows]) + "\n" + body
 
@@ -172,7 +172,7 @@ WRITTEN: dict[str, str] = {
 
 
 def _generated() -> dict[str, str]:
-    """Every way to write an option, crossed with what stands around it."""
+    """Yield every way to write an option, combined with every context."""
     nodes = ("-N 2", "-N2", "--nodes=2", "--nodes 2", '--nodes="2"')
     tasks = ("-n 6", "-n6", "--ntasks=6", "--ntasks 6", "--ntasks='6'")
     memory = ("--mem=2G", "--mem 2048", "--mem=2048M", "--mem-per-cpu=300", "--mem-per-cpu 300M")
@@ -189,7 +189,7 @@ SCRIPTS: dict[str, str] = WRITTEN | _generated()
 
 
 def idle(*lines: str) -> str:
-    """A script with nothing in it to find fault with but its options."""
+    """Build a script in which only the options can be wrong."""
     return script(*lines, body="\ntrue\n")
 
 

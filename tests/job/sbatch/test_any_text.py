@@ -1,4 +1,4 @@
-"""Whatever stands in a file, it is read: broken UTF-8, NULs, lines without end."""
+"""Tests that any file is read: broken UTF-8, NULs, endless lines."""
 
 from __future__ import annotations
 

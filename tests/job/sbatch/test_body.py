@@ -1,4 +1,4 @@
-"""The body: what it runs, with what, on what, and how much memory it sizes itself to."""
+"""Tests of the body of a script: programs, launchers, files, and the memory that it sets."""
 
 from __future__ import annotations
 

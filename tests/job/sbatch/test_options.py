@@ -1,4 +1,4 @@
-"""Options: which lines, which words, which spelling, and who goes over whom."""
+"""Tests of options: their lines, words and spellings, and which overrides which."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ CHOICES: dict[str, list[str]] = {
 
 
 def shortest(name: str) -> str:
-    """The shortest abbreviation that no other option shares."""
+    """Return the shortest unambiguous abbreviation."""
     for length in range(1, len(name)):
         if sum(option.startswith(name[:length]) for option in OPTIONS) == 1:
             return name[:length]
@@ -197,7 +197,7 @@ def shortest(name: str) -> str:
 
 @st.composite
 def spelt(draw: st.DrawFn, option: str, value: str) -> str:
-    """One of the ways to write an option."""
+    """Choose one of the ways to write an option."""
     quote = draw(st.sampled_from(['"', "'"]))
     written = value
     if set(value) & set(" \"'#\\"):
