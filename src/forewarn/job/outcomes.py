@@ -17,7 +17,7 @@ from forewarn.job.record import Job
 
 
 class Outcome(StrEnum):
-    """How a job ended."""
+    """The outcome of a job that has ended."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -151,7 +151,7 @@ def failure_kind(
 
 @dataclass(frozen=True, slots=True)
 class FailurePolicy:
-    """Which outcomes count as failure, and which jobs do not belong to the population."""
+    """The choice of outcomes that count as failure, and of those that do not belong to the population."""
 
     name: str
     failures: frozenset[Outcome]

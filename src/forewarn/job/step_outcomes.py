@@ -38,8 +38,8 @@ def outcome_of_steps(steps: Sequence[StepEnd]) -> Outcome | None:
     """Return the outcome of a job that Slurm calls FAILED, where one of its steps gives it more exactly.
 
     The last step with an exact state decides, unless another step failed that was started after it had ended:
-    then the script went on, and failed of something else. A step that ran beside it may have failed because
-    of it.
+    then the script went on, and failed for another reason. A step that ran at the same time may have failed
+    because of it.
 
     >>> killed, failed = StepEnd("0", "OUT_OF_MEMORY", 10, 20), StepEnd("1", "FAILED", 20, 30)
     >>> outcome_of_steps([killed]), outcome_of_steps([killed, failed])

@@ -13,7 +13,7 @@ from forewarn.job.sbatch.shell import Command
 
 
 class Use(StrEnum):
-    """How a script uses a file."""
+    """The ways in which a script uses a file."""
 
     READ = "read"
     WRITE = "write"

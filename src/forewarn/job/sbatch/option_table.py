@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 
 class Argument(Enum):
-    """Whether an option takes a value: never, always, or only one joined to it by ``=``."""
+    """The value that an option takes: none, a required one, or an optional one joined to it by ``=``."""
 
     NONE = 0
     REQUIRED = 1

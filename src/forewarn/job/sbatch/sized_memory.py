@@ -1,4 +1,4 @@
-"""The memory that programs in a script are told to use, which is the least that its job must request."""
+"""The memory that options in a script set for its programs: the least that its job must request."""
 
 from __future__ import annotations
 

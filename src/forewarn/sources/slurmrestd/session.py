@@ -31,7 +31,7 @@ _SMALL = 1 << 16  # bytes: an answer with errors and nothing else is not larger
 
 
 class RestSession:
-    """Requests in the best version served, with a valid token, and with retries."""
+    """A session with slurmrestd: the best version that it serves, a valid token, and retries."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class RestSession:
         retry: RetryPolicy | None = None,
         first_without: bool = False,
     ) -> None:
-        """With `first_without`, send no token until one is required: see `connect`."""
+        """Prepare a session; with `first_without`, no token is sent until one is required: see `connect`."""
         self.transport = transport
         self.tokens = tokens
         self.needs_token = not first_without
