@@ -377,7 +377,7 @@ CASES: dict[str, tuple[Callable[[Path], tuple[str, ...]], type[Exception], str]]
     "nothing but ids and states": (
         lambda f: (ids_and_states(f, ends=False),),
         NotEnoughError,
-        "bare: none of its 400 jobs takes part under the policy `wasted` and has an end",
+        "bare: none of the 400 jobs is in the population `wasted` and has a known end and outcome",
     ),
     "all features missing": (
         lambda f: (ids_and_states(f, ends=True),),
@@ -392,12 +392,12 @@ CASES: dict[str, tuple[Callable[[Path], tuple[str, ...]], type[Exception], str]]
     "a family that the feature set cannot fill": (
         lambda f: (swf(f), "--features", "restricted", "--family", "online"),
         UsageError,
-        "the family `online` needs features of history, and `restricted` has none",
+        "the family `online` needs features of history, and the feature set `restricted` has none",
     ),
-    "a policy that leaves nothing": (
+    "a population that leaves nothing": (
         lambda f: (swf(f, run_time=60), "--population", "papers-2min"),
         NotEnoughError,
-        "none of its 400 jobs takes part under the policy `papers-2min`",
+        "none of the 400 jobs is in the population `papers-2min`",
     ),
     "a Ray cluster that is not there": (
         lambda _: ("swf:none.swf", "--family", "xgboost", "--ray-address", "127.0.0.1:1"),
@@ -412,7 +412,7 @@ CASES: dict[str, tuple[Callable[[Path], tuple[str, ...]], type[Exception], str]]
     "balancing of what does not train": (
         lambda f: (swf(f), "--family", "online", "--imbalance", "smote"),
         UsageError,
-        "there is no train part to balance",
+        "there is no train block to balance",
     ),
     "a cluster that is not there": (lambda _: ("-M", "alps"), UsageError, "no cluster 'alps' in the store"),
     # A file that is not there is found out after it.
@@ -424,11 +424,15 @@ CASES: dict[str, tuple[Callable[[Path], tuple[str, ...]], type[Exception], str]]
     "no threshold": (
         lambda _: ("swf:none.swf", "--threshold", "recall=60"),
         UsageError,
-        "'recall=60': recall is a share",
+        "'recall=60': recall must be above 0 and at most 1",
     ),
     "an unknown family": (lambda _: ("--family", "svm"), UsageError, "'svm' is not one of"),
     "no trials": (lambda _: ("--trials", "0"), UsageError, "--trials"),
-    "a status without a log": (lambda _: ("--status", "exit-code"), UsageError, "--status: is for"),
+    "a status without a log": (
+        lambda _: ("--status", "exit-code"),
+        UsageError,
+        "--status: applies to SWF files only",
+    ),
 }
 
 
