@@ -9,7 +9,7 @@ import pytest
 
 from forewarn.assess.assessment import CauseOfFailure, Failure
 from forewarn.assess.codes import HoursCode
-from forewarn.assess.hours_at_risk import Cause, hours_at_risk
+from forewarn.assess.hours_at_risk import CauseKey, hours_at_risk
 from forewarn.assess.wording import words
 
 TWO = Failure(
@@ -27,7 +27,7 @@ SHORT = 3600.0  # seconds that it is foreseen to run
 
 
 def hours(
-    failure: Failure, foreseen: float | None, limit: int, nodes: int, spent: Mapping[Cause, float] = {}
+    failure: Failure, foreseen: float | None, limit: int, nodes: int, spent: Mapping[CauseKey, float] = {}
 ) -> float:
     found = hours_at_risk(failure, foreseen, limit, nodes, spent)
     assert found is not None
@@ -59,7 +59,7 @@ def test_without_a_run_time_what_was_asked_stands_in() -> None:
     ],
 )
 def test_how_they_were_estimated_is_stated(
-    foreseen: float | None, spent: Mapping[Cause, float], code: HoursCode, shares: tuple[float, ...]
+    foreseen: float | None, spent: Mapping[CauseKey, float], code: HoursCode, shares: tuple[float, ...]
 ) -> None:
     found = hours_at_risk(TWO, foreseen, 36_000, 4, spent)
     assert found is not None

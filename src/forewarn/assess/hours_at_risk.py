@@ -12,8 +12,8 @@ from forewarn.evidence import Statement, Value
 from forewarn.job.outcomes import Outcome
 from forewarn.learn.heads.causes import Causes
 
-Cause = tuple[str, str | None]
-_NOTHING: Mapping[Cause, float] = MappingProxyType({})
+CauseKey = tuple[str, str | None]
+_NOTHING: Mapping[CauseKey, float] = MappingProxyType({})
 
 
 class HoursAtRisk(NamedTuple):
@@ -28,7 +28,7 @@ def hours_at_risk(
     expected_run_time: float | None,
     limit: int | None,
     nodes: int | None,
-    spent: Mapping[Cause, float] = _NOTHING,
+    spent: Mapping[CauseKey, float] = _NOTHING,
 ) -> HoursAtRisk | None:
     """Sum over the causes the probability times the run time until failure; a time-out uses the whole limit.
 
@@ -67,7 +67,7 @@ def _estimated_by(
     return Statement(code, values)
 
 
-def spent_by_cause(causes: Causes | None) -> Mapping[Cause, float]:
+def spent_by_cause(causes: Causes | None) -> Mapping[CauseKey, float]:
     """Return the share of the time limit that failures of each cause used, by the cause model."""
     if causes is None or not causes.used_shares:
         return _NOTHING

@@ -25,7 +25,7 @@ class ResubmitForecast:
     seconds: float | None = None  # that are sufficient for 90% of such jobs
 
 
-Forecast = Callable[[], ResubmitForecast]  # called only where it matters: it takes a second
+MakeForecast = Callable[[], ResubmitForecast]  # called only where it matters: it takes a second
 
 
 def no_forecast() -> ResubmitForecast:
@@ -33,7 +33,7 @@ def no_forecast() -> ResubmitForecast:
     return ResubmitForecast()
 
 
-def with_numbers(job: Job, family: str | None, forecast: Forecast = no_forecast) -> Iterator[str]:
+def with_numbers(job: Job, family: str | None, forecast: MakeForecast = no_forecast) -> Iterator[str]:
     """Yield options to add to the script, where the record is sufficient to compute one."""
     had = memory_of_a_node(job)
     if family == "out_of_memory" and had:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from forewarn.assess.post_mortem import nearby_failures as surroundings
 from forewarn.assess.post_mortem import record_evidence, wording
-from forewarn.assess.post_mortem.advice import Forecast, no_forecast, with_numbers
+from forewarn.assess.post_mortem.advice import MakeForecast, no_forecast, with_numbers
 from forewarn.assess.post_mortem.cause_families import FAMILIES
 from forewarn.assess.post_mortem.likely_cause import LikelyCause, verdict
 from forewarn.assess.post_mortem.log_matching import matches, worth
@@ -37,7 +37,7 @@ def explain(
     log: Path | None = None,
     risk: float | None = None,
     at: int | None = None,
-    forecast: Forecast = no_forecast,
+    forecast: MakeForecast = no_forecast,
     policy: FailurePolicy = POLICIES["wasted"],
 ) -> PostMortem:
     """Explain why a job failed or is pending, or how it is doing.
@@ -109,7 +109,7 @@ def _ended(
     details: JobDetails,
     log: Path | None,
     similar: Similar,
-    forecast: Forecast,
+    forecast: MakeForecast,
 ) -> PostMortem:
     lines, files = _logs(job, details, log)
     evidence = [

@@ -20,8 +20,8 @@ from forewarn.sources.scontrol.values import exit_status
 from forewarn.sources.slurm import job_values
 from forewarn.sources.slurm.job_values import ID_FIELDS, ids
 from forewarn.sources.slurm.record_values import (
+    FieldReader,
     Fields,
-    Reader,
     Record,
     as_number,
     bounded,
@@ -36,7 +36,7 @@ _ENERGY = re.compile(r"(?:^|,)3=(\d+)")  # Slurm's fixed number of this resource
 _requested, _allocated = resources("tres_req"), resources("tres_alloc")
 
 
-def time(key: str) -> Reader:
+def time(key: str) -> FieldReader:
     """Build a reader of a time as Unix seconds; it is UTC unless it has an offset."""
 
     def read(record: Record) -> int | None:

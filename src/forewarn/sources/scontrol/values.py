@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from forewarn.job.units import ABSENT, NO_LIMIT, parse_duration, parse_memory
 from forewarn.sources.slurm.job_values import exit_pair
-from forewarn.sources.slurm.record_values import Reader, Record, bounded
+from forewarn.sources.slurm.record_values import FieldReader, Record, bounded
 from forewarn.sources.slurm.tres import NOTHING, TresCounts, gpus_in_gres, memory_asked, resources
 from forewarn.sources.slurmrestd.slurm_jobs import dependency_as_submitted
 
@@ -19,12 +19,12 @@ def value_of(record: Record, key: str) -> str | None:
     return None if value.upper() in ABSENT else value
 
 
-def text(key: str) -> Reader:
+def text(key: str) -> FieldReader:
     """Build a reader of a text as it is."""
     return lambda record: value_of(record, key)
 
 
-def name(key: str) -> Reader:
+def name(key: str) -> FieldReader:
     """Build a reader of a name: ``alice(2002)`` without the number."""
 
     def read(record: Record) -> str | None:
@@ -34,7 +34,7 @@ def name(key: str) -> Reader:
     return read
 
 
-def number(key: str) -> Reader:
+def number(key: str) -> FieldReader:
     """Build a reader of a count; of ``1-4`` (a pending job's nodes) the smallest."""
 
     def read(record: Record) -> int | None:
@@ -49,17 +49,17 @@ def number(key: str) -> Reader:
     return read
 
 
-def decimal(key: str) -> Reader:
+def decimal(key: str) -> FieldReader:
     """Build a reader of a number with decimals."""
     return lambda record: None if (value := value_of(record, key)) is None else float(value)
 
 
-def duration(key: str) -> Reader:
+def duration(key: str) -> FieldReader:
     """Build a reader of a duration in seconds."""
     return lambda record: parse_duration(record.get(key, ""))
 
 
-def size(key: str) -> Reader:
+def size(key: str) -> FieldReader:
     """Build a reader of an amount of memory in bytes, from megabytes."""
 
     def read(record: Record) -> int | None:
@@ -69,7 +69,7 @@ def size(key: str) -> Reader:
     return read
 
 
-def memory_by(prefix: str) -> Reader:
+def memory_by(prefix: str) -> FieldReader:
     """Build a reader of memory, and what it is per, from ``MinMemoryNode`` or ``MinMemoryCPU``."""
 
     def read(record: Record) -> tuple[int | None, str | None]:
@@ -83,7 +83,7 @@ def memory_by(prefix: str) -> Reader:
     return read
 
 
-def exit_status(key: str) -> Reader:
+def exit_status(key: str) -> FieldReader:
     """Build a reader of exit code and signal."""
 
     def read(record: Record) -> tuple[int | None, int | None]:
@@ -98,7 +98,7 @@ def exit_status(key: str) -> Reader:
     return read
 
 
-def time(key: str, zone: str) -> Reader:
+def time(key: str, zone: str) -> FieldReader:
     """Build a reader of a local time of the cluster, as Unix seconds."""
 
     def read(record: Record) -> int | None:
@@ -220,7 +220,7 @@ def node_gpus(record: Record) -> int | None:
 _REASON = re.compile(r"(?P<why>.*?)\s*(?:\[[^@\]]*@(?P<at>[^\]]+)\])?", re.DOTALL)
 
 
-def node_reason(zone: str) -> Reader:
+def node_reason(zone: str) -> FieldReader:
     """Build a reader of a node's reason and its time: ``bad disk [root@2024-01-01T00:00:00]``."""
 
     def read(record: Record) -> tuple[str | None, int | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from forewarn.job.units import JobId
-from forewarn.sources.slurm.record_values import MB, Reader, Record, as_number, at, number, text
+from forewarn.sources.slurm.record_values import MB, FieldReader, Record, as_number, at, number, text
 
 ID_FIELDS = (
     *("job_id", "raw_id", "array_job_id", "array_task_id", "array_tasks", "het_job_id", "het_offset"),
@@ -19,7 +19,7 @@ _BASE_STATES = frozenset(
 
 def ids(
     job_id: str, *, array_id: str, task_id: str, waiting: str, most: str, het_id: str, offset: str
-) -> Reader:
+) -> FieldReader:
     """Build a reader of `ID_FIELDS`: the id as people write it, and its parts."""
     raw, leader_id, offset_of = number(job_id), number(het_id, none=0), number(offset)
     parent_id, task, limit_of = number(array_id, none=0), number(task_id), number(most, none=0)
@@ -61,7 +61,7 @@ def task_list(tasks: str) -> str:
     return f"{listed}{percent}{most}"
 
 
-def state(path: str) -> Reader:
+def state(path: str) -> FieldReader:
     """Build a reader of one state: a text, or the base state of a list."""
     place = at(path)
 
@@ -83,7 +83,7 @@ def exit_pair(code: int, signal: int) -> tuple[int, int]:
     return code, signal
 
 
-def exit_status(path: str) -> Reader:
+def exit_status(path: str) -> FieldReader:
     """Build a reader of exit code and signal, 0 where there is none, as sacct writes them: `1:0`, `0:9`.
 
     >>> read = exit_status("exit_code")
@@ -113,7 +113,7 @@ def exit_status(path: str) -> Reader:
     return read
 
 
-def memory(per_node: str, per_cpu: str) -> Reader:
+def memory(per_node: str, per_cpu: str) -> FieldReader:
     """Build a reader of the requested memory, and what it is per."""
     node, cpu = number(per_node, scale=MB), number(per_cpu, scale=MB)
 

@@ -13,9 +13,9 @@ from typing import Any
 from forewarn.job.units import MOST_BYTES, UNLIMITED
 
 Record = dict[str, Any]
-Reader = Callable[[Record], Any]
+FieldReader = Callable[[Record], Any]
 # Field to its reader; several fields may share one reader, which returns as many values.
-Fields = Mapping[str | tuple[str, ...], Reader]
+Fields = Mapping[str | tuple[str, ...], FieldReader]
 
 MB = 1 << 20
 
@@ -25,7 +25,7 @@ _INFINITE = frozenset({0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF, -1})
 _ABSENT_TEXT = frozenset({"", "None", "None assigned", "N/A", "(null)"})
 
 
-def at(path: str) -> Reader:
+def at(path: str) -> FieldReader:
     """Build a reader of the value at a dotted path, or None.
 
     >>> at("time.limit")({"time": {"limit": 5}}), at("time.limit")({"time": None})
@@ -75,7 +75,7 @@ def bounded(value: int | float) -> int:
     return whole
 
 
-def number(*paths: str, scale: int = 1, none: int | None = None) -> Reader:
+def number(*paths: str, scale: int = 1, none: int | None = None) -> FieldReader:
     """Build a reader of a whole number times `scale`; infinite, negative and `none` are None."""
     places = [at(path) for path in paths]
 
@@ -90,12 +90,12 @@ def number(*paths: str, scale: int = 1, none: int | None = None) -> Reader:
     return read
 
 
-def moment(*paths: str) -> Reader:
+def moment(*paths: str) -> FieldReader:
     """Build a reader of a time in Unix seconds; Slurm's 0 is none."""
     return number(*paths, none=0)
 
 
-def minutes(*paths: str) -> Reader:
+def minutes(*paths: str) -> FieldReader:
     """Build a reader of a limit in minutes, returned in seconds; infinite is `UNLIMITED`."""
     places = [at(path) for path in paths]
 
@@ -109,7 +109,7 @@ def minutes(*paths: str) -> Reader:
     return read
 
 
-def text(*paths: str) -> Reader:
+def text(*paths: str) -> FieldReader:
     """Build a reader of the first text that is present; a number in place of a text is ignored."""
     places = [at(path) for path in paths]
 
@@ -123,7 +123,7 @@ def text(*paths: str) -> Reader:
     return read
 
 
-def named(path: str, number_path: str) -> Reader:
+def named(path: str, number_path: str) -> FieldReader:
     """Build a reader of a name, or of its number as text where it is empty (v0.0.36 looks up no users)."""
     name, numeric = at(path), at(number_path)
 
@@ -137,7 +137,7 @@ def named(path: str, number_path: str) -> Reader:
     return read
 
 
-def words(*paths: str, joined: str = ",") -> Reader:
+def words(*paths: str, joined: str = ",") -> FieldReader:
     """Build a reader of several words, a list or a text, joined into one text."""
     places = [at(path) for path in paths]
 

@@ -33,7 +33,7 @@ from forewarn.sources.slurmrestd import SlurmrestdSource
 from forewarn.sources.slurmrestd.details import read_details
 from forewarn.sources.slurmrestd.diagnosis import any_up, read_diagnosis
 from forewarn.sources.slurmrestd.refusals import UNKNOWN_JOB
-from forewarn.sources.slurmrestd.session import SHOW_SCRIPTS, Query, RestSession
+from forewarn.sources.slurmrestd.session import SHOW_SCRIPTS, QueryParameters, RestSession
 from forewarn.sources.slurmrestd.site_defaults import SiteDefaults
 from forewarn.sources.slurmrestd.submit_request import submit_request
 from forewarn.sources.slurmrestd.versions import number_of
@@ -95,7 +95,11 @@ class SlurmrestdScheduler:
 
         def ask(begin: int, end: int) -> WindowAnswer:
             # Bare Unix seconds are refused up to v0.0.41; all versions accept this form.
-            query: Query = {"start_time": f"uts{begin}", "end_time": f"uts{end}", **self._flags(steps)}
+            query: QueryParameters = {
+                "start_time": f"uts{begin}",
+                "end_time": f"uts{end}",
+                **self._flags(steps),
+            }
             notes: list[str] = []
             if self._takes_lists:
                 # Jobs that have not ended overlap every window: without them an answer holds only new ones.
@@ -124,7 +128,7 @@ class SlurmrestdScheduler:
         """
         if self.session.clock.now() < self._no_scripts_until:
             return None
-        query: Query = {"step": list(jobs), SHOW_SCRIPTS: "true", **self._flags(steps=False)}
+        query: QueryParameters = {"step": list(jobs), SHOW_SCRIPTS: "true", **self._flags(steps=False)}
         frames = self._frames(query) or self._frames(query)
         if frames is None:  # a history without scripts is still useful
             return None
@@ -135,7 +139,7 @@ class SlurmrestdScheduler:
             self._no_scripts_until = self.session.clock.now() + _NO_SCRIPTS
         return found
 
-    def _frames(self, query: Query) -> list[pl.DataFrame] | None:
+    def _frames(self, query: QueryParameters) -> list[pl.DataFrame] | None:
         """Request jobs of accounting; None where that fails, so that other requests go on."""
         try:
             return [batch.frame for batch in self._past("jobs", query, [], once=(SchedulerError,))]
@@ -146,7 +150,7 @@ class SlurmrestdScheduler:
         """See `Scheduler`."""
         if self._takes_lists:
             for at in range(0, len(job_ids), _MOST_IDS):
-                query: Query = {"step": job_ids[at : at + _MOST_IDS], **self._flags(True)}
+                query: QueryParameters = {"step": job_ids[at : at + _MOST_IDS], **self._flags(True)}
                 yield from map(self._with_scripts, self._past("jobs", query, []))
             return
         # Up to v0.0.38 one at a time, an array as a whole.
@@ -179,7 +183,7 @@ class SlurmrestdScheduler:
     def _past(
         self,
         path: str,
-        query: Query | None,
+        query: QueryParameters | None,
         notes: list[str],
         once: tuple[type[SchedulerError], ...] = TOO_MUCH,
     ) -> list[Batch]:
@@ -227,7 +231,7 @@ class SlurmrestdScheduler:
         """See `Scheduler`."""
         return read_details(self.session, require_job_id(job_id))
 
-    def _live(self, path: str, query: Query | None = None) -> Iterator[Batch]:
+    def _live(self, path: str, query: QueryParameters | None = None) -> Iterator[Batch]:
         source = self._source("slurm", path)
         with self.session.get("slurm", path, query) as answer, _read_whole():
             yield from source.read(answer.body, answer.at)

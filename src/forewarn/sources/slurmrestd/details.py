@@ -10,7 +10,7 @@ from forewarn.sources.slurm.job_values import exit_status, state
 from forewarn.sources.slurm.record_values import Record, as_number
 from forewarn.sources.slurm.scheduler import JobDetails, StepRecord
 from forewarn.sources.slurmrestd.refusals import UNKNOWN_JOB
-from forewarn.sources.slurmrestd.session import SHOW_SCRIPTS, Query, RestSession
+from forewarn.sources.slurmrestd.session import SHOW_SCRIPTS, QueryParameters, RestSession
 
 _state, _live_state, _exit = state("state"), state("job_state"), exit_status("exit_code")
 
@@ -35,7 +35,7 @@ def read_details(session: RestSession, target: JobId) -> JobDetails:
 
 
 def _one(
-    session: RestSession, area: str, target: JobId, notes: list[str], query: Query | None = None
+    session: RestSession, area: str, target: JobId, notes: list[str], query: QueryParameters | None = None
 ) -> Record:
     """Return the job's newest record, for an array its task; empty where it is unknown."""
     try:

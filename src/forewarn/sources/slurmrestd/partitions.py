@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from forewarn.sources.slurm.record_values import MB, Fields, Reader, Record, at, minutes, number, text, words
+from forewarn.sources.slurm.record_values import (
+    MB,
+    FieldReader,
+    Fields,
+    Record,
+    at,
+    minutes,
+    number,
+    text,
+    words,
+)
 
 
 def _state(record: Record) -> str | None:
@@ -18,7 +28,7 @@ def _is_default(record: Record) -> bool | None:
     return "DEFAULT" in {flag.upper() for flag in flags} if isinstance(flags, list) else None
 
 
-def _memory(per_cpu: tuple[str, str], per_node: tuple[str, str]) -> Reader:
+def _memory(per_cpu: tuple[str, str], per_node: tuple[str, str]) -> FieldReader:
     """Build a reader of an amount and what it is per; 0 is no limit and no default."""
     cpu, node = number(*per_cpu, scale=MB, none=0), number(*per_node, scale=MB, none=0)
 

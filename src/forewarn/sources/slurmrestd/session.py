@@ -23,7 +23,7 @@ from forewarn.sources.slurmrestd.tokens import Token, Tokens
 from forewarn.sources.slurmrestd.transport import Answer, Transport
 from forewarn.sources.slurmrestd.versions import ServedVersions
 
-Query = Mapping[str, str | int | Sequence[str]]
+QueryParameters = Mapping[str, str | int | Sequence[str]]
 _AREAS = ("slurm", "slurmdb")  # the controller's API, and the database's
 _DISCOVERY = "/openapi/v3"
 SHOW_SCRIPTS = "show_batch_script"  # a flag of accounting since v0.0.40
@@ -73,7 +73,12 @@ class RestSession:
 
     @contextmanager
     def get(
-        self, area: str, path: str, query: Query | None = None, *, once: tuple[type[SchedulerError], ...] = ()
+        self,
+        area: str,
+        path: str,
+        query: QueryParameters | None = None,
+        *,
+        once: tuple[type[SchedulerError], ...] = (),
     ) -> Iterator[Answer]:
         """Request `/area/vX/path` and yield the answer; errors of the types `once` are not retried."""
         with self._retry[area].attempt(
@@ -81,7 +86,7 @@ class RestSession:
         ) as answer:
             yield answer
 
-    def get_json(self, area: str, path: str, query: Query | None = None) -> Any:
+    def get_json(self, area: str, path: str, query: QueryParameters | None = None) -> Any:
         """Return a small answer as Python objects; raise an error listed in it."""
         with self.get(area, path, query) as answer:
             return self._json_or_raise(answer, path)
@@ -101,7 +106,7 @@ class RestSession:
         return reply
 
     def _ask_best_version(
-        self, method: str, area: str, path: str, query: Query | None, content: Any
+        self, method: str, area: str, path: str, query: QueryParameters | None, content: Any
     ) -> Answer:
         """Ask in the best version; where that is gone, in the best one now served, then in the next best."""
         rediscovered = False
@@ -125,7 +130,7 @@ class RestSession:
                     self._served, rediscovered = None, True
 
     def _ask_with_token(
-        self, method: str, path: str, query: Query | None = None, content: Any = None
+        self, method: str, path: str, query: QueryParameters | None = None, content: Any = None
     ) -> Answer:
         """Ask with the current token, and once more with a new one where Slurm refuses it."""
         renewed = False

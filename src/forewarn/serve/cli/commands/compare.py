@@ -32,8 +32,8 @@ WORDS = {
     "active": "active learning",
     "random": "random sample",
 }
-Column = Callable[[Mapping[str, Any]], str]  # formats a figure of an entry
-Columns = dict[str, Column]
+FigureColumn = Callable[[Mapping[str, Any]], str]  # formats a figure of an entry
+FigureColumns = dict[str, FigureColumn]
 
 
 @click.command("compare")
@@ -107,10 +107,10 @@ def _print(result: ComparisonResult) -> None:
             + _counted(active["jobs"], active["failed"]),
         },
     )
-    ranks: Columns = {"ROC-AUC": lambda e: measure(e["roc_auc"]), "PR-AUC": lambda e: measure(e["pr_auc"])}
-    jobs: Columns = {"jobs": lambda e: number(e["jobs"]) if "jobs" in e else ""}  # not in a row of spreads
+    ranks: FigureColumns = {"ROC-AUC": lambda e: measure(e["roc_auc"]), "PR-AUC": lambda e: measure(e["pr_auc"])}
+    jobs: FigureColumns = {"jobs": lambda e: number(e["jobs"]) if "jobs" in e else ""}  # not in a row of spreads
     _print_methods("Threshold 0.5", found, jobs | _at("at_0_5") | ranks)
-    chosen: Columns = {"threshold": lambda e: measure(e["at_validation"]["threshold"], 2)}
+    chosen: FigureColumns = {"threshold": lambda e: measure(e["at_validation"]["threshold"], 2)}
     _print_methods("Threshold with the best F1 on the preceding block", found, chosen | _at("at_validation"))
 
 
@@ -118,10 +118,10 @@ def _counted(jobs: int, failed: int) -> str:
     return f"{count(jobs, 'job')}, {percent_in_table(failed / jobs)} failed"
 
 
-def _at(threshold: str) -> Columns:
+def _at(threshold: str) -> FigureColumns:
     """Return the columns that depend on the threshold, for failed and completed jobs where both apply."""
 
-    def both(name: str) -> Column:
+    def both(name: str) -> FigureColumn:
         return lambda e: "/".join(measure(e[threshold][label][name]) for label in ("failed", "completed"))
 
     return {
@@ -132,7 +132,7 @@ def _at(threshold: str) -> Columns:
     }
 
 
-def _print_methods(title: str, found: Sequence[Mapping[str, Any]], columns: Columns) -> None:
+def _print_methods(title: str, found: Sequence[Mapping[str, Any]], columns: FigureColumns) -> None:
     print_facts(f"\n{title} (failed/completed jobs)", {})
     rows = []
     for entry in found:

@@ -48,12 +48,12 @@ class FileWriter(ABC):
 
     def __enter__(self) -> Self:
         with writing(self.path):
-            self._made = PartialFile(self.path)
-            self.partial = self._made.path
+            self._partial_file = PartialFile(self.path)
+            self.partial = self._partial_file.path
             try:
                 self.open()
             except BaseException:
-                self._made.drop()
+                self._partial_file.drop()
                 raise
         return self
 
@@ -64,10 +64,10 @@ class FileWriter(ABC):
             if error is None:
                 with writing(self.path):
                     self.close()
-                    self._made.put_in_place()
+                    self._partial_file.put_in_place()
         finally:
             self.drop()
-            self._made.drop()
+            self._partial_file.drop()
 
 
 class TextWriter(FileWriter):
