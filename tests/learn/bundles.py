@@ -1,4 +1,4 @@
-"""Bundles to register: some that hold no model, since the registry looks at hashes only, and a tiny one."""
+"""Bundles for tests: some without a real model, since the registry checks hashes only, and a tiny one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from forewarn.learn.data.assembly import Assembly
 from forewarn.learn.data.encoders import Encoders
 from forewarn.learn.families.base import probabilities
 from forewarn.learn.families.online import OnlineModel
-from forewarn.learn.fitting.abstention import RUNGS, Abstention, EvidenceLevel
+from forewarn.learn.fitting.abstention import EVIDENCE_LEVELS, Abstention, EvidenceLevel
 from forewarn.learn.fitting.calibration import calibrate
 from forewarn.learn.fitting.ensemble import Ensemble, EnsembleMember, Recipe
-from forewarn.learn.fitting.thresholds import choose
+from forewarn.learn.fitting.thresholds import choose_threshold
 from forewarn.learn.registry.bundle import Bundle
 from forewarn.learn.registry.manifest import MODEL, Facts, Manifest, json_text
 
@@ -48,7 +48,7 @@ def make_bundle(folder: Path, created: int = 1_700_000_000, **facts: Any) -> Pat
 
 
 def tiny_bundle(created: int = 1_700_000_000) -> Bundle:
-    """The smallest that works: the online regression alone."""
+    """Build the smallest bundle that predicts: the online regression alone."""
     random = np.random.default_rng(created)
     margins = random.normal(size=500)
     fails = (random.random(500) < probabilities(margins)).astype(np.float64)
@@ -60,8 +60,8 @@ def tiny_bundle(created: int = 1_700_000_000) -> Bundle:
         assembly=Assembly("submit", ("online",), Encoders({})),
         ensemble=Ensemble((EnsembleMember(1.0, recipe, model),)),
         calibration=calibration,
-        thresholds={"f1": choose("f1", calibration(margins), fails)},
-        abstention=Abstention(tuple(EvidenceLevel(True, 0, None, None, None, None) for _ in RUNGS)),
+        thresholds={"f1": choose_threshold("f1", calibration(margins), fails)},
+        abstention=Abstention(tuple(EvidenceLevel(True, 0, None, None, None, None) for _ in EVIDENCE_LEVELS)),
         base_rate=float(fails.mean()),
         jobs=len(fails),
     )

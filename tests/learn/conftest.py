@@ -1,4 +1,4 @@
-"""What the tests of this room learn from: a made sample, and a small simulated cluster."""
+"""Data for the tests of `forewarn.learn`: a synthetic sample, and a small simulated cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from forewarn.config import Config
 from forewarn.learn.data.matrix import Matrix, Sample
 from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.table import JobTable, read_table
-from forewarn.operate.ingest_file import ingest, review
+from forewarn.operate.ingest_file import ingest, review_missing_fields
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.base import Store
@@ -22,7 +22,7 @@ JOBS = 5_000
 
 
 def make_sample(rows: int = 400, seed: int = 0) -> Sample:
-    """Rows in which three columns and one category matter, with holes."""
+    """Draw rows in which three columns and one category matter, with missing values."""
     random = np.random.default_rng(seed)
     values = random.normal(size=(rows, 9)).astype(np.float32)
     values[:, 8] = random.integers(0, 4, rows)
@@ -46,7 +46,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, str]:
     simulate("small", JOBS, 11, folder / "jobs.parquet", "parquet")
     store = open_store(Config(home=folder / "home"))
     report = ingest(store, open_source(f"parquet:{folder / 'jobs.parquet'}"))
-    review(store, report.clusters)
+    review_missing_fields(store, report.clusters)
     return store, report.clusters[0]
 
 

@@ -1,7 +1,7 @@
-"""What every model family keeps: the promises of `forewarn.learn.families.base`, as tests.
+"""The contract of model families (`forewarn.learn.families.base`) as tests.
 
-A family's test class inherits `FamilyContract`, names its family and gives params: some that make it quick,
-some that overfit soon, some that the library refuses:
+A family's test class inherits `FamilyContract`, names its family and has three sets of params: for a quick
+fit, for a fit that overfits soon, and some that the library refuses:
 
     class TestXgboost(FamilyContract):
         name = "xgboost"
@@ -9,7 +9,7 @@ some that overfit soon, some that the library refuses:
         eager = {"rounds": 400, "eta": 0.5}
         refused = {"max_depth": -3}
 
-Families that fit nothing inherit `ModelContract`, which leaves out what is about fitting.
+Families without a library inherit `ModelContract`, which has no tests of fitting.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from forewarn.learn.families.base import (
 )
 from tests.learn.conftest import make_sample
 
-FITS: dict[tuple[str, str], FittedModel] = {}  # the usual model of a family, made once
+FITS: dict[tuple[str, str], FittedModel] = {}  # one model of each family, fitted once
 
 
 def rocauc(fails: NDArray[np.float64], margins: NDArray[np.float64]) -> float:
-    """Share of pairs in the right order."""
+    """Compute the share of pairs in the right order."""
     order = np.argsort(np.argsort(margins, kind="stable"))
     failed = fails > 0
     count = failed.sum()
@@ -61,14 +61,14 @@ def loss(sample: Sample, model: FittedModel) -> float:
 
 
 def with_column(sample: Sample, name: str, value: Any) -> Sample:
-    """The same rows with other values in a column."""
+    """Return the same rows with other values in a column."""
     values = sample.matrix.values.copy()
     values[:, sample.matrix.names.index(name)] = value
     return replace(sample, matrix=replace(sample.matrix, values=values))
 
 
 class ModelContract:
-    """What holds for every family."""
+    """The part of the contract that holds for every family."""
 
     name: ClassVar[str]
     params: ClassVar[dict[str, Any]] = {}
@@ -87,7 +87,7 @@ class ModelContract:
 
     @pytest.fixture
     def model(self) -> FittedModel:
-        """Fitted on `sample()`; tests must not change it."""
+        """Return a model fitted on `sample()`; tests must not change it."""
         key = (self.name, json.dumps(self.params))
         if key not in FITS:
             FITS[key] = self.fit(self.sample())
@@ -104,7 +104,7 @@ class ModelContract:
         model.save(folder)
         return folder
 
-    # --- what it says --------------------------------------------------------------------------
+    # --- predictions ---------------------------------------------------------------------------
 
     def test_it_orders_unseen_rows_well(self, model: FittedModel, held: Sample) -> None:
         assert rocauc(held.fails, model.margins(held.matrix)) > 0.75
@@ -125,7 +125,7 @@ class ModelContract:
         )
 
     def test_contributions_stand_at_their_column(self, model: FittedModel, held: Sample) -> None:
-        """What is asked of the columns that matter is large, and nothing where a column is not used."""
+        """The most important column contributes most, and an unused one nothing."""
         size = np.abs(model.contributions(held.matrix)[:, :-1]).mean(axis=0)
         assert model.names[int(size.argmax())] == model.names[int(model.importance().argmax())]
         assert (size[model.importance() == 0] < 1e-6).all()
@@ -136,7 +136,7 @@ class ModelContract:
         assert importance.min() >= 0
         assert importance.sum() == pytest.approx(1)
 
-    def test_one_row_is_told_as_in_a_batch(self, model: FittedModel) -> None:
+    def test_one_row_is_predicted_as_in_a_batch(self, model: FittedModel) -> None:
         many = self.sample(3000, seed=2).matrix  # enough for several threads
         margins, contributions = model.margins(many), model.contributions(many.rows(slice(0, 40)))
         for row in range(40):
@@ -153,14 +153,14 @@ class ModelContract:
         strided = replace(held.matrix, values=np.asfortranarray(held.matrix.values))
         assert np.array_equal(model.margins(strided), model.margins(held.matrix))
 
-    def test_asking_changes_nothing(self, model: FittedModel, held: Sample) -> None:
+    def test_predictions_change_nothing(self, model: FittedModel, held: Sample) -> None:
         before = held.matrix.values.copy()
         first = model.margins(held.matrix)
         model.contributions(held.matrix)
         assert np.array_equal(model.margins(held.matrix), first)
         assert np.array_equal(held.matrix.values, before, equal_nan=True)
 
-    # --- what it is given ----------------------------------------------------------------------
+    # --- unusual input -------------------------------------------------------------------------
 
     def test_rows_with_nothing_known_have_a_margin(self, model: FittedModel, held: Sample) -> None:
         nothing = replace(held.matrix, values=np.full_like(held.matrix.values, np.nan))
@@ -180,9 +180,9 @@ class ModelContract:
 
     def test_infinite_is_very_large(self, model: FittedModel, held: Sample) -> None:
         for infinite, large in ((np.inf, 1e29), (-np.inf, -1e29)):
-            given = with_column(held, "x0", infinite)
+            changed = with_column(held, "x0", infinite)
             assert np.array_equal(
-                model.margins(given.matrix), model.margins(with_column(held, "x0", large).matrix)
+                model.margins(changed.matrix), model.margins(with_column(held, "x0", large).matrix)
             )
 
     def test_other_columns_are_refused(self, model: FittedModel, held: Sample) -> None:
@@ -205,7 +205,7 @@ class ModelContract:
         assert np.array_equal(loaded.margins(held.matrix), model.margins(held.matrix))
         assert np.array_equal(loaded.contributions(held.matrix), model.contributions(held.matrix))
         assert np.array_equal(loaded.importance(), model.importance())
-        assert loaded.threads == 1, "who serves one row at a time wants no pool of threads"
+        assert loaded.threads == 1, "serving predicts one row at a time and needs no threads"
         assert (loaded.names, loaded.categorical, loaded.rounds) == (
             model.names,
             model.categorical,
@@ -244,10 +244,10 @@ class ModelContract:
     def test_a_broken_file_is_a_bundle_error(self, saved: Path, broken: Callable[[bytes], bytes]) -> None:
         for path in list(saved.iterdir()):
             whole = path.read_bytes()
-            made = broken(whole)
-            if path.suffix == ".json" and made.strip() == whole.strip():
-                continue  # but for the newline at its end, it is whole
-            path.write_bytes(made)
+            damaged = broken(whole)
+            if path.suffix == ".json" and damaged.strip() == whole.strip():
+                continue  # only the newline at its end is missing
+            path.write_bytes(damaged)
             with pytest.raises(BundleError) as caught:
                 self.family.load(saved)
             assert str(saved) in str(caught.value), "the message names the place"
@@ -266,30 +266,30 @@ class ModelContract:
 
     # --- many threads --------------------------------------------------------------------------
 
-    def test_eight_threads_are_told_what_one_is(self, saved: Path) -> None:
-        """Of a loaded model, of one that was just fitted with several threads, one row or many."""
+    def test_eight_threads_get_the_answers_of_one(self, saved: Path) -> None:
+        """For a loaded model and for one just fitted with several threads, with one row and with many."""
         many = self.sample(2000, seed=2).matrix
         some, one = many.rows(slice(0, 100)), many.rows(slice(7, 8))
         for model in (self.family.load(saved), self.fit(self.sample(), threads=2)):
-            asked = [
+            calls = [
                 *((model.margins, matrix) for matrix in (one, some, many)),
                 *((model.contributions, matrix) for matrix in (one, some)),
             ]
-            alone = [ask(matrix) for ask, matrix in asked]
+            alone = [ask(matrix) for ask, matrix in calls]
             start = threading.Barrier(8)
 
             def answers(
-                thread: int, asked: Any = asked, alone: Any = alone, start: threading.Barrier = start
+                thread: int, calls: Any = calls, alone: Any = alone, start: threading.Barrier = start
             ) -> bool:
                 start.wait()
-                order = [(thread + turn) % len(asked) for turn in range(6 * len(asked))]
-                return all(np.array_equal(asked[i][0](asked[i][1]), alone[i]) for i in order)
+                order = [(thread + turn) % len(calls) for turn in range(6 * len(calls))]
+                return all(np.array_equal(calls[i][0](calls[i][1]), alone[i]) for i in order)
 
             with ThreadPoolExecutor(8) as pool:
                 assert all(pool.map(answers, range(8)))
 
     def test_a_fit_meanwhile_changes_no_answer(self, saved: Path) -> None:
-        """Also one that takes more threads: LightGBM's number of threads is the whole process's."""
+        """Also a fit with more threads: LightGBM's number of threads is a setting of the whole process."""
         model, matrix = self.family.load(saved), self.sample(1200, seed=2).matrix
         few = matrix.rows(slice(0, 5))
         margins, contributions = model.margins(matrix), model.contributions(few)
@@ -312,7 +312,7 @@ class ModelContract:
         assert all(np.array_equal(one, model.margins(held.matrix)) for one in found)
 
     def test_nothing_is_left_behind(self, saved: Path, held: Sample) -> None:
-        """Memory that is held after ten thousand answers, and after models that came and went."""
+        """Memory does not grow over ten thousand predictions and a hundred loaded models."""
         one = held.matrix.rows(slice(0, 1))
         model = self.family.load(saved)
 
@@ -329,9 +329,9 @@ class ModelContract:
         answer(10_000)
         assert resident() - before < 4 << 20
 
-    # --- manners -------------------------------------------------------------------------------
+    # --- side effects --------------------------------------------------------------------------
 
-    def test_it_leaves_no_files_and_says_nothing(
+    def test_it_writes_no_files_and_prints_nothing(
         self,
         saved: Path,
         held: Sample,
@@ -360,7 +360,7 @@ class ModelContract:
 
 
 class FamilyContract(ModelContract):
-    """Inherit it, and a family that fits is held to its contract."""
+    """The whole contract, for a family that fits with a library."""
 
     eager: ClassVar[dict[str, Any]]  # params that overfit soon, with many rounds
     refused: ClassVar[dict[str, Any]]  # params that the library does not take
@@ -374,7 +374,7 @@ class FamilyContract(ModelContract):
         assert two > one + 0.3
 
     def test_a_missing_value_tells_something_of_its_own(self) -> None:
-        """Where a hole gives the outcome away, the model sees it: nothing is imputed."""
+        """A model learns from a missing value that reveals the outcome: nothing is imputed."""
         random = np.random.default_rng(3)
         fails = (random.random(1500) < 0.3).astype(np.float64)
         values = random.normal(size=(1500, 3)).astype(np.float32)
@@ -427,7 +427,7 @@ class FamilyContract(ModelContract):
             )
 
     def test_weights_count(self) -> None:
-        """Failures that weigh more are likelier."""
+        """Failures of higher weight become more likely."""
         train, held = self.sample(), self.sample(600, seed=1)
         heavy = replace(train, weights=np.where(train.fails > 0, 5.0, 1.0))
         plain, more = self.fit(train).margins(held.matrix), self.fit(heavy).margins(held.matrix)
@@ -457,7 +457,7 @@ class FamilyContract(ModelContract):
     def test_what_the_library_refuses_is_a_learning_error(self, capfd: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(LearningError, match=self.name):
             self.family.fit(self.sample(200), {**self.params, **self.refused}, seed=0, threads=1)
-        assert capfd.readouterr().out == "", "LightGBM also tells stderr, and cannot be stopped from it"
+        assert capfd.readouterr().out == "", "LightGBM also prints to stderr, which cannot be prevented"
 
     @pytest.mark.parametrize("corner", ["low", "high"])
     def test_the_corners_of_the_space_fit(self, corner: str) -> None:
@@ -475,14 +475,14 @@ class FamilyContract(ModelContract):
     # --- rounds --------------------------------------------------------------------------------
 
     def test_without_validation_it_runs_all_rounds(self) -> None:
-        told: list[int] = []
+        reported: list[int] = []
         train = self.sample(600)
         params = {**self.params, "rounds": 23}
         model = self.family.fit(
-            train, params, seed=0, threads=1, on_round=lambda rounds, _: bool(told.append(rounds))
+            train, params, seed=0, threads=1, on_round=lambda rounds, _: bool(reported.append(rounds))
         )
         assert model.rounds == 23
-        assert told == []
+        assert reported == []
 
     def test_validation_keeps_the_best_round(self) -> None:
         """More rounds than the best are worse; a refit with as many rounds is the same model."""
@@ -499,9 +499,9 @@ class FamilyContract(ModelContract):
         refit = self.family.fit(train, {**eager, "rounds": model.rounds}, **how)
         np.testing.assert_allclose(refit.margins(held.matrix), model.margins(held.matrix), atol=1e-9)
 
-    def test_it_tells_every_ten_rounds_the_loss(self) -> None:
+    def test_it_reports_the_loss_every_ten_rounds(self) -> None:
         train, held = self.sample(), self.sample(600, seed=1)
-        told: list[tuple[int, float]] = []
+        reported: list[tuple[int, float]] = []
         params = {**self.params, "rounds": 40}
         model = self.family.fit(
             train,
@@ -509,27 +509,27 @@ class FamilyContract(ModelContract):
             seed=0,
             threads=1,
             validation=held,
-            on_round=lambda rounds, loss: bool(told.append((rounds, loss))),
+            on_round=lambda rounds, loss: bool(reported.append((rounds, loss))),
         )
-        assert [rounds for rounds, _ in told] == [10, 20, 30, 40]
-        assert told[-1][1] < 0.693
+        assert [rounds for rounds, _ in reported] == [10, 20, 30, 40]
+        assert reported[-1][1] < 0.693
         if model.rounds == 40:
-            assert loss(held, model) == pytest.approx(told[-1][1], abs=1e-5)
+            assert loss(held, model) == pytest.approx(reported[-1][1], abs=1e-5)
 
-    def test_it_ends_when_told(self) -> None:
+    def test_it_stops_when_on_round_says_so(self) -> None:
         train, held = self.sample(), self.sample(600, seed=1)
-        told: list[int] = []
+        reported: list[int] = []
 
         def stop(rounds: int, _: float) -> bool:
-            told.append(rounds)
+            reported.append(rounds)
             return rounds >= 20
 
         model = self.fit(train, validation=held, on_round=stop)
-        assert told == [10, 20]
+        assert reported == [10, 20]
         assert 1 <= model.rounds <= 20
 
     def test_weights_count_in_validation_too(self) -> None:
-        """Held-out rows of the other kind, without weight, do not end the boosting."""
+        """Validation rows of weight 0 with the opposite outcome do not stop the boosting."""
         train, held = self.sample(), self.sample(600, seed=1)
         both = Sample(
             replace(held.matrix, values=np.vstack([held.matrix.values, held.matrix.values])),
@@ -539,7 +539,7 @@ class FamilyContract(ModelContract):
         plain, weighed = (self.fit(train, validation=one) for one in (held, both))
         assert weighed.rounds == plain.rounds
 
-    # --- the same again ------------------------------------------------------------------------
+    # --- reproducibility -----------------------------------------------------------------------
 
     def test_equal_arguments_give_equal_files(self, tmp_path: Path) -> None:
         files = []
@@ -562,7 +562,7 @@ class FamilyContract(ModelContract):
         assert not np.array_equal(other.margins(held.matrix), model.margins(held.matrix))
 
     def test_with_one_thread_it_takes_no_other(self) -> None:
-        """All its time is the calling thread's. In a process of its own, where no other thread has work."""
+        """All CPU time is the calling thread's; measured in a process where no other thread works."""
         code = f"""
             import time
             import numpy as np
@@ -583,13 +583,13 @@ class FamilyContract(ModelContract):
 
 
 def resident() -> int:
-    """Bytes of memory that this process holds."""
+    """Return the resident memory of this process in bytes."""
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
 def run(code: str) -> str:
-    """What some code prints in a process of its own."""
+    """Run code in a process of its own, and return what it prints."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
         cwd=Path(__file__).resolve().parents[2],

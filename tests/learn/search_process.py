@@ -14,26 +14,30 @@ from tests.learn.toy_family import Slow
 
 
 def toy_search(settings: SearchSettings, **more: object) -> SearchResult:
-    """A search among the toys on a made sample."""
+    """Search among the toy families on a synthetic sample."""
     train, validation = make_sample(600, 0), make_sample(300, 1)
     names = train.matrix.names
-    worth = dict(zip(names, map(float, correlations(train)), strict=True))
-    rankings = Rankings(names, {"correlation": worth, "importance": worth})
+    scores = dict(zip(names, map(float, correlations(train)), strict=True))
+    rankings = Rankings(names, {"correlation": scores, "importance": scores})
     return search(train, validation, rankings, settings, **more)  # type: ignore[arg-type]
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser()
-    asked.add_argument("folder", type=Path)
-    asked.add_argument("--trials", type=int)
-    asked.add_argument("--fits", type=Path)
-    asked.add_argument("--ray-address")
-    given = asked.parse_args()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--trials", type=int)
+    parser.add_argument("--fits", type=Path)
+    parser.add_argument("--ray-address")
+    arguments = parser.parse_args()
     slow = Slow()
-    slow.fits = given.fits
+    slow.fits = arguments.fits
     forewarn.learn.search.search.family = {"slow": slow}.__getitem__  # type: ignore[assignment]
     settings = SearchSettings(
-        folder=given.folder, families=("slow",), trials=given.trials, threads=2, ray_address=given.ray_address
+        folder=arguments.folder,
+        families=("slow",),
+        trials=arguments.trials,
+        threads=2,
+        ray_address=arguments.ray_address,
     )
 
     def progress(now: SearchProgress) -> None:

@@ -1,4 +1,4 @@
-"""Active learning: what is chosen, which round is kept, and the random choice beside it."""
+"""Active learning: the chosen jobs, the best round, and the random choices to compare with."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def learnt(pool: Sample, validation: Sample, **how: int) -> ActiveResult:
 
 
 def test_rounds_add_the_batch_and_the_best_is_kept(sample: Make) -> None:
-    pool, told = sample(600), []
+    pool, reported = sample(600), []
     result = active_learning(
         family("xgboost"), QUICK, pool, sample(400, 1), seed=0, threads=1, rounds=6, batch=25, patience=6,
-        progress=lambda done, total: told.append((done, total)),
+        progress=lambda done, total: reported.append((done, total)),
     )  # fmt: skip
     assert [r.jobs for r in result.history] == [50, 75, 100, 125, 150, 175, 200]
     scores = [r.pr_auc for r in result.history]
@@ -36,8 +36,8 @@ def test_rounds_add_the_batch_and_the_best_is_kept(sample: Make) -> None:
     assert pool.fails[result.rows].sum() == result.history[result.best_round].failed
     assert [len(choice.rows) for choice in result.random] == [len(result.rows)] * 5
     assert len({tuple(choice.rows) for choice in result.random}) == 5
-    assert told[0] == (1, 12)
-    assert told[-1] == (12, 12)
+    assert reported[0] == (1, 12)
+    assert reported[-1] == (12, 12)
 
 
 def test_what_is_chosen_is_uncertain_and_not_alone(sample: Make) -> None:
@@ -47,10 +47,10 @@ def test_what_is_chosen_is_uncertain_and_not_alone(sample: Make) -> None:
     start = stratified(pool, 50, seed=0)
     model = family("xgboost").fit(pool.rows(start), QUICK, seed=0, threads=1)
     p = 1 / (1 + np.exp(-model.margins(pool.matrix)))
-    worth = (1 - np.abs(2 * p - 1)) * density(pool.matrix, seed=0)
-    worth[start] = -1
+    scores = (1 - np.abs(2 * p - 1)) * density(pool.matrix, seed=0)
+    scores[start] = -1
     assert result.best_round == 1, "this sample is too small for the start to be the best"
-    assert set(result.rows) - set(start) == set(np.argsort(-worth)[:25])
+    assert set(result.rows) - set(start) == set(np.argsort(-scores)[:25])
 
 
 def test_it_ends_when_no_round_was_better_for_a_while(sample: Make) -> None:
@@ -127,7 +127,7 @@ def test_many_rows_are_compared_in_parts() -> None:
     assert whole[np.abs(column) < 0.1].min() > whole[np.abs(column) > 2.5].max()
 
 
-def test_one_class_and_wrong_numbers_are_said(sample: Make) -> None:
+def test_one_class_and_wrong_numbers_are_errors(sample: Make) -> None:
     good = sample(300)
     with pytest.raises(NotEnoughError, match=r"the pool has .* one class only"):
         learnt(good.rows(good.fails == 0), good)

@@ -1,4 +1,4 @@
-"""What a model sees of a table."""
+"""The input columns of a model, built from a table."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def test_no_column_counts_the_jobs_of_a_user(table: JobTable, rows: np.ndarray) 
     assert not [name for name in Assembly.fit(table, rows, "generic").features if name.endswith("_ended")]
 
 
-def test_what_says_nothing_is_left_out(table: JobTable, rows: np.ndarray) -> None:
-    made = Assembly.fit(table, rows, "generic")
-    values = made.matrix(table, rows).values[:, : len(made.features)]
-    for name, column in zip(made.features, values.T, strict=True):
+def test_constant_columns_are_left_out(table: JobTable, rows: np.ndarray) -> None:
+    assembly = Assembly.fit(table, rows, "generic")
+    values = assembly.matrix(table, rows).values[:, : len(assembly.features)]
+    for name, column in zip(assembly.features, values.T, strict=True):
         assert len(np.unique(column[np.isfinite(column)])) + np.isnan(column).any() > 1, name
 
 
@@ -51,13 +51,13 @@ def test_a_set_that_the_source_cannot_fill(table: JobTable, rows: np.ndarray) ->
 
 
 def test_a_new_partition_is_missing(table: JobTable, rows: np.ndarray) -> None:
-    made = Assembly.fit(table, rows, "generic")
-    assert "partition" in made.encoders.categories
-    matrix = made.matrix(table, rows[:5])
+    assembly = Assembly.fit(table, rows, "generic")
+    assert "partition" in assembly.encoders.categories
+    matrix = assembly.matrix(table, rows[:5])
     assert np.isfinite(matrix.columns(("partition",)).values).all()
     about = table.about[rows[:5]].with_columns(partition=pl.lit("brand new"))
-    place = list(made.encoders.categories).index("partition")
-    assert np.isnan(made.encoders.codes(about)[:, place]).all()
+    place = list(assembly.encoders.categories).index("partition")
+    assert np.isnan(assembly.encoders.codes(about)[:, place]).all()
 
 
 def test_categories_are_ordered_the_same_every_time() -> None:
@@ -68,19 +68,19 @@ def test_categories_are_ordered_the_same_every_time() -> None:
 
 def test_profiles_can_be_columns_and_all_comes_back_from_json(table: JobTable, rows: np.ndarray) -> None:
     profiles = Profiles.fit(table, rows, seed=0)
-    made = Assembly.fit(table, rows, "generic", profiles)
-    matrix = made.matrix(table, rows[:50])
+    assembly = Assembly.fit(table, rows, "generic", profiles)
+    matrix = assembly.matrix(table, rows[:50])
     assert set(profiles.feature_names) <= set(matrix.names)
-    back = Assembly.from_json(json.loads(json.dumps(made.to_json())), profiles)
+    back = Assembly.from_json(json.loads(json.dumps(assembly.to_json())), profiles)
     again = back.matrix(table, rows[:50])
     assert again.names == matrix.names
     assert np.array_equal(again.values, matrix.values, equal_nan=True)
 
 
 def test_a_row_is_the_same_alone_and_among_others(table: JobTable, rows: np.ndarray) -> None:
-    made = Assembly.fit(table, rows, "generic", Profiles.fit(table, rows, seed=0))
-    together = made.matrix(table, rows[:20]).values
-    alone = np.vstack([made.matrix(table, rows[place : place + 1]).values for place in range(20)])
+    assembly = Assembly.fit(table, rows, "generic", Profiles.fit(table, rows, seed=0))
+    together = assembly.matrix(table, rows[:20]).values
+    alone = np.vstack([assembly.matrix(table, rows[place : place + 1]).values for place in range(20)])
     np.testing.assert_allclose(alone, together, rtol=1e-6)
 
 
@@ -89,10 +89,12 @@ def test_what_is_known_at_the_end_is_in_no_model_that_serves(table: JobTable, ro
 
 
 def test_scripts_are_seen_where_history_holds_them(table: JobTable, rows: np.ndarray) -> None:
-    made = Assembly.fit(table, rows, "generic")
-    assert {"script_language", "script_modules"} <= set(made.encoders.categories)
-    assert "script_launcher" not in made.encoders.categories  # the simulator has none: one value says nothing
-    matrix = made.matrix(table, rows[:50])
+    assembly = Assembly.fit(table, rows, "generic")
+    assert {"script_language", "script_modules"} <= set(assembly.encoders.categories)
+    assert (
+        "script_launcher" not in assembly.encoders.categories
+    )  # the simulator has none: one value says nothing
+    matrix = assembly.matrix(table, rows[:50])
     assert np.isfinite(matrix.columns(("script_language",)).values).any()
     assert {"script_language", "script_modules"} <= matrix.categorical
 
@@ -107,12 +109,12 @@ def test_no_script_is_no_category(table: JobTable, rows: np.ndarray) -> None:
 
 
 def test_rows_weigh_as_the_decisions_that_they_are(table: JobTable, rows: np.ndarray) -> None:
-    """A bulk weighs as few; the scale is that of the rows which all are worth, whatever the weights'."""
+    """A bulk weighs little; weights add up to the effective number of rows, whatever their scale."""
     assembly = Assembly.fit(table, rows, "generic")
     weights = assembly.sample(table, rows).weights
     np.testing.assert_allclose(weights / weights.max(), table.weights[rows] / table.weights[rows].max())
-    worth = table.weights[rows].sum() ** 2 / (table.weights[rows] ** 2).sum()
-    assert weights.sum() == pytest.approx(worth)
+    weight = table.weights[rows].sum() ** 2 / (table.weights[rows] ** 2).sum()
+    assert weights.sum() == pytest.approx(weight)
     small = replace(table, decision_weights=table.weights / 50)
     np.testing.assert_allclose(assembly.sample(small, rows).weights, weights)
 
@@ -122,8 +124,8 @@ def test_what_only_others_jobs_tell_takes_its_typical_value_where_they_are_not_k
     assembly = Assembly.fit(table, rows, "generic")
     again = Assembly.from_json(json.loads(json.dumps(assembly.to_json())), None)
     gone = replace(table.rows(rows[:5]), values=np.full((5, len(table.names)), np.nan, np.float32))
-    for made in (assembly, again):
-        matrix = made.matrix(gone)
+    for either in (assembly, again):
+        matrix = either.matrix(gone)
         running = matrix.values[:, matrix.names.index("queue_running")]
         assert (running == np.median(table.column("queue_running")[rows])).all()
         assert np.isnan(matrix.values[:, matrix.names.index("user_rate15")]).all()

@@ -1,4 +1,4 @@
-"""Bundles: what is loaded is what was saved, and nothing that was changed since."""
+"""Bundles: a loaded bundle equals the saved one, and a changed one is refused."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ FACTS = Facts(
 
 
 @pytest.fixture(scope="module")
-def made(table: JobTable) -> Bundle:
-    """A bundle with everything in it, its members of different columns."""
+def full_bundle(table: JobTable) -> Bundle:
+    """Build a bundle with all parts, and members of different columns."""
     rows = np.flatnonzero(table.labelled)
     train, apart = rows[:2500], rows[2500:]
     profiles = Profiles.fit(table, train, seed=1)
@@ -79,54 +79,61 @@ def made(table: JobTable) -> Bundle:
 
 
 @pytest.fixture(scope="module")
-def saved(made: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved(full_bundle: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bundle") / "bundle"
 
     def report(inside: Path, files: object) -> None:
         (inside / "report.json").write_text(json_text({"files": sorted(dict(files))}))  # type: ignore[call-overload]
         (inside / "report.html").write_text("<p>report</p>")
 
-    made.save(folder, report)
+    full_bundle.save(folder, report)
     return folder
 
 
 @pytest.fixture
 def folder(saved: Path, tmp_path: Path) -> Path:
-    """A copy to damage."""
+    """Copy the saved bundle, to damage the copy."""
     return Path(shutil.copytree(saved, tmp_path / "bundle"))
 
 
-def test_what_is_loaded_is_what_was_saved(made: Bundle, saved: Path, table: JobTable) -> None:
+def test_what_is_loaded_is_what_was_saved(full_bundle: Bundle, saved: Path, table: JobTable) -> None:
     loaded = Bundle.load(saved)
-    matrix, again = made.assembly.matrix(table), loaded.assembly.matrix(table)
+    matrix, again = full_bundle.assembly.matrix(table), loaded.assembly.matrix(table)
     assert again.names == matrix.names
     np.testing.assert_array_equal(again.values, matrix.values)
-    np.testing.assert_array_equal(loaded.margins(again), made.margins(matrix))
-    np.testing.assert_array_equal(loaded.probability(again), made.probability(matrix))
-    np.testing.assert_array_equal(loaded.contributions(again), made.contributions(matrix))
+    np.testing.assert_array_equal(loaded.margins(again), full_bundle.margins(matrix))
+    np.testing.assert_array_equal(loaded.probability(again), full_bundle.probability(matrix))
+    np.testing.assert_array_equal(loaded.contributions(again), full_bundle.contributions(matrix))
     rows = np.arange(len(table.values))
-    risk, then = made.risk(matrix, made.excess(table, rows)), loaded.risk(again, loaded.excess(table, rows))
+    risk, then = (
+        full_bundle.risk(matrix, full_bundle.excess(table, rows)),
+        loaded.risk(again, loaded.excess(table, rows)),
+    )
     np.testing.assert_array_equal(then.probability, risk.probability)
     np.testing.assert_array_equal(then.by_cause, risk.by_cause)
-    assert loaded.thresholds == made.thresholds
-    assert loaded.chosen.rule == made.chosen.rule == "precision=0.5"
+    assert loaded.thresholds == full_bundle.thresholds
+    assert loaded.chosen.rule == full_bundle.chosen.rule == "precision=0.5"
     columns = {name: table.column(name) for name in table.names}
-    assert loaded.abstention.why(columns) == made.abstention.why(columns)
+    assert loaded.abstention.why(columns) == full_bundle.abstention.why(columns)
     assert loaded.oddness is not None
-    assert made.oddness is not None
-    np.testing.assert_array_equal(loaded.oddness.rarer_than(table), made.oddness.rarer_than(table))
-    assert (loaded.facts, loaded.base_rate, loaded.jobs) == (made.facts, made.base_rate, made.jobs)
+    assert full_bundle.oddness is not None
+    np.testing.assert_array_equal(loaded.oddness.rarer_than(table), full_bundle.oddness.rarer_than(table))
+    assert (loaded.facts, loaded.base_rate, loaded.jobs) == (
+        full_bundle.facts,
+        full_bundle.base_rate,
+        full_bundle.jobs,
+    )
 
 
-def test_contributions_of_all_members_add_up_to_the_margin(made: Bundle, table: JobTable) -> None:
-    matrix = made.assembly.matrix(table).rows(np.arange(200))
-    brought = made.contributions(matrix)
+def test_contributions_of_all_members_add_up_to_the_margin(full_bundle: Bundle, table: JobTable) -> None:
+    matrix = full_bundle.assembly.matrix(table).rows(np.arange(200))
+    brought = full_bundle.contributions(matrix)
     assert brought.shape == (200, len(matrix.names) + 1)
-    np.testing.assert_allclose(brought.sum(axis=1), made.margins(matrix), atol=1e-5)
+    np.testing.assert_allclose(brought.sum(axis=1), full_bundle.margins(matrix), atol=1e-5)
 
 
 def test_it_is_native_files_and_json_and_saves_the_same_again(
-    saved: Path, made: Bundle, tmp_path: Path
+    saved: Path, full_bundle: Bundle, tmp_path: Path
 ) -> None:
     manifest = Manifest.verify(saved)
     assert {name.partition("/")[0] for name in manifest.files} == {
@@ -146,9 +153,9 @@ def test_it_is_native_files_and_json_and_saves_the_same_again(
     assert Bundle.load(saved).save(tmp_path / "again").files == {
         name: file for name, file in manifest.files.items() if not name.startswith("report")
     }
-    assert replace(made, profiles=None, assembly=replace(made.assembly, profiles=None), causes=None).save(
-        tmp_path / "less"
-    )
+    assert replace(
+        full_bundle, profiles=None, assembly=replace(full_bundle.assembly, profiles=None), causes=None
+    ).save(tmp_path / "less")
     assert Bundle.load(tmp_path / "less").causes is None
 
 
@@ -184,7 +191,7 @@ def _rewrite(folder: Path, change: Callable[[dict[str, object]], object]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         (lambda f: (f / "model.json").unlink(), r"model\.json: is missing"),
         (lambda f: (f / "manifest.json").unlink(), r"not a bundle: there is no manifest\.json"),
@@ -199,9 +206,9 @@ def _rewrite(folder: Path, change: Callable[[dict[str, object]], object]) -> Non
         (shutil.rmtree, "not a bundle"),
     ],
 )
-def test_what_is_not_whole_is_refused(damage: Callable[[Path], object], said: str, folder: Path) -> None:
+def test_what_is_not_whole_is_refused(damage: Callable[[Path], object], message: str, folder: Path) -> None:
     damage(folder)
-    with pytest.raises(BundleError, match=said):
+    with pytest.raises(BundleError, match=message):
         Bundle.load(folder)
 
 
@@ -225,16 +232,16 @@ def test_right_hashes_over_nonsense_are_refused(folder: Path) -> None:
         Bundle.load(folder)
 
 
-def test_a_save_that_fails_leaves_nothing(made: Bundle, tmp_path: Path) -> None:
+def test_a_save_that_fails_leaves_nothing(full_bundle: Bundle, tmp_path: Path) -> None:
     def report(inside: Path, _: object) -> None:
         raise OSError(28, "No space left on device")
 
     with pytest.raises(ForewarnError, match="cannot be written: No space left"):
-        made.save(tmp_path / "bundle", report)
+        full_bundle.save(tmp_path / "bundle", report)
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "bundle").mkdir()
     with pytest.raises(UsageError, match="is there already"):
-        made.save(tmp_path / "bundle")
+        full_bundle.save(tmp_path / "bundle")
 
 
 # --- archives ---------------------------------------------------------------------------------------

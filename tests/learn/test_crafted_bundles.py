@@ -1,4 +1,4 @@
-"""Bundles and folders that somebody prepared: refused before they cost memory or lead elsewhere."""
+"""Crafted bundles and folders: refused before they cost memory or write outside of their folder."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MIB = 1 << 20
 
 
 def headers(path: Path, kind: bytes, size: int, count: int = 1) -> Path:
-    """An archive that begins with large headers, which tar's readers hold in memory."""
+    """Write an archive that begins with large headers, which tarfile holds in memory."""
     entry = tarfile.TarInfo("header")
     entry.type, entry.size = kind, size
     with gzip.open(path, "wb", compresslevel=1) as packed:
@@ -63,7 +63,7 @@ def test_a_chain_of_headers_is_refused(tmp_path: Path) -> None:
 
 
 def unpack_refused(path: Path, why: str, most: int) -> None:
-    """Refused with so many bytes of memory at most."""
+    """Check that an archive is refused with at most so many bytes of memory."""
     tracemalloc.start()
     try:
         with pytest.raises(BundleError, match=why):
@@ -154,7 +154,8 @@ def test_a_bundle_of_another_cluster_is_refused_unless_asked_for(tmp_path: Path)
     tiny_bundle().save(tmp_path / "bundle")
     bundles = (tmp_path / "bundle",)
     assert Champions("alps", None, bundles).get("submit", "generic")
-    with pytest.raises(BundleError, match=r"cluster 'alps', but the jobs are from 'dora'.*model_cluster = 'alps'"):
+    message = r"cluster 'alps', but the jobs are from 'dora'.*model_cluster = 'alps'"
+    with pytest.raises(BundleError, match=message):
         Champions("dora", None, bundles)
     assert Champions("dora", None, bundles, bundles_of="alps").get("submit", "generic")
     with pytest.raises(BundleError, match="model_cluster"):

@@ -1,4 +1,4 @@
-"""The five families, each held to the contract, and how they are asked for."""
+"""The six families, each with the contract's tests, and how a family is found by its name."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TestForest(FamilyContract):
     refused: ClassVar[dict[str, Any]] = {"bagging_freq": 0}
 
     def test_validation_keeps_the_best_round(self) -> None:
-        """Here, all of them: more trees do no harm. A refit with as many is the same model."""
+        """A forest keeps all trees: more do no harm. A refit with as many is the same model."""
         train, held = self.sample(400), self.sample(600, seed=1)
         model = self.fit(train, validation=held)
         assert model.rounds == self.params["rounds"]
@@ -64,13 +64,13 @@ class TestOnline(ModelContract):
     name = "online"
 
     def sample(self, rows: int = 1500, seed: int = 0) -> Sample:
-        """Its column is log odds already."""
-        made = make_sample(rows, seed)
-        x0, x1, x2, partition = (np.nan_to_num(made.matrix.values[:, place]) for place in (0, 1, 2, 8))
+        """Add the column of log odds."""
+        plain = make_sample(rows, seed)
+        x0, x1, x2, partition = (np.nan_to_num(plain.matrix.values[:, place]) for place in (0, 1, 2, 8))
         odds = 1.5 * x0 - x1 + (x2 > 0.5) + (partition == 2) * 1.5 - 1.2
-        values = np.column_stack([made.matrix.values, odds]).astype(np.float32)
-        matrix = Matrix(values, (*made.matrix.names, "online"), made.matrix.categorical)
-        return replace(made, matrix=matrix)
+        values = np.column_stack([plain.matrix.values, odds]).astype(np.float32)
+        matrix = Matrix(values, (*plain.matrix.names, "online"), plain.matrix.categorical)
+        return replace(plain, matrix=matrix)
 
     def test_it_says_what_the_column_says_and_nothing_where_that_is_missing(self) -> None:
         values = np.array([[1, -2.5], [np.nan, 0.25], [3, np.nan]], np.float32)
@@ -93,14 +93,14 @@ class TestRule(ModelContract):
     test_a_category_that_was_not_there_is_no_trouble = None
 
     def sample(self, rows: int = 1500, seed: int = 0) -> Sample:
-        """How the last job of the user with this request ended, and of the user."""
-        made = make_sample(rows, seed)
+        """Draw how the user's last job with this request ended, and the user's last job."""
+        plain = make_sample(rows, seed)
         random = np.random.default_rng(seed)
         right = random.random((2, rows)) < [[0.9], [0.75]]
-        last = np.where(right, made.fails, 1 - made.fails)
+        last = np.where(right, plain.fails, 1 - plain.fails)
         last[random.random((2, rows)) < 0.2] = np.nan
         matrix = Matrix(last.T.astype(np.float32), ("user_request_last", "user_last"))
-        return replace(made, matrix=matrix)
+        return replace(plain, matrix=matrix)
 
     def test_log_odds_are_those_of_what_the_rule_answers(self) -> None:
         last = np.array([[1, 0], [1, np.nan], [0, 1], [np.nan, 1], [np.nan, np.nan]], np.float32)
@@ -108,8 +108,8 @@ class TestRule(ModelContract):
         rates = np.repeat([0.8, 0.8, 0.2, 0.8, 0.4], 1000)
         fails = np.tile(np.arange(1000) / 1000, 5) < rates
         model = self.fit(Sample(matrix, fails.astype(float), np.ones(5000)))
-        made = probabilities(model.margins(Matrix(last, ("a", "b"))))
-        assert made == pytest.approx([0.8, 0.8, 0.2, 0.8, 0.4], abs=0.01)
+        found = probabilities(model.margins(Matrix(last, ("a", "b"))))
+        assert found == pytest.approx([0.8, 0.8, 0.2, 0.8, 0.4], abs=0.01)
 
     def test_a_job_counts_by_its_weight(self) -> None:
         last = np.array([[1], [1], [0]], np.float32).repeat(100, axis=0)
@@ -120,7 +120,7 @@ class TestRule(ModelContract):
         assert failed[0] == pytest.approx((25 + 2 / 9) / 127)
 
     def test_it_warns_of_what_failed_last_whatever_came_of_it(self) -> None:
-        """Of nobody else, even where those that failed last then went well: it is the rule that serves."""
+        """And of no other job, even if jobs after a failure ended well: the rule serves as it is."""
         last = np.array([[1], [0], [np.nan]], np.float32).repeat(100, axis=0)
         fails = np.repeat([0.0, 1.0, 0.0], 100)
         model = self.fit(Sample(Matrix(last, ("a",)), fails, np.ones(300)))
@@ -134,7 +134,7 @@ class TestRule(ModelContract):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_answering_imports_no_package_of_a_library(name: str, tmp_path: Path) -> None:
-    """A command that a person waits for pays for none of them."""
+    """Their import would slow down commands that a person waits for."""
     family(name).fit(make_sample(), {"rounds": 5}, seed=0, threads=1).save(tmp_path)
     printed = run(f"""
         import sys
@@ -195,10 +195,10 @@ def of_catboost(path: Path, matrix: Matrix) -> tuple[Any, Any, Any]:
     ],
 )
 @pytest.mark.parametrize("rows", [1, 1500])
-def test_answers_are_those_of_the_package(
+def test_predictions_equal_those_of_the_package(
     name: str, params: dict[str, Any], package: Callable[..., Any], rows: int, tmp_path: Path
 ) -> None:
-    """Rows with holes, unknown categories, and values that lie on the borders of the trees."""
+    """Also for missing values, unknown categories, and values on the borders of splits."""
     model = family(name).fit(make_sample(900), params, seed=1, threads=1)
     model.save(tmp_path)
     matrix = make_sample(900).matrix.rows(np.arange(rows) % 900)
@@ -211,7 +211,7 @@ def test_answers_are_those_of_the_package(
 
 
 def test_a_crafted_file_of_catboost_is_refused_or_answers(tmp_path: Path) -> None:
-    """It is whole by its digest, and not what CatBoost writes: nothing that it says is trusted."""
+    """Its digest is right, but CatBoost did not write it: none of its content is trusted."""
     family("catboost").fit(make_sample(), {"rounds": 5}, seed=0, threads=1).save(tmp_path)
     data, random, refused = (tmp_path / "model.cbm").read_bytes(), np.random.default_rng(0), 0
     rows = make_sample(3).matrix.values
@@ -229,7 +229,7 @@ def test_a_crafted_file_of_catboost_is_refused_or_answers(tmp_path: Path) -> Non
             CatboostTrees(wrong)
 
 
-def test_an_unknown_family_is_told_which_there_are() -> None:
+def test_an_unknown_family_is_an_error_that_lists_all() -> None:
     with pytest.raises(
         UsageError, match="'cart'; there are xgboost, lightgbm, catboost, forest, online, rule"
     ):
@@ -249,7 +249,7 @@ def test_a_missing_library_is_answered_with_the_line_to_type(
             ask()
 
 
-def test_a_missing_shared_library_is_answered_so_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_shared_library_is_answered_with_the_line_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingExtraError, match=r"needs xgboost.*linked.*pip install 'forewarn\[train\]'"):
         open_library("xgboost", broken)
     monkeypatch.setitem(sys.modules, "xgboost", None)
@@ -258,7 +258,7 @@ def test_a_missing_shared_library_is_answered_so_too(monkeypatch: pytest.MonkeyP
 
 
 def broken(path: str) -> CDLL:
-    raise OSError(f"{path} is linked to what is not there")
+    raise OSError(f"{path} is linked to a missing library")
 
 
 def test_forest_margins_are_log_odds_of_the_leaves_rates() -> None:

@@ -1,4 +1,4 @@
-"""Balancing: what each way adds, and what it must leave as it was."""
+"""Balancing of classes: what each method adds, and what it must not change."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def few(failed: int, good: int = 60, seed: int = 0) -> Sample:
 def test_both_classes_weigh_the_same(how: str, failed: int, good: int, heavy: float, seed: int) -> None:
     sample = few(failed, good, seed)
     sample = replace(sample, weights=np.full(len(sample), heavy))
-    made = balance(sample, how, seed=seed)
-    assert of_class(made, 1).weights.sum() == pytest.approx(of_class(made, 0).weights.sum())
+    result = balance(sample, how, seed=seed)
+    assert of_class(result, 1).weights.sum() == pytest.approx(of_class(result, 0).weights.sum())
     # No row is lost, and what was there comes first and is as it was.
-    np.testing.assert_array_equal(made.matrix.values[: len(sample)], sample.matrix.values)
-    np.testing.assert_array_equal(made.fails[: len(sample)], sample.fails)
-    assert made.matrix.names == sample.matrix.names
-    assert made.matrix.categorical == sample.matrix.categorical
+    np.testing.assert_array_equal(result.matrix.values[: len(sample)], sample.matrix.values)
+    np.testing.assert_array_equal(result.fails[: len(sample)], sample.fails)
+    assert result.matrix.names == sample.matrix.names
+    assert result.matrix.categorical == sample.matrix.categorical
 
 
 @pytest.mark.parametrize("how", BALANCINGS)
@@ -60,36 +60,36 @@ def test_the_same_seed_gives_the_same_rows(how: str, sample: Make) -> None:
 
 
 def test_none_is_the_sample_itself(sample: Make) -> None:
-    given = sample()
-    assert balance(given, "none", seed=0) is given
+    original = sample()
+    assert balance(original, "none", seed=0) is original
 
 
 def test_weights_keep_what_rows_weighed_within_their_class() -> None:
-    given = few(10)
-    given = replace(given, weights=np.linspace(1, 3, len(given)))
-    made = balance(given, "weights", seed=0)
-    factors = made.weights / given.weights
-    assert len(np.unique(factors[given.fails == 1].round(12))) == 1
-    assert made.weights.sum() == pytest.approx(given.weights.sum())
+    original = few(10)
+    original = replace(original, weights=np.linspace(1, 3, len(original)))
+    result = balance(original, "weights", seed=0)
+    factors = result.weights / original.weights
+    assert len(np.unique(factors[original.fails == 1].round(12))) == 1
+    assert result.weights.sum() == pytest.approx(original.weights.sum())
 
 
 def test_oversampling_repeats_rows_with_their_weights() -> None:
-    given = few(7)
-    given = replace(given, weights=np.arange(1.0, len(given) + 1))  # a weight names its row
-    made = balance(given, "oversample", seed=3)
-    added = made.weights[len(given) :].astype(int) - 1
-    assert set(added) <= set(np.flatnonzero(given.fails == 1))
-    np.testing.assert_array_equal(made.matrix.values[len(given) :], given.matrix.values[added])
+    original = few(7)
+    original = replace(original, weights=np.arange(1.0, len(original) + 1))  # a weight names its row
+    result = balance(original, "oversample", seed=3)
+    added = result.weights[len(original) :].astype(int) - 1
+    assert set(added) <= set(np.flatnonzero(original.fails == 1))
+    np.testing.assert_array_equal(result.matrix.values[len(original) :], original.matrix.values[added])
 
 
-def test_made_rows_lie_between_real_ones_of_their_class_and_have_real_categories() -> None:
-    given = few(20)
-    made = balance(given, "smote", seed=0)
-    fresh = made.matrix.values[len(given) :]
-    real = of_class(given, 1).matrix.values
+def test_synthetic_rows_lie_between_real_ones_of_their_class_and_have_real_categories() -> None:
+    original = few(20)
+    result = balance(original, "smote", seed=0)
+    fresh = result.matrix.values[len(original) :]
+    real = of_class(original, 1).matrix.values
     assert len(fresh) == 40
-    assert (made.fails[len(given) :] == 1).all()
-    middles = np.nanmedian(given.matrix.values[:, :8], axis=0)  # stand for what is missing
+    assert (result.fails[len(original) :] == 1).all()
+    middles = np.nanmedian(original.matrix.values[:, :8], axis=0)  # stand for what is missing
     low = np.minimum(np.nanmin(real[:, :8], axis=0), middles) - 1e-5
     high = np.maximum(np.nanmax(real[:, :8], axis=0), middles) + 1e-5
     lacks = np.isnan(fresh[:, :8])
@@ -98,52 +98,52 @@ def test_made_rows_lie_between_real_ones_of_their_class_and_have_real_categories
     assert set(codes[~np.isnan(codes)]) <= set(real[~np.isnan(real[:, 8]), 8])
 
 
-def test_made_rows_lack_values_as_often_as_real_ones() -> None:
-    """Were they complete, a model would learn to tell made rows from real ones."""
-    given = make_sample(3000)
-    rows = np.flatnonzero((given.fails == 0) | (np.arange(3000) % 4 == 0))
-    given = given.rows(rows)
-    fresh = balance(given, "smote", seed=0).matrix.values[len(given) :, :8]
-    real = np.isnan(of_class(given, 1).matrix.values[:, :8]).mean()
+def test_synthetic_rows_miss_values_as_often_as_real_ones() -> None:
+    """Were they complete, a model would learn to distinguish synthetic rows from real ones."""
+    original = make_sample(3000)
+    rows = np.flatnonzero((original.fails == 0) | (np.arange(3000) % 4 == 0))
+    original = original.rows(rows)
+    fresh = balance(original, "smote", seed=0).matrix.values[len(original) :, :8]
+    real = np.isnan(of_class(original, 1).matrix.values[:, :8]).mean()
     assert np.isnan(fresh).mean() == pytest.approx(real, rel=0.35)
 
 
 def test_smote_sees_columns_at_one_scale() -> None:
-    """Bytes beside shares: neighbours must not be decided by the column with the largest numbers."""
-    given = few(30)
-    numbers = Matrix(np.nan_to_num(given.matrix.values[:, :8]), given.matrix.names[:8])
-    given = replace(given, matrix=numbers)
+    """Bytes and shares: the column with the largest numbers must not decide who is a neighbour."""
+    original = few(30)
+    numbers = Matrix(np.nan_to_num(original.matrix.values[:, :8]), original.matrix.names[:8])
+    original = replace(original, matrix=numbers)
     scales = np.float32(2.0) ** np.arange(0, 40, 5)
-    large = replace(given, matrix=replace(numbers, values=numbers.values * scales))
-    plain = balance(given, "smote", seed=0).matrix.values
+    large = replace(original, matrix=replace(numbers, values=numbers.values * scales))
+    plain = balance(original, "smote", seed=0).matrix.values
     np.testing.assert_allclose(balance(large, "smote", seed=0).matrix.values, plain * scales, rtol=1e-3)
 
 
 def test_the_rarer_class_may_be_the_good_ends() -> None:
-    given = few(50, good=10)
-    made = balance(given, "smote", seed=0)
-    assert (made.fails[len(given) :] == 0).all()
-    assert len(made) == 100
+    original = few(50, good=10)
+    result = balance(original, "smote", seed=0)
+    assert (result.fails[len(original) :] == 0).all()
+    assert len(result) == 100
 
 
-def test_a_large_sample_is_made_up_in_part_and_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_sample_gets_few_synthetic_rows_of_high_weight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(imbalance, "MOST_COMPARED", 8)
     monkeypatch.setattr(imbalance, "MOST_SYNTHETIC", 10)
-    given = few(20)
-    made = balance(given, "smote", seed=0)
-    assert len(made) - len(given) == 10
-    assert of_class(made, 1).weights.sum() == pytest.approx(of_class(made, 0).weights.sum())
+    original = few(20)
+    result = balance(original, "smote", seed=0)
+    assert len(result) - len(original) == 10
+    assert of_class(result, 1).weights.sum() == pytest.approx(of_class(result, 0).weights.sum())
 
 
 def test_a_column_without_any_value_stays_so() -> None:
-    given = few(10)
-    values = given.matrix.values.copy()
+    original = few(10)
+    values = original.matrix.values.copy()
     values[:, 3] = np.nan
     values[:, 4] = 7  # constant
     values[:, 8] = np.nan  # a category that nobody has
-    made = balance(replace(given, matrix=replace(given.matrix, values=values)), "smote", seed=0)
-    assert np.isnan(made.matrix.values[:, [3, 8]]).all()
-    assert (made.matrix.values[:, 4] == 7).all()
+    result = balance(replace(original, matrix=replace(original.matrix, values=values)), "smote", seed=0)
+    assert np.isnan(result.matrix.values[:, [3, 8]]).all()
+    assert (result.matrix.values[:, 4] == 7).all()
 
 
 def test_two_rows_are_enough_for_smote_and_one_is_not() -> None:

@@ -1,4 +1,4 @@
-"""The registry: what is registered, what serves, and what is left when a step fails."""
+"""The registry: registered versions, the champions that serve, and the state after a failed step."""
 
 from __future__ import annotations
 
@@ -91,27 +91,27 @@ def test_the_first_serves_and_later_ones_wait_to_be_promoted(registry: Registry,
         registry.rollback(ALPS)
 
 
-def test_versions_tell_what_the_bundle_told(registry: Registry, tmp_path: Path) -> None:
-    made = record(registry, tmp_path / "1", 77)
+def test_versions_have_the_facts_of_the_bundle(registry: Registry, tmp_path: Path) -> None:
+    version = record(registry, tmp_path / "1", 77)
     other = record(registry, tmp_path / "2", 78, cluster="a/b: c.d")
-    assert made == registry.version(ALPS, 1) == registry.version(ALPS)
-    assert (made.created, made.population, made.metrics["roc_auc"]) == (77, "wasted", 0.81)
-    assert made.id == Manifest.read(tmp_path / "1").id
-    assert registry.versions() == [other, made]
+    assert version == registry.version(ALPS, 1) == registry.version(ALPS)
+    assert (version.created, version.population, version.metrics["roc_auc"]) == (77, "wasted", 0.81)
+    assert version.id == Manifest.read(tmp_path / "1").id
+    assert registry.versions() == [other, version]
     assert other.name.cluster == "a/b: c.d"
 
 
 def test_a_run_has_params_metrics_and_the_report(
     registry: Registry, registry_home: Path, tmp_path: Path
 ) -> None:
-    made = record(registry, tmp_path / "1", settings={"search": {"method": "tpe"}, "x=y": "z" * 7000})
+    version = record(registry, tmp_path / "1", settings={"search": {"method": "tpe"}, "x=y": "z" * 7000})
     tracking = Tracking(embedded_uri(registry_home / "models" / "mlflow.db"))
-    run = tracking.get_run(made.run)
+    run = tracking.get_run(version.run)
     assert run.info.status == "FINISHED"
     assert run.data.params["search.method"] == "tpe"
     assert len(run.data.params["x_y"]) == 6000
     assert run.data.metrics == {"roc_auc": 0.81, "f1": 0.6}
-    assert "bundle/report.html" in {file.path for file in tracking.list_artifacts(made.run, "bundle")}
+    assert "bundle/report.html" in {file.path for file in tracking.list_artifacts(version.run, "bundle")}
 
 
 def test_the_same_bundle_twice_is_one_version(registry: Registry, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_posthoc_is_never_registered(registry: Registry, tmp_path: Path) -> None
     assert registry.versions() == registry.waiting() == []
 
 
-def test_what_is_not_there_is_said(registry: Registry, tmp_path: Path) -> None:
+def test_an_unknown_model_or_version_is_an_error(registry: Registry, tmp_path: Path) -> None:
     for ask in (registry.version, registry.promote, registry.rollback):
         with pytest.raises(RegistryError, match=r"no model alps.submit.generic .*`forewarn models list`"):
             ask(ALPS)
@@ -151,21 +151,21 @@ def test_a_new_home_needs_no_mlflow_to_tell_that_it_is_empty(tmp_path: Path) -> 
 
 
 def test_serving_needs_no_mlflow(registry: Registry, registry_home: Path, tmp_path: Path) -> None:
-    made = record(registry, tmp_path / "1")
+    version = record(registry, tmp_path / "1")
     code = (
         "import sys; from pathlib import Path; from forewarn.learn.registry.registry import Registry\n"
         f"print(Registry(Path({str(registry_home)!r})).champion('alps', 'submit', 'generic').name)\n"
         "assert 'mlflow' not in sys.modules\n"
     )
-    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert told.stdout.strip() == made.id
+    process = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert process.stdout.strip() == version.id
 
 
 def test_a_damaged_copy_is_refused_and_fetched_again(
     registry: Registry, registry_home: Path, tmp_path: Path
 ) -> None:
-    made = record(registry, tmp_path / "1")
-    copy = registry.serving.copy_of(made.id)
+    version = record(registry, tmp_path / "1")
+    copy = registry.serving.copy_of(version.id)
     for damage in (
         lambda: (copy / "manifest.json").write_text("{}"),
         lambda: shutil.rmtree(copy),
@@ -175,7 +175,7 @@ def test_a_damaged_copy_is_refused_and_fetched_again(
         with pytest.raises(BundleError, match="`forewarn models sync`"):
             registry.champion("alps", "submit", "generic")
         assert [v.version for v in registry.sync().served] == [1]
-        assert served(registry) == made.id
+        assert served(registry) == version.id
     (copy / "report.html").write_text("better")  # found by Bundle.load, and by a sync
     assert [v.version for v in registry.sync().served] == [1]
     assert registry.sync().served == ()
@@ -230,7 +230,7 @@ def test_copies_that_serve_no_more_go_after_a_day(tmp_path: Path) -> None:
 
 
 class Faulty:
-    """Lets the n-th change to MLflow fail: before it is made, or after, its answer lost.
+    """A client whose n-th change to MLflow fails: before the change, or after it with the answer lost.
 
     Or from the n-th on nothing is answered any more. A read that fails leaves what the next change would
     have found, so they are not counted.
@@ -263,7 +263,7 @@ class Faulty:
 
 
 def check_nothing_is_half(registry: Registry, home: Path, name: ModelName = ALPS) -> None:
-    """Every version has a whole bundle and a run that ended well; no model is without versions."""
+    """Check that every version has a whole bundle and a finished run, and every model a version."""
     tracking = Tracking(embedded_uri(home / "models" / "mlflow.db"))
     versions = registry.versions(name)
     for version in versions:
@@ -338,8 +338,8 @@ def test_one_bundle_that_cannot_be_registered_does_not_hold_up_the_others(
     broken = make_bundle(registry_home / "models" / "pending" / "x")
     (broken / "model.json").write_text("{}")
     with pytest.warns(UserWarning, match=r"model\.json: was changed"):
-        made = registry.record(make_bundle(tmp_path / "1"))
-    assert made is not None
+        version = registry.record(make_bundle(tmp_path / "1"))
+    assert version is not None
     assert registry.waiting() == [broken]
 
 
@@ -415,7 +415,7 @@ def test_two_processes_at_once_are_quiet_and_leave_nothing_where_they_stand(
 
 @pytest.fixture
 def server(tmp_path: Path, registry_home: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
-    """Starts MLflow's own server on a port that stays the same."""
+    """MLflow's own server, on a port that stays the same."""
     database = tmp_path / "server.db"
     shutil.copy(registry_home / "models" / "mlflow.db", database)
     with socket.socket() as probe:
@@ -494,23 +494,23 @@ def test_a_server_that_never_answers_is_given_up_quickly(tmp_path: Path) -> None
         silent.listen()
         registry = Registry(tmp_path / "home", f"http://user:secret@127.0.0.1:{silent.getsockname()[1]}")
         begun = time.monotonic()
-        with pytest.warns(UserWarning, match="kept") as told:
+        with pytest.warns(UserWarning, match="kept") as warnings:
             assert registry.record(make_bundle(tmp_path / "1")) is None
     assert time.monotonic() - begun < 20
-    assert "secret" not in str(told[0].message)
+    assert "secret" not in str(warnings[0].message)
     assert len(registry.waiting()) == 1
 
 
 def test_the_pointer_says_where_the_bundle_is(
     registry: Registry, registry_home: Path, tmp_path: Path
 ) -> None:
-    made = record(registry, tmp_path / "1")
+    version = record(registry, tmp_path / "1")
     pointer = json.loads((registry_home / "models" / "serving" / "alps.submit.generic.json").read_text())
     assert pointer == {
         "model": ["alps", "submit", "generic"],
         "version": 1,
-        "id": made.id,
-        "folder": f"cache/{made.id}",
+        "id": version.id,
+        "folder": f"cache/{version.id}",
     }
 
 

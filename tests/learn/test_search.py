@@ -1,4 +1,4 @@
-"""What a search tries and keeps, without running it: choices, early stops, the journal, the result."""
+"""The parts of a search without running it: choices, early stops, the journal, the result."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def trial(number: int = 0, **more: Any) -> Trial:
     return Trial(number=number, **{**usual, **more})
 
 
-def follow(made: Suggestions, count: int) -> list[Trial]:
-    """So many trials, the best of which have a high learning rate and use family two."""
+def follow(suggestions: Suggestions, count: int) -> list[Trial]:
+    """Follow the suggestions for some trials, where a high learning rate and family two are best."""
     past: list[Trial] = []
     for number in range(count):
-        choice = made.choice(number, past)
+        choice = suggestions.choice(number, past)
         loss = 1 - choice.params["learning_rate"] + (choice.family == "one")
         past.append(
             trial(
@@ -125,12 +125,12 @@ def test_a_trial_is_stopped_by_the_median_of_its_own_family() -> None:
 
 def test_the_journal_gives_back_what_it_was_given(tmp_path: Path) -> None:
     path = tmp_path / "search" / "trials.jsonl"
-    kept = [trial(3, loss=0.1 + 0.2, curve={2: 1 / 3}), trial(5, status="failed", loss=None, error="ä\nb")]
+    trials = [trial(3, loss=0.1 + 0.2, curve={2: 1 / 3}), trial(5, status="failed", loss=None, error="ä\nb")]
     with Journal.open(path, {"seed": 1}) as journal:
-        for one in kept:
+        for one in trials:
             journal.add(one)
     with Journal.open(path, {"seed": 1}) as journal:
-        assert [*journal.trials.values()] == kept
+        assert [*journal.trials.values()] == trials
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))
@@ -190,13 +190,13 @@ def test_the_best_is_the_best_completed_one() -> None:
     assert result.best("one") == trials[2]
     assert result.best("three") is None
     assert SearchResult(trials, "pr_auc", "tpe", 1.0, 1.0, 0).best() == trials[2]
-    told = json.loads(json.dumps(result.to_json(), allow_nan=False))
-    assert told["best"] == 1
-    assert [Trial.from_json(one) for one in told["trials"]] == [*trials]
+    report = json.loads(json.dumps(result.to_json(), allow_nan=False))
+    assert report["best"] == 1
+    assert [Trial.from_json(one) for one in report["trials"]] == [*trials]
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"method": "grid"}, "no search method 'grid'; there are tpe, random"),
         ({"metric": "f1"}, "no metric 'f1'"),
@@ -205,12 +205,14 @@ def test_the_best_is_the_best_completed_one() -> None:
         ({"families": ()}, "needs a family"),
     ],
 )
-def test_wrong_settings_are_said(tmp_path: Path, wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_wrong_settings_are_errors(tmp_path: Path, wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         SearchSettings(folder=tmp_path, **wrong)
 
 
-def test_one_class_only_is_said_before_anything_runs(tmp_path: Path, sample: Callable[..., Sample]) -> None:
+def test_one_class_only_is_an_error_before_anything_runs(
+    tmp_path: Path, sample: Callable[..., Sample]
+) -> None:
     train = sample(100)
     how = SearchSettings(folder=tmp_path)
     with pytest.raises(NotEnoughError, match="the validation rows of a search have one outcome only"):
@@ -221,9 +223,9 @@ def test_one_class_only_is_said_before_anything_runs(tmp_path: Path, sample: Cal
 def test_all_failed_is_an_error_with_the_first_reason(
     tmp_path: Path, sample: Callable[..., Sample], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(*given: Any) -> tuple[float, float]:
+    def run(*arguments: Any) -> tuple[float, float]:
         for number in range(2):
-            given[6].add(trial(number, status="failed", loss=None, error=f"reason {number}"))
+            arguments[6].add(trial(number, status="failed", loss=None, error=f"reason {number}"))
         return 0.0, 0.0
 
     monkeypatch.setattr("forewarn.learn.search.ray_search.run", run)
@@ -267,9 +269,9 @@ def test_a_family_whose_default_failed_is_its_best_trial() -> None:
 
 
 def test_the_journal_keeps_what_trials_are_compared_by_and_the_report_does_not(tmp_path: Path) -> None:
-    made = judged("one", np.ones(3), 0)
+    trial_with_groups = judged("one", np.ones(3), 0)
     with Journal.open(tmp_path / "trials.jsonl", {}) as journal:
-        journal.add(made)
+        journal.add(trial_with_groups)
     with Journal.open(tmp_path / "trials.jsonl", {}) as journal:
-        assert journal.trials[0] == made
-    assert "group_losses" not in result(made).to_json()["trials"][0]
+        assert journal.trials[0] == trial_with_groups
+    assert "group_losses" not in result(trial_with_groups).to_json()["trials"][0]

@@ -44,7 +44,7 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def same(result: SearchResult) -> list[dict[str, Any]]:
-    """All of the trials but the time they took."""
+    """Return the trials without their durations."""
     return [{**trial.to_json(), "seconds": None} for trial in result.trials]
 
 
@@ -82,9 +82,9 @@ def test_trials_are_as_nice_as_whoever_starts_them() -> None:
 def test_a_search_goes_on_past_trials_that_fail_or_die(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    told: list[SearchProgress] = []
+    reports: list[SearchProgress] = []
     settings = SearchSettings(folder=tmp_path, families=("toy", "broken", "deadly"), trials=4, threads=2)
-    result = toy_search(settings, progress=told.append)
+    result = toy_search(settings, progress=reports.append)
     by_family = {trial.family: trial for trial in reversed(result.trials)}
     assert by_family["toy"].status == "completed"
     assert by_family["broken"].error == "ValueError: this family fits nothing"
@@ -94,8 +94,8 @@ def test_a_search_goes_on_past_trials_that_fail_or_die(
     assert best is not None
     assert best.family == "toy"
     assert best.loss == min(t.loss for t in result.trials if t.loss is not None and t.status == "completed")
-    assert (told[-1].done, told[-1].total, told[-1].running) == (4, 4, 0)
-    assert told[-1].best == best.loss
+    assert (reports[-1].done, reports[-1].total, reports[-1].running) == (4, 4, 0)
+    assert reports[-1].best == best.loss
     assert result.resumed == 0
     assert json.loads(json.dumps(result.to_json(), allow_nan=False))["best"] == best.number
     assert capfd.readouterr() == ("", "")  # none of Ray's own words
@@ -168,8 +168,8 @@ def test_a_killed_search_goes_on_where_it_was(tmp_path: Path) -> None:
     begun = len((tmp_path / "fits").read_text().splitlines())
 
     again = start(tmp_path, "--trials", "8")
-    said, _ = again.communicate(timeout=120)
-    result = json.loads(said.splitlines()[-1])
+    output, _ = again.communicate(timeout=120)
+    result = json.loads(output.splitlines()[-1])
     assert result["resumed"] == finished
     assert {trial["status"] for trial in result["trials"]} <= {"completed", "stopped"}
     assert len(result["trials"]) == 8
@@ -177,7 +177,7 @@ def test_a_killed_search_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def ray_processes(pid: int) -> list[str]:
-    """Command lines of Ray's processes that a driver started: their session's name ends with its id."""
+    """List the command lines of the Ray processes of a driver: their session's name ends with its id."""
     found = []
     for one in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -191,7 +191,7 @@ def ray_processes(pid: int) -> list[str]:
 
 @pytest.fixture
 def second_ray(tmp_path: Path) -> Iterator[str]:
-    """A Ray head of its own, as a site has one; nothing but what was started here is ended."""
+    """Start a Ray head, as a site has one; only processes that were started here are ended."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -200,12 +200,12 @@ def second_ray(tmp_path: Path) -> Iterator[str]:
     command += ["--node-ip-address=127.0.0.1", f"--temp-dir={folder}", "--num-cpus=2"]
     command += ["--include-dashboard=false", f"--object-store-memory={100 * 2**20}", "--disable-usage-stats"]
     env = {**os.environ, "RAY_AUTH_MODE": "disabled"}
-    said = tmp_path / "head.txt"
-    with said.open("w") as out:
+    log = tmp_path / "head.txt"
+    with log.open("w") as out:
         head = subprocess.Popen(command, env=env, stdout=out, stderr=out, start_new_session=True)
     try:
-        while "Ray runtime started" not in said.read_text():
-            assert head.poll() is None, said.read_text()
+        while "Ray runtime started" not in log.read_text():
+            assert head.poll() is None, log.read_text()
             time.sleep(0.1)
         yield f"127.0.0.1:{port}"
     finally:
@@ -220,9 +220,9 @@ def second_ray(tmp_path: Path) -> Iterator[str]:
 
 def test_a_search_runs_on_a_cluster_that_is_there(tmp_path: Path, second_ray: str) -> None:
     run = start(tmp_path, "--trials", "4", "--ray-address", second_ray, RAY_AUTH_MODE="disabled")
-    said, _ = run.communicate(timeout=120)
+    output, _ = run.communicate(timeout=120)
     assert run.returncode == 0
-    result = json.loads(said.splitlines()[-1])
+    result = json.loads(output.splitlines()[-1])
     assert len(result["trials"]) == 4
     assert len((tmp_path / "fits").read_text().splitlines()) == 4
     with socket.create_connection(tuple(second_ray.split(":"))):  # the cluster is not ours to stop
@@ -232,15 +232,15 @@ def test_a_search_runs_on_a_cluster_that_is_there(tmp_path: Path, second_ray: st
 @pytest.mark.parametrize(
     "answer", [None, b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.6\r\n", b""]
 )
-def test_a_cluster_that_is_not_there_is_said_soon(answer: bytes | None) -> None:
+def test_a_missing_ray_cluster_is_an_error_within_seconds(answer: bytes | None) -> None:
     began = time.monotonic()
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
 
         def reply() -> None:
-            with server.accept()[0] as asked:
-                asked.recv(100)
-                asked.sendall(answer or b"")
+            with server.accept()[0] as started:
+                started.recv(100)
+                started.sendall(answer or b"")
 
         other = threading.Thread(target=reply)
         if answer is None:
@@ -255,6 +255,6 @@ def test_a_cluster_that_is_not_there_is_said_soon(answer: bytes | None) -> None:
 
 
 @pytest.mark.parametrize("address", ["", "nohost", "host:", ":6379", "ray://host:10001", "host:port"])
-def test_what_is_no_address_is_said(address: str) -> None:
+def test_a_malformed_ray_address_is_an_error(address: str) -> None:
     with pytest.raises(UsageError, match="is no address of a Ray cluster: give HOST:PORT"):
         _connect(address)

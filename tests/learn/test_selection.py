@@ -1,4 +1,4 @@
-"""Rankings of columns: what each measure sees, and what it must not be fooled by."""
+"""Rankings of columns: what each measure detects, and what must not mislead it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_what_says_nothing_is_worth_nothing() -> None:
 
 
 def test_codes_of_categories_have_no_order() -> None:
-    """Categories 0 and 2 fail, 1 does not: in order of the codes there is nothing to see."""
+    """Categories 0 and 2 fail, 1 does not: the order of the codes shows nothing."""
     fails, codes = [1, 0, 1, 1, 0, 1], [0, 1, 2, 0, 1, 2]
     plain, category = (
         correlations(of_columns(fails, codes, categorical=names))[0] for names in ((), ("x0",))
@@ -75,9 +75,9 @@ def test_both_measures_find_what_matters(sample: Make) -> None:
     assert sum(found.by["importance"].values()) == pytest.approx(1)
 
 
-def test_kept_columns_stay_in_the_order_of_the_matrix() -> None:
-    worth = {"a": 0.1, "b": 0.5, "c": 0.5, "d": 0.9}
-    found = Rankings(("a", "b", "c", "d"), {"correlation": worth})
+def test_the_best_columns_stay_in_the_order_of_the_matrix() -> None:
+    scores = {"a": 0.1, "b": 0.5, "c": 0.5, "d": 0.9}
+    found = Rankings(("a", "b", "c", "d"), {"correlation": scores})
     assert found.best("correlation", 2) == ("b", "d")
     assert found.best("correlation", 3) == ("b", "c", "d")
     assert found.best("correlation", 99) == ("a", "b", "c", "d")

@@ -1,4 +1,4 @@
-"""Blocks in order of time, outcomes known at the cut, and what stands for those that are not."""
+"""Blocks in order of time, and the jobs whose outcomes were known at a cut."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from forewarn.learn.data.table import JobTable
 
 
 def test_blocks_follow_one_another(table: JobTable) -> None:
-    made = split(table)
-    blocks = (made.train, made.search, made.calibrate, made.test)
+    parts = split(table)
+    blocks = (parts.train, parts.search, parts.calibrate, parts.test)
     for before, after in itertools.pairwise(blocks):
         assert table.submit[before].max() <= table.submit[after].min()
     assert sum(len(block) for block in blocks) == table.labelled.sum()
@@ -33,15 +33,15 @@ def test_phases_are_split_at_the_same_jobs(table: JobTable, start_table: JobTabl
 
 
 def test_training_sees_what_was_known_at_the_cut_only(table: JobTable) -> None:
-    made = split(table)
-    cut = made.cuts[0]
-    rows = settled_rows(table, made.train, cut)
-    assert 0 < len(rows) < len(made.train)
+    parts = split(table)
+    cut = parts.cuts[0]
+    rows = settled_rows(table, parts.train, cut)
+    assert 0 < len(rows) < len(parts.train)
     assert table.known_at[rows].max() < cut
 
 
 def test_the_jobs_before_the_gap_are_no_shorter_than_all(table: JobTable) -> None:
-    """Of jobs just before a cut the short ones are known; those before the gap are like all others."""
+    """Just before a cut only short jobs are known; before the gap the known jobs are like all others."""
     run_time = table.about["run_time"].fill_null(0).to_numpy()
     rows = np.flatnonzero(table.labelled)
     all_known, before_gap = [], []
@@ -63,7 +63,7 @@ def test_ten_jobs_are_too_few(table: JobTable) -> None:
 
 
 def test_ends_that_were_all_known_late(table: JobTable) -> None:
-    """As where a collector first looked when all had ended: more of the same would not help."""
+    """As if a collector first ran when all jobs had ended: more such history would not help."""
     late = dataclasses.replace(table, known_at=np.full_like(table.known_at, table.known_at.max()))
     parts = split(late)
     known = settled_rows(late, parts.train, parts.cuts[0])

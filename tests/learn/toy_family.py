@@ -1,4 +1,4 @@
-"""Families of the tests of the search: quick, without any library, and one that cannot fit."""
+"""Families for tests of the search: quick ones without a library, and some that fail."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Toy(ModelFamily):
 
 
 class Slow(Toy):
-    """Takes a while, as a real one does, and counts its fits in a file."""
+    """A family that takes some time, as a real one does, and counts its fits in a file."""
 
     name = "slow"
     fits: Path
@@ -103,7 +103,7 @@ class Broken(Toy):
 
 
 class Deadly(Toy):
-    """Ends its own process, as the system does with one that takes too much memory."""
+    """A family that kills its own process, as the system does when memory runs out."""
 
     name = "deadly"
 
