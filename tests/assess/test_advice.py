@@ -90,7 +90,7 @@ def stated(
     over_limit: float | None = None,
     node_risk: float = 0.0,
 ) -> Failure:
-    """The model's failure as it is stated, with forecasts that count one half."""
+    """State the model's risk, pooled with forecasts of weight one half."""
     given = np.array([[max(cause.probability, 1e-12) for cause in model.causes]])
     causes = [Cause(cause.outcome, cause.kind) for cause in model.causes]
     excess = {"out_of_memory": over_memory, "timeout": over_limit}
@@ -112,7 +112,7 @@ def stated(
 def situation(
     needs: Lognormal, *, model: Failure | None = None, node_risk: float = 0.0, **given: Any
 ) -> Situation:
-    """A job, and a path that states the risk of it and of what it could be: the model's, with its needs."""
+    """Return a job's situation, which states the risk of the job and of changed ones from its needs."""
     asked_job = given.pop("job", job())
     by_model = model or failure()
 

@@ -70,7 +70,7 @@ def run(number: int, start: int, nodes: str, user: str = "u", code: int = 0, **f
 def struck(
     rows: Iterable[Row], node: str, share: float, since: int = 0, until: int = NOW, code: int = 1
 ) -> list[Row]:
-    """The same jobs, with some of those on a node failed."""
+    """Return the same jobs, with a share of those on a node failed."""
     random = np.random.default_rng(1)
     return [
         {**row, "outcome": "failed", "exit_code": code}

@@ -31,7 +31,7 @@ GIB = 1 << 30
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Node], list[Partition]]:
-    """The simulator's small cluster, as slurmrestd describes it: 20 nodes of 128 GiB, 4 with GPUs."""
+    """Return the simulator's small cluster as slurmrestd describes it: 20 nodes of 128 GiB, 4 with GPUs."""
     nodes, partitions = write_machine(load_scenario("small"), tmp_path_factory.mktemp("machine"))
 
     def read(path: Path, record: Any) -> list[Any]:

@@ -35,7 +35,7 @@ def program(folder: Path, name: str, content: bytes, mode: int = 0o755) -> Path:
 
 
 def binary() -> bytes:
-    """A real program, linked dynamically."""
+    """Return a real, dynamically linked program."""
     return Path(os.path.realpath("/bin/ls")).read_bytes()
 
 
@@ -291,7 +291,7 @@ def test_modules(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def environment_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A real environment with nothing in it."""
+    """Create a real environment without packages."""
     folder = tmp_path_factory.mktemp("venv") / "env"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     return folder
