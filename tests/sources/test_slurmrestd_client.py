@@ -526,14 +526,14 @@ ACCESS = "Access/permission denied"
     ],
 )
 def test_what_a_refusal_means(status: int, reply: Any, error: type[SchedulerError], words: str) -> None:
-    found = refusal(status, reply, "here", token=Token.read(jwt()), user=None, now=NOW)
+    found = refusal(status, reply, "here", token=Token.read(jwt()), user=None, at=NOW)
     assert type(found) is error
     assert words in str(found)
 
 
 def test_22_05_does_not_say_why_it_has_no_diagnosis() -> None:
     reply = {"errors": [{"error_number": -1, "error": "Unspecified error"}]}
-    found = refusal(500, reply, "here /slurm/v0.0.38/diag", token=Token.read(jwt()), user=None, now=NOW)
+    found = refusal(500, reply, "here /slurm/v0.0.38/diag", token=Token.read(jwt()), user=None, at=NOW)
     assert type(found) is ControllerDownError
     assert "or refuses the token" in str(found)
 
@@ -549,11 +549,11 @@ def test_why_a_token_is_not_accepted_is_in_the_token() -> None:
     assert type(why(None)) is TokenError
     # 26.05 says of a token that slurmdbd refuses what it says of a slurmdbd that is down.
     old = Token.read(jwt(expires=NOW - 5))
-    gone = refusal(502, {"errors": [DATABASE]}, "here", token=old, user=None, now=NOW)
+    gone = refusal(502, {"errors": [DATABASE]}, "here", token=old, user=None, at=NOW)
     assert type(gone) is ExpiredTokenError
-    none = refusal(401, None, "here", token=None, user=None, now=NOW)
+    none = refusal(401, None, "here", token=None, user=None, at=NOW)
     assert "none is configured" in str(none)
-    assert refusal(200, {"errors": []}, "here", token=None, user=None, now=NOW) is None
+    assert refusal(200, {"errors": []}, "here", token=None, user=None, at=NOW) is None
 
 
 def test_errors_that_come_as_if_all_were_well() -> None:

@@ -68,7 +68,7 @@ def _code_of(words: str) -> int | None:
 
 
 def refusal(
-    status: int, reply: Any, place: str, *, token: Token | None, user: str | None, now: float
+    status: int, reply: Any, place: str, *, token: Token | None, user: str | None, at: float
 ) -> SchedulerError | None:
     """Return the error of an answer, or None; `reply` is its JSON, `place` the request."""
     errors = list(listed_errors(reply))
@@ -77,10 +77,10 @@ def refusal(
     if status == 401:
         return _unknown_user(place, token)
     if status == _NETWORK or _PROTOCOL_AUTHENTICATION in codes or "authentication error" in words:
-        return _not_accepted(place, words, token, user, now)
+        return _not_accepted(place, words, token, user, at)
     if _DATABASE in codes:
         # 26.05 answers the same when slurmdbd refuses the token.
-        return _explained(place, token, user, now) or DatabaseDownError(
+        return _explained(place, token, user, at) or DatabaseDownError(
             f"{place}: slurmdbd does not answer, or refuses the token ({words}): is it running, and is its "
             "database?"
         )
@@ -88,7 +88,7 @@ def refusal(
         return ControllerDownError(f"{place}: slurmctld does not answer ({words}): is it running?")
     # 22.05 gives no more, whatever the reason.
     if "config is unable to load" in words or (_UNSPECIFIED in codes and place.endswith("/diag")):
-        return _explained(place, token, user, now) or ControllerDownError(
+        return _explained(place, token, user, at) or ControllerDownError(
             f"{place}: slurmctld does not answer, or refuses the token ({words}): is it running?"
         )
     if status == 404 and not errors:
@@ -113,28 +113,28 @@ def _unknown_user(place: str, token: Token | None) -> TokenError:
     )
 
 
-def _not_accepted(place: str, words: str, token: Token | None, user: str | None, now: float) -> TokenError:
+def _not_accepted(place: str, words: str, token: Token | None, user: str | None, at: float) -> TokenError:
     """Explain that Slurm does not accept a token; its answer gives no reason."""
     if token is None:
         return TokenError(f"{place}: Slurm requires a token ({words})")
-    return _explained(place, token, user, now) or TokenError(
-        f"{place}: Slurm does not accept the token ({words}): was it made with the key that jwt_key names in "
-        "slurm.conf and slurmdbd.conf, does slurmdbd have AuthAltTypes=auth/jwt too, does its user "
+    return _explained(place, token, user, at) or TokenError(
+        f"{place}: Slurm does not accept the token ({words}): was it issued with the key that jwt_key "
+        "names in slurm.conf and slurmdbd.conf, does slurmdbd have AuthAltTypes=auth/jwt too, does its user "
         f"({token.user or 'unknown'}) exist there, do the clocks agree?"
     )
 
 
-def _explained(place: str, token: Token | None, user: str | None, now: float) -> TokenError | None:
+def _explained(place: str, token: Token | None, user: str | None, at: float) -> TokenError | None:
     """Explain a refusal by the content of the token, which mostly suffices."""
     if token is None:
         return None
-    if token.expires is not None and token.expires <= now:
+    if token.expires is not None and token.expires <= at:
         return ExpiredTokenError(
-            f"{place}: the token expired {now - token.expires:,.0f} s ago: `scontrol token` makes a new one"
+            f"{place}: the token expired {at - token.expires:,.0f} s ago: `scontrol token` makes a new one"
         )
-    if token.issued is not None and token.issued > now + _SKEW:
+    if token.issued is not None and token.issued > at + _SKEW:
         return ClockSkewError(
-            f"{place}: the token was issued {token.issued - now:,.0f} s in the future by this host's clock: "
+            f"{place}: the token was issued {token.issued - at:,.0f} s in the future by this host's clock: "
             "synchronise the clocks of this host and of slurmctld's by NTP"
         )
     if user is not None and token.user not in (None, "root", user):

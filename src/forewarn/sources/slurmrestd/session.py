@@ -187,7 +187,7 @@ class RestSession:
 
     def _raise_refusal(self, answer: Answer, reply: Any, path: str) -> None:
         place = f"{self.transport.address} {path}"
-        error = refusal(answer.status, reply, place, token=self._sent, user=self._user, now=self.clock.now())
+        error = refusal(answer.status, reply, place, token=self._sent, user=self._user, at=self.clock.now())
         if error is not None:
             raise error
 

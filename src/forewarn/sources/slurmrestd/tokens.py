@@ -60,12 +60,12 @@ class Token:
         claims = _decode_claims(bare)
         return cls(bare, _user(claims), _moment(claims, "iat"), _moment(claims, "exp"))
 
-    def is_due(self, now: float) -> bool:
+    def is_due(self, at: float) -> bool:
         """Check whether it ends so soon that a new one is needed."""
         if self.expires is None:
             return False
         life = self.expires - self.issued if self.issued is not None else LIFESPAN
-        return now >= self.expires - min(_MARGIN, life / 10)
+        return at >= self.expires - min(_MARGIN, life / 10)
 
 
 def _decode_claims(text: str) -> Mapping[str, object]:
