@@ -540,7 +540,7 @@ def test_22_05_does_not_say_why_it_has_no_diagnosis() -> None:
 
 def test_why_a_token_is_not_accepted_is_in_the_token() -> None:
     def why(token: Token | None, user: str | None = None) -> SchedulerError | None:
-        return refusal(511, {}, "here", token=token, user=user, now=NOW)
+        return refusal(511, {}, "here", token=token, user=user, at=NOW)
 
     assert type(why(Token.read(jwt(expires=NOW - 5)))) is ExpiredTokenError
     assert type(why(Token.read(jwt(issued=NOW + 100)))) is ClockSkewError
