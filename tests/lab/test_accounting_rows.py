@@ -39,11 +39,11 @@ def test_what_is_asked_about_too_early(lab: Lab, scheduler: Scheduler) -> None:
         own = [array, array + 1]  # the numbers of its tasks, which are all that such a row has
         wait_until(lambda own=own: bool(records(lab, own)), 30, "accounting has heard of it", every=0.1)  # type: ignore[misc]
         before = [record for record in records(lab, own) if not record.whole]
-        given += [batch.frame for batch in scheduler.accounted([str(job) for job in own])]
+        given += [batch.frame for batch in scheduler.accounting_records([str(job) for job in own])]
         after = [record for record in records(lab, own) if not record.whole]
         asked += bool(before and after)
         wait_ended(lab, [array])
-        told = [row for batch in scheduler.accounted([str(array)]) for row in batch.frame["job_id"]]
+        told = [row for batch in scheduler.accounting_records([str(array)]) for row in batch.frame["job_id"]]
         assert sorted(told) == [f"{array}_0", f"{array}_1"]
     assert asked, "slurmdbd had half a record when it was asked"
     seen = [row for frame in given for row in frame.iter_rows(named=True)]

@@ -97,16 +97,16 @@ def values(said: Said, key: tuple[Any, ...], field: str) -> dict[str, Any]:
 def ways(lab: Lab) -> Iterator[tuple[str, Scheduler]]:
     def client() -> SlurmrestdScheduler:
         transport = Transport(Address.read(lab.rest_url))
-        asker = RestSession(transport, from_text(lab.token("root", 600), "the lab"), user="root")
-        return SlurmrestdScheduler(asker)
+        session = RestSession(transport, from_text(lab.token("root", 600), "the lab"), user="root")
+        return SlurmrestdScheduler(session)
 
     with closing(client()) as first:
-        served = first.asker.served
+        served = first.session.served
     for version in served.versions:
         one = client()
         for other in served.versions:
             if other != version:
-                one.asker._served = (one.asker._served or served).without(other)
+                one.session._served = (one.session._served or served).without(other)
         yield version, one
     path = f"{lab.state / 'bin'}:{os.environ['PATH']}"
     yield "commands", CommandScheduler(Runner(environ=os.environ | {"PATH": path}))
