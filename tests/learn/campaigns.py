@@ -1,7 +1,7 @@
 """A log without users: campaigns of equal jobs, most of them arrays, more and more of which fail.
 
-Whether a campaign fails is decided when it is made, and nothing that was seen before tells it. Once its first
-jobs have ended, nearly all is known of the others, which start later.
+Whether a campaign fails is decided at random when it is created, independent of what came before. Once its
+first jobs have ended, nearly all is known of the others, which start later.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ def campaigns(jobs: int, *, seed: int = 0, first: float = 0.03, last: float = 0.
     draw = np.random.default_rng(seed)
     requests = [(int(2 ** draw.integers(0, 6)), int(draw.integers(1, 40)) * 1800) for _ in range(25)]
     parts: list[dict[str, np.ndarray | list[object]]] = []
-    made = number = 0
-    while made < jobs:
+    total = number = 0
+    while total < jobs:
         number += 1
-        size = int(min(draw.pareto(0.8) * 4 + 1, 300, jobs - made))
-        submit = BEGIN + int(700 * DAY * made / jobs) + int(draw.integers(0, 3600))
+        size = int(min(draw.pareto(0.8) * 4 + 1, 300, jobs - total))
+        submit = BEGIN + int(700 * DAY * total / jobs) + int(draw.integers(0, 3600))
         cpus, limit = requests[draw.integers(0, len(requests))]
-        fate = draw.random() < first + (last - first) * made / jobs
+        fate = draw.random() < first + (last - first) * total / jobs
         failed = np.where(draw.random(size) < 0.97, fate, not fate)
         start = submit + int(draw.integers(60, 7200)) + np.arange(size) * 120
         ran = draw.integers(60, 1500, size)
@@ -45,7 +45,7 @@ def campaigns(jobs: int, *, seed: int = 0, first: float = 0.03, last: float = 0.
                 "outcome": np.where(failed, "failed", "completed"),
             }
         )
-        made += size
+        total += size
     frame = pl.concat([pl.DataFrame(part, strict=False, schema_overrides=_TYPES) for part in parts])
     return complete(frame.with_columns(cluster=pl.lit("c")).sort("submit")).with_columns(
         seen_at=pl.col("end"), source=pl.lit("test"), reconstructed=pl.lit(True)

@@ -1,4 +1,4 @@
-"""The rules that a model has to beat, on the real columns and on made ones."""
+"""The rules that a model has to beat, on real and on synthetic columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forewarn.learn.evaluation.metrics import f1
 NAN = np.nan
 
 
-def made(fails: list[float]) -> JobTable:
+def synthetic_table(fails: list[float]) -> JobTable:
     columns = {
         "user_last": [1, 1, 0, NAN],
         "user_name_last": [0, NAN, NAN, NAN],
@@ -32,7 +32,7 @@ def test_each_rule_falls_back_as_its_name_says_and_then_on_the_majority_of_train
     mostly: float, left: bool
 ) -> None:
     everything = np.arange(4)
-    found = baseline_alarms(made([mostly] * 3 + [1 - mostly]), everything, everything)
+    found = baseline_alarms(synthetic_table([mostly] * 3 + [1 - mostly]), everything, everything)
     assert {name: alarms.tolist() for name, alarms in found.items()} == {
         "majority": [left] * 4,
         "last_user": [True, True, False, left],
@@ -47,13 +47,13 @@ def test_each_rule_falls_back_as_its_name_says_and_then_on_the_majority_of_train
 
 
 def test_the_majority_is_of_train_and_the_alarms_of_the_rows_asked_for() -> None:
-    table = made([1, 1, 0, 0])
+    table = synthetic_table([1, 1, 0, 0])
     assert baseline_alarms(table, np.array([3]), np.array([0, 1]))["majority"].tolist() == [True]
     assert baseline_alarms(table, np.array([3]), np.array([2, 3]))["majority"].tolist() == [False]
 
 
 def test_the_best_is_the_one_with_the_highest_f1() -> None:
-    table = made([1, 1, 0, 0])
+    table = synthetic_table([1, 1, 0, 0])
     found = baseline_alarms(table, np.arange(4), np.arange(4))
     assert best_rule(found, table.fails) == "last_user"
 

@@ -25,7 +25,7 @@ def test_a_group_is_a_user_in_an_iso_week_and_the_nameless_are_alone() -> None:
     assert groups(about.clear()).tolist() == []
 
 
-def made(users: int, jobs: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def synthetic_predictions(users: int, jobs: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Users whose jobs share a hidden rate: rows within a group are far from independent."""
     random = np.random.default_rng(seed)
     group = np.repeat(np.arange(users), jobs)
@@ -35,10 +35,10 @@ def made(users: int, jobs: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, 
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
-    truth = ranking(*made(20_000, 20, 99)[1:])["roc_auc"]
+    truth = ranking(*synthetic_predictions(20_000, 20, 99)[1:])["roc_auc"]
     covered = []
     for seed in range(60):
-        group, fails, p = made(80, 20, seed)
+        group, fails, p = synthetic_predictions(80, 20, seed)
         (low, high) = (
             intervals(group, {"auc": ScoredPredictions(fails, p).roc_auc}, resamples=200, seed=seed)["auc"]
             or []
@@ -48,7 +48,7 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
 
 
 def test_groups_make_the_interval_wider_than_single_jobs_would() -> None:
-    group, fails, p = made(80, 50)
+    group, fails, p = synthetic_predictions(80, 50)
     auc = {"auc": ScoredPredictions(fails, p).roc_auc}
     by_group = intervals(group, auc)["auc"]
     by_job = intervals(np.arange(len(group)), auc)["auc"]
@@ -58,7 +58,7 @@ def test_groups_make_the_interval_wider_than_single_jobs_would() -> None:
 
 
 def test_all_measures_of_a_report_have_an_interval_around_their_value() -> None:
-    group, fails, p = made(200, 20)
+    group, fails, p = synthetic_predictions(200, 20)
     found = intervals(group, statistics(fails, p, p > 0.5), seed=3)
     values = {**ranking(fails, p), "f1": f1(fails, p > 0.5)}
     assert set(found) == {"roc_auc", "pr_auc", "brier", "ece", "log_loss", "f1"}
@@ -71,7 +71,7 @@ def test_all_measures_of_a_report_have_an_interval_around_their_value() -> None:
 
 
 def test_the_difference_is_paired() -> None:
-    group, fails, p = made(200, 20)
+    group, fails, p = synthetic_predictions(200, 20)
     same = difference(group, fails, p > 0.5, p > 0.5)
     assert same == {"f1": 0.0, "interval": [0.0, 0.0]}
     random = np.random.default_rng(0)
@@ -102,7 +102,7 @@ def test_a_measure_that_is_mostly_undefined_has_no_interval() -> None:
 
 
 def test_fifty_thousand_rows_take_seconds() -> None:
-    group, fails, p = made(2_500, 20)
+    group, fails, p = synthetic_predictions(2_500, 20)
     begin = time.process_time()
     intervals(group, statistics(fails, p, p > 0.5), resamples=300)
     assert time.process_time() - begin < 10

@@ -32,7 +32,9 @@ def test_a_straight_miscalibration_is_undone_by_platt(truth: np.ndarray) -> None
     found = calibrate(margins, drawn(truth))
     assert ranking(drawn(truth, 1), probabilities(margins))["ece"] > 0.08
     assert ranking(drawn(truth, 1), found(margins))["ece"] < 0.02
-    straight = (found.slope * margins + found.intercept) if found.method == "platt" else found.log_odds(margins)
+    straight = (
+        (found.slope * margins + found.intercept) if found.method == "platt" else found.log_odds(margins)
+    )
     assert np.abs(straight - truth).mean() < 0.25
 
 
@@ -100,37 +102,37 @@ def test_margins_that_are_all_the_same_give_the_base_rate() -> None:
 def drifting(days: int = 200, jobs: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """A model fitted to a cluster whose failures become rarer, as on SDSC-BLUE (21 % to 13 %)."""
     random = np.random.default_rng(3)
-    moment = np.sort(random.integers(0, days * DAY, days * jobs))
-    margins = random.normal(-1.8, 1.5, len(moment))
-    fails = drawn(margins - 1.2 * moment / moment.max())
-    known = moment + random.exponential(DAY / 2, len(moment)).astype(np.int64)
-    return margins, fails, moment, known
+    at = np.sort(random.integers(0, days * DAY, days * jobs))
+    margins = random.normal(-1.8, 1.5, len(at))
+    fails = drawn(margins - 1.2 * at / at.max())
+    known_at = at + random.exponential(DAY / 2, len(at)).astype(np.int64)
+    return margins, fails, at, known_at
 
 
 def test_a_correction_in_time_holds_against_drift() -> None:
-    margins, fails, moment, known = drifting()
+    margins, fails, at, known_at = drifting()
     half = len(margins) // 2
     static = calibrate(margins[: half // 2], fails[: half // 2])
-    p = calibrate_over_time(margins, fails, moment, known, start=static)
+    p = calibrate_over_time(margins, fails, at, known_at, start=static)
     assert ranking(fails[half:], static(margins)[half:])["ece"] > 0.04
     assert ranking(fails[half:], p[half:])["ece"] < 0.02
 
 
 def test_a_correction_knows_nothing_of_what_was_not_known_yet() -> None:
-    margins, fails, moment, known = drifting(days=20)
-    before = calibrate_over_time(margins, fails, moment, known, start=Calibration(), window=300)
+    margins, fails, at, known_at = drifting(days=20)
+    before = calibrate_over_time(margins, fails, at, known_at, start=Calibration(), window=300)
     for day in (5, 12):
-        rewritten = np.where(known >= day * DAY, 1 - fails, fails)
-        after = calibrate_over_time(margins, rewritten, moment, known, start=Calibration(), window=300)
-        early = moment < (day + 1) * DAY
+        rewritten = np.where(known_at >= day * DAY, 1 - fails, fails)
+        after = calibrate_over_time(margins, rewritten, at, known_at, start=Calibration(), window=300)
+        early = at < (day + 1) * DAY
         assert np.array_equal(before[early], after[early])
         assert not np.array_equal(before[~early], after[~early])
 
 
 def test_before_any_outcome_is_known_the_start_holds_and_unknown_ones_never_count() -> None:
-    margins, fails, moment, known = drifting(days=10)
+    margins, fails, at, known_at = drifting(days=10)
     start = Calibration("platt", 0.7, -0.2)
-    silent = calibrate_over_time(margins, fails, moment, np.full_like(known, -1), start=start)
+    silent = calibrate_over_time(margins, fails, at, np.full_like(known_at, -1), start=start)
     assert silent == pytest.approx(start(margins))
-    with_holes = np.where(moment % 2 == 0, np.nan, fails)
-    assert np.isfinite(calibrate_over_time(margins, with_holes, moment, known, start=start)).all()
+    with_holes = np.where(at % 2 == 0, np.nan, fails)
+    assert np.isfinite(calibrate_over_time(margins, with_holes, at, known_at, start=start)).all()

@@ -35,7 +35,7 @@ ENDINGS = [
 ]
 
 
-def made(rows: int = 2_000, seed: int = 0) -> tuple[Matrix, pl.DataFrame, np.ndarray]:
+def synthetic_jobs(rows: int = 2_000, seed: int = 0) -> tuple[Matrix, pl.DataFrame, np.ndarray]:
     """Jobs of which x0 says whether memory or time runs out, and the partition whether its nodes are sick."""
     random = np.random.default_rng(seed)
     values = random.normal(size=(rows, 4)).astype(np.float32)
@@ -67,7 +67,7 @@ def fit(matrix: Matrix, about: pl.DataFrame, fails: np.ndarray, seed: int = 0) -
 
 @pytest.fixture(scope="module")
 def causes() -> Causes:
-    return fit(*made())
+    return fit(*synthetic_jobs())
 
 
 def test_rare_causes_are_the_others(causes: Causes) -> None:
@@ -95,15 +95,15 @@ def test_causes_add_up_to_the_total(causes: Causes, p: list[float], seed: int, w
     values[values[:, 3] > 3, 3] = np.nan
     matrix, total = Matrix(values, NAMES, frozenset({"partition"})), np.array(p)
     by_cause = total[:, None] * causes.given_failure(matrix)
-    for told in (causes.outcomes(by_cause), causes.kinds(by_cause)):
-        parts = np.array(list(told.values()))
+    for figures in (causes.outcomes(by_cause), causes.kinds(by_cause)):
+        parts = np.array(list(figures.values()))
         assert (parts >= 0).all()
         assert parts.sum(axis=0) == pytest.approx(total, rel=1e-12, abs=1e-300)
     assert set(causes.kinds(by_cause)) == {"user", "system", "limit"}
 
 
 def test_kinds_and_outcomes_tell_the_same(causes: Causes) -> None:
-    matrix, _, fails = made(rows=300, seed=5)
+    matrix, _, fails = synthetic_jobs(rows=300, seed=5)
     by_cause = fails[:, None] * causes.given_failure(matrix)
     outcomes, kinds = causes.outcomes(by_cause), causes.kinds(by_cause)
     limit = outcomes["out_of_memory"] + outcomes["timeout"] + causes.other_kinds["limit"] * outcomes[OTHER]
@@ -113,7 +113,7 @@ def test_kinds_and_outcomes_tell_the_same(causes: Causes) -> None:
 
 def test_hours_lost_are_those_of_each_end(causes: Causes) -> None:
     """A time-out loses all that was asked for, other failures what such ones used: a quarter here."""
-    matrix, about, _ = made(rows=300, seed=5)
+    matrix, about, _ = synthetic_jobs(rows=300, seed=5)
     by_cause = 0.4 * causes.given_failure(matrix)
     outcomes = causes.outcomes(by_cause)
     expected = 10 * outcomes["timeout"] + 2.5 * (0.4 - outcomes["timeout"])
@@ -123,29 +123,29 @@ def test_hours_lost_are_those_of_each_end(causes: Causes) -> None:
 
 
 def test_they_beat_their_shares_on_later_jobs(causes: Causes) -> None:
-    told = causes.evaluate(*made(rows=1_000, seed=9))
-    assert told["n"] > 400
-    assert told["unseen"] == 0
-    assert told["log_loss"] < told["log_loss_of_shares"] - 0.25
-    assert told["accuracy"] > told["accuracy_of_majority"] + 0.1
-    aucs = {each["cause"]: each["roc_auc"] for each in told["causes"]}
+    figures = causes.evaluate(*synthetic_jobs(rows=1_000, seed=9))
+    assert figures["n"] > 400
+    assert figures["unseen"] == 0
+    assert figures["log_loss"] < figures["log_loss_of_shares"] - 0.25
+    assert figures["accuracy"] > figures["accuracy_of_majority"] + 0.1
+    aucs = {each["cause"]: each["roc_auc"] for each in figures["causes"]}
     assert aucs["out_of_memory (limit)"] > 0.8
     assert aucs["node_fail (system)"] > 0.8
-    json.dumps(told, allow_nan=False)
+    json.dumps(figures, allow_nan=False)
 
 
 def test_where_nothing_tells_them_apart_the_shares_are_told() -> None:
-    matrix, about, fails = made()
+    matrix, about, fails = synthetic_jobs()
     noise = Matrix(np.random.default_rng(1).normal(size=matrix.values.shape).astype(np.float32), NAMES)
     causes = fit(noise, about, fails)
-    told = causes.evaluate(noise, about, fails)
+    figures = causes.evaluate(noise, about, fails)
     assert causes.given_failure(noise) == pytest.approx(np.tile(causes.prior, (len(fails), 1)), abs=0.15)
-    assert told["log_loss"] <= told["log_loss_of_shares"] + 0.02
+    assert figures["log_loss"] <= figures["log_loss_of_shares"] + 0.02
 
 
 @pytest.mark.parametrize("failures", [1, RARE, LEARNABLE - 1])
 def test_few_failures_give_shares(failures: int) -> None:
-    matrix, about, fails = made()
+    matrix, about, fails = synthetic_jobs()
     fails = np.where(np.cumsum(fails) <= failures, fails, 0)
     causes = fit(matrix, about, fails)
     assert causes.trees is None
@@ -155,7 +155,7 @@ def test_few_failures_give_shares(failures: int) -> None:
 
 
 def test_one_cause_needs_no_model(tmp_path: Path) -> None:
-    matrix, about, fails = made(rows=400)
+    matrix, about, fails = synthetic_jobs(rows=400)
     about = about.with_columns(outcome=pl.lit("timeout"), kind=pl.lit("limit"))
     causes = fit(matrix, about, fails)
     assert causes.trees is None
@@ -167,29 +167,29 @@ def test_one_cause_needs_no_model(tmp_path: Path) -> None:
 
 
 def test_no_failure_is_an_error() -> None:
-    matrix, about, fails = made(rows=50)
+    matrix, about, fails = synthetic_jobs(rows=50)
     with pytest.raises(NotEnoughError, match="no failures"):
         fit(matrix, about, fails * 0)
 
 
 def test_a_cause_that_was_not_there_is_counted_as_unseen() -> None:
-    matrix, about, fails = made()
+    matrix, about, fails = synthetic_jobs()
     common = about.filter(pl.col("outcome").is_in(["failed", "timeout", "completed"]))
-    kept = about["outcome"].is_in(["failed", "timeout", "completed"]).to_numpy()
-    causes = fit(matrix.rows(kept), common, fails[kept])
-    told = causes.evaluate(matrix, about, fails)
-    assert told["unseen"] == int((fails * ~kept).sum())
-    assert told["n"] + told["unseen"] == int(fails.sum())
+    known_causes = about["outcome"].is_in(["failed", "timeout", "completed"]).to_numpy()
+    causes = fit(matrix.rows(known_causes), common, fails[known_causes])
+    figures = causes.evaluate(matrix, about, fails)
+    assert figures["unseen"] == int((fails * ~known_causes).sum())
+    assert figures["n"] + figures["unseen"] == int(fails.sum())
     assert causes.evaluate(matrix, about, fails * 0)["log_loss"] is None
 
 
 def test_the_same_seed_gives_the_same(causes: Causes) -> None:
-    matrix = made(rows=50, seed=3)[0]
-    assert np.array_equal(fit(*made()).given_failure(matrix), causes.given_failure(matrix))
+    matrix = synthetic_jobs(rows=50, seed=3)[0]
+    assert np.array_equal(fit(*synthetic_jobs()).given_failure(matrix), causes.given_failure(matrix))
 
 
 def test_other_columns_are_refused(causes: Causes) -> None:
-    matrix = made(rows=10)[0]
+    matrix = synthetic_jobs(rows=10)[0]
     with pytest.raises(LearningError, match="columns"):
         causes.given_failure(matrix.columns(("x1", "x0", "x2", "partition")))
     assert causes.given_failure(matrix.rows(np.arange(0))).shape == (0, len(causes.causes))
@@ -198,7 +198,7 @@ def test_other_columns_are_refused(causes: Causes) -> None:
 def test_files_come_back(causes: Causes, tmp_path: Path) -> None:
     causes.save(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {FACTS, FILE}
-    matrix = made(rows=200, seed=4)[0]
+    matrix = synthetic_jobs(rows=200, seed=4)[0]
     loaded = Causes.load(tmp_path)
     assert np.array_equal(loaded.given_failure(matrix), causes.given_failure(matrix))
     assert loaded.used_shares == causes.used_shares
@@ -266,14 +266,14 @@ def test_on_the_simulated_cluster(cluster: tuple[Store, str], policy: str) -> No
     earlier, later = np.split(rows, [len(rows) * 3 // 4])
     matrix = matrix_of(table)
     causes = fit(matrix.rows(earlier), table.about[earlier], table.fails[earlier])
-    told = causes.evaluate(matrix.rows(later), table.about[later], table.fails[later])
-    assert told["log_loss"] < told["log_loss_of_shares"]
-    assert told["accuracy"] > told["accuracy_of_majority"]
+    figures = causes.evaluate(matrix.rows(later), table.about[later], table.fails[later])
+    assert figures["log_loss"] < figures["log_loss_of_shares"]
+    assert figures["accuracy"] > figures["accuracy_of_majority"]
 
 
 @pytest.mark.shared_data
 def test_limit_or_user_on_ctc(shared_data: Path, tmp_path: Path) -> None:
-    """A job that will run to its limit is told from one that will crash, before it runs."""
+    """A timeout is distinguished from a crash before the job runs."""
     store = open_store(Config(home=tmp_path))
     report = ingest(store, open_source(f"swf:{next((shared_data / 'swf').glob('CTC-SP2*'))}"))
     review_missing_fields(store, report.clusters)
@@ -284,6 +284,6 @@ def test_limit_or_user_on_ctc(shared_data: Path, tmp_path: Path) -> None:
     matrix = matrix_of(table)
     causes = fit(matrix.rows(earlier), table.about[earlier], table.fails[earlier])
     assert {str(cause) for cause in causes.causes} == {"failed (user)", "timeout (limit)"}
-    told = causes.evaluate(matrix.rows(later), table.about[later], table.fails[later])
-    assert told["log_loss"] < told["log_loss_of_shares"] - 0.06
-    assert told["causes"][0]["roc_auc"] > 0.73
+    figures = causes.evaluate(matrix.rows(later), table.about[later], table.fails[later])
+    assert figures["log_loss"] < figures["log_loss_of_shares"] - 0.06
+    assert figures["causes"][0]["roc_auc"] > 0.73

@@ -25,17 +25,17 @@ def ensemble(sample: Callable[..., Sample]) -> tuple[Ensemble, Sample]:
 
 
 def test_margins_are_the_weighted_mean(ensemble: tuple[Ensemble, Sample]) -> None:
-    made, new = ensemble
-    assert [member.recipe.family for member in made.members] == ["xgboost", "lightgbm"]
-    parts = [m.weight * m.model.margins(new.matrix.columns(m.model.names)) for m in made.members]
-    np.testing.assert_allclose(made.margins(new.matrix), sum(parts))
+    fitted, new = ensemble
+    assert [member.recipe.family for member in fitted.members] == ["xgboost", "lightgbm"]
+    parts = [m.weight * m.model.margins(new.matrix.columns(m.model.names)) for m in fitted.members]
+    np.testing.assert_allclose(fitted.margins(new.matrix), sum(parts))
 
 
 def test_contributions_add_up_over_members_with_different_columns(ensemble: tuple[Ensemble, Sample]) -> None:
-    made, new = ensemble
-    told = made.contributions(new.matrix)
-    assert told.shape == (200, len(new.matrix.names) + 1)
-    np.testing.assert_allclose(told.sum(axis=1), made.margins(new.matrix), rtol=1e-4, atol=1e-4)
+    fitted, new = ensemble
+    contributions = fitted.contributions(new.matrix)
+    assert contributions.shape == (200, len(new.matrix.names) + 1)
+    np.testing.assert_allclose(contributions.sum(axis=1), fitted.margins(new.matrix), rtol=1e-4, atol=1e-4)
 
 
 def test_importance_is_a_share_and_sorted(ensemble: tuple[Ensemble, Sample]) -> None:

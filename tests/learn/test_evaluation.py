@@ -18,7 +18,9 @@ from forewarn.learn.evaluation.evaluate import _curves, _thin_out, evaluate
 from forewarn.learn.evaluation.metrics import at_threshold, ranking
 
 
-def judged(table: JobTable, threshold: float | np.ndarray = 0.3, rows: np.ndarray | None = None, **settings):
+def evaluate_on_test(
+    table: JobTable, threshold: float | np.ndarray = 0.3, rows: np.ndarray | None = None, **settings
+):
     parts = split(table)
     rows = parts.test if rows is None else rows
     p = 1 / (1 + np.exp(-table.column("online")[rows].astype(np.float64)))
@@ -34,7 +36,7 @@ def with_partitions(table: JobTable, names: list[str | None]) -> JobTable:
 
 
 def test_it_is_json_and_its_parts_agree(table: JobTable) -> None:
-    found, p, rows = judged(table)
+    found, p, rows = evaluate_on_test(table)
     json.dumps(found, allow_nan=False)
     fails = table.fails[rows]
     assert found["ranking"] == ranking(fails, p)
@@ -53,21 +55,21 @@ def test_it_is_json_and_its_parts_agree(table: JobTable) -> None:
 
 
 def test_the_same_seed_gives_the_same(table: JobTable) -> None:
-    assert judged(table, seed=3)[0] == judged(table, seed=3)[0]
-    assert judged(table, seed=3)[0]["intervals"] != judged(table, seed=4)[0]["intervals"]
+    assert evaluate_on_test(table, seed=3)[0] == evaluate_on_test(table, seed=3)[0]
+    assert evaluate_on_test(table, seed=3)[0]["intervals"] != evaluate_on_test(table, seed=4)[0]["intervals"]
 
 
 def test_a_threshold_that_varies_is_taken_job_by_job(table: JobTable) -> None:
     rows = split(table).test
     thresholds = np.linspace(0.2, 0.6, len(rows))
-    found, p, _ = judged(table, thresholds)
+    found, p, _ = evaluate_on_test(table, thresholds)
     assert found["at_threshold"] == at_threshold(table.fails[rows], p >= thresholds)
     assert found["threshold"] == pytest.approx({"value": 0.4, "low": 0.2, "high": 0.6})
 
 
 def test_slices_cover_all_jobs_and_few_are_named(table: JobTable) -> None:
     many = with_partitions(table, [None, *(f"part{place}" for place in range(14))])
-    found, _, rows = judged(many)
+    found, _, rows = evaluate_on_test(many)
     partitions = found["slices"]["partition"]
     assert len(partitions) == 11
     assert partitions[-1]["others"] == 5
@@ -78,21 +80,22 @@ def test_slices_cover_all_jobs_and_few_are_named(table: JobTable) -> None:
         )
     assert [row["name"] for row in found["slices"]["activity"]] == ["new", "infrequent", "frequent"]
     assert None in [
-        row.get("name") for row in judged(with_partitions(table, [None, "a"]))[0]["slices"]["partition"]
+        row.get("name")
+        for row in evaluate_on_test(with_partitions(table, [None, "a"]))[0]["slices"]["partition"]
     ]
 
 
 def test_a_slice_of_one_class_has_no_ranking(table: JobTable) -> None:
     rows = split(table).test
     names = np.where(np.isin(np.arange(len(table.fails)), rows[table.fails[rows] == 0][:9]), "calm", "busy")
-    found, _, _ = judged(with_partitions(table, names.tolist()))
+    found, _, _ = evaluate_on_test(with_partitions(table, names.tolist()))
     calm = next(row for row in found["slices"]["partition"] if row["name"] == "calm")
     assert (calm["n"], calm["base_rate"], calm["roc_auc"]) == (9, 0.0, None)
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_a_handful_of_jobs(table: JobTable, size: int) -> None:
-    found, _, _ = judged(table, rows=split(table).test[:size])
+    found, _, _ = evaluate_on_test(table, rows=split(table).test[:size])
     json.dumps(found, allow_nan=False)
     assert found["ranking"]["n"] == size
 
@@ -100,7 +103,7 @@ def test_a_handful_of_jobs(table: JobTable, size: int) -> None:
 def test_one_class_only(table: JobTable) -> None:
     rows = split(table).test
     for wanted in (0, 1):
-        found, _, _ = judged(table, rows=rows[table.fails[rows] == wanted][:30])
+        found, _, _ = evaluate_on_test(table, rows=rows[table.fails[rows] == wanted][:30])
         json.dumps(found, allow_nan=False)
         assert found["ranking"]["roc_auc"] is None
         assert found["intervals"]["roc_auc"] is None
@@ -143,17 +146,17 @@ def test_thin_out_curves_keep_their_shape() -> None:
     fails = (random.random(20_000) < 0.2).astype(float)
     p = np.clip(0.2 * fails + random.random(20_000) * 0.8, 0, 1)
     x, y, _ = roc_curve(fails, p, drop_intermediate=False)
-    kept = _thin_out(x, y)
-    assert len(kept) == 200
+    points = _thin_out(x, y)
+    assert len(points) == 200
     along, across = x + y, y - x  # the curve rises straight in places: seen from its diagonal it does not
-    assert np.abs(np.interp(along, along[kept], across[kept]) - across).max() < 0.005
-    assert np.trapezoid(y[kept], x[kept]) == pytest.approx(np.trapezoid(y, x), abs=5e-4)
+    assert np.abs(np.interp(along, along[points], across[points]) - across).max() < 0.005
+    assert np.trapezoid(y[points], x[points]) == pytest.approx(np.trapezoid(y, x), abs=5e-4)
 
 
 def test_a_threshold_that_is_not_for_f1_is_not_judged_by_it(table: JobTable) -> None:
     """Few sure alarms have a low F1, and are what was asked for: the lead is taken where F1 is the aim."""
-    plain, p, rows = judged(table)
-    careful, _, _ = judged(table, threshold=0.9, for_f1=0.3)
+    plain, p, rows = evaluate_on_test(table)
+    careful, _, _ = evaluate_on_test(table, threshold=0.9, for_f1=0.3)
     assert careful["over_baseline"] == plain["over_baseline"]
     assert careful["intervals"]["f1_over_baseline"] == plain["intervals"]["f1_over_baseline"]
     assert careful["at_threshold"] == at_threshold(table.fails[rows], p >= 0.9) != plain["at_threshold"]

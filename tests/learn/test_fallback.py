@@ -48,17 +48,19 @@ def knowing_rule(table: JobTable) -> JobTable:
 def test_a_rule_that_is_clearly_better_on_the_block_before_the_test_stands_in(
     knowing_rule: JobTable, tmp_path: Path
 ) -> None:
-    made = fit(knowing_rule, ONLINE, folder=tmp_path)
-    assert made.rule == "last_user_request"
-    said = predict_static(knowing_rule, made)
-    alarms = baseline_alarms(knowing_rule, said.rows, made.learnt_rows)["last_user_request"]
-    assert np.array_equal(said.p >= said.thresholds, alarms)
-    assert said.p[alarms].mean() == pytest.approx(knowing_rule.fails[said.rows][alarms].mean(), abs=0.1)
+    fitted = fit(knowing_rule, ONLINE, folder=tmp_path)
+    assert fitted.rule == "last_user_request"
+    predictions = predict_static(knowing_rule, fitted)
+    alarms = baseline_alarms(knowing_rule, predictions.rows, fitted.learnt_rows)["last_user_request"]
+    assert np.array_equal(predictions.p >= predictions.thresholds, alarms)
+    assert predictions.p[alarms].mean() == pytest.approx(
+        knowing_rule.fails[predictions.rows][alarms].mean(), abs=0.1
+    )
     # The test part has no say in it.
-    later = knowing_rule.known_at >= made.parts.cuts[2]
+    later = knowing_rule.known_at >= fitted.parts.cuts[2]
     turned = replace(knowing_rule, fails=np.where(later, 1 - knowing_rule.fails, knowing_rule.fails))
     again = fit(turned, ONLINE, folder=tmp_path / "again")
-    assert np.array_equal(again.probabilities(turned, said.rows), said.p)
+    assert np.array_equal(again.probabilities(turned, predictions.rows), predictions.p)
 
 
 def test_a_model_that_is_better_stays(table: JobTable, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A model is made of what was known before the test part, and of nothing else."""
+"""A fit uses only what was known before the test block."""
 
 from __future__ import annotations
 
@@ -61,22 +61,24 @@ def benchmark_of(table: JobTable, fitted: FitResult) -> dict:
 def test_a_retrained_model_knows_only_what_was_known_when_it_was_made(
     table: JobTable, fitted: FitResult
 ) -> None:
-    said = predict_retrained(table, fitted, SETTINGS, every=DAY)
+    predictions = predict_retrained(table, fitted, SETTINGS, every=DAY)
     begin = fitted.parts.cuts[2] + 2 * DAY
-    early = table.submit[said.rows] < begin
+    early = table.submit[predictions.rows] < begin
     assert 0 < early.sum() < len(early)
     again = predict_retrained(rewritten(table, table.known_at >= begin), fitted, SETTINGS, every=DAY)
-    assert np.array_equal(said.p[early], again.p[early])
-    assert np.array_equal(said.thresholds[early], again.thresholds[early])
-    assert not np.array_equal(said.p[~early], again.p[~early])
-    assert said.retrained == len(np.unique((table.submit[said.rows] - fitted.parts.cuts[2]) // DAY))
+    assert np.array_equal(predictions.p[early], again.p[early])
+    assert np.array_equal(predictions.thresholds[early], again.thresholds[early])
+    assert not np.array_equal(predictions.p[~early], again.p[~early])
+    assert predictions.retrained == len(
+        np.unique((table.submit[predictions.rows] - fitted.parts.cuts[2]) // DAY)
+    )
 
 
 def test_the_online_family_needs_no_search(table: JobTable, tmp_path: Path) -> None:
-    made = fit(table, ONLINE, folder=tmp_path)
-    assert made.search is None
-    assert [recipe.family for _, recipe in made.recipes] == ["online"]
-    assert benchmark_of(table, made)["roc_auc"] > 0.6
+    model = fit(table, ONLINE, folder=tmp_path)
+    assert model.search is None
+    assert [recipe.family for _, recipe in model.recipes] == ["online"]
+    assert benchmark_of(table, model)["roc_auc"] > 0.6
 
 
 def test_online_without_history_features(table: JobTable, tmp_path: Path) -> None:
@@ -87,16 +89,16 @@ def test_online_without_history_features(table: JobTable, tmp_path: Path) -> Non
 @pytest.mark.parametrize("how", ["weights", "smote", "active"])
 def test_every_way_to_balance_makes_a_calibrated_model(table: JobTable, tmp_path: Path, how: str) -> None:
     settings = FitSettings(families=("xgboost",), trials=1, imbalance=how, threads=2)
-    made = fit(table, settings, folder=tmp_path)
-    found = benchmark_of(table, made)
+    model = fit(table, settings, folder=tmp_path)
+    found = benchmark_of(table, model)
     assert found["roc_auc"] > 0.6
     assert found["ece"] < 0.12  # a balanced sample has half its jobs fail: uncorrected it would be far off
-    assert (made.active is not None) == (how == "active")
+    assert (model.active is not None) == (how == "active")
     if how == "active":
-        assert len(made.left_out)
-        assert not set(made.learnt_rows) & set(made.left_out)
-        assert set(made.held_out) & set(made.learnt_rows)  # what is newer than the choice is learnt from
-        assert predict_retrained(table, made, settings, every=30 * DAY).retrained == 1
+        assert len(model.left_out)
+        assert not set(model.learnt_rows) & set(model.left_out)
+        assert set(model.held_out) & set(model.learnt_rows)  # what is newer than the choice is learnt from
+        assert predict_retrained(table, model, settings, every=30 * DAY).retrained == 1
 
 
 def test_a_rule_that_was_asked_for_is_followed_in_time(table: JobTable, fitted: FitResult) -> None:
@@ -140,13 +142,13 @@ def test_all_features_missing(table: JobTable, tmp_path: Path) -> None:
 
 
 def test_balancing_counts_in_what_chooses_trials_too(table: JobTable, tmp_path: Path) -> None:
-    """At the true rate, log loss would stop a balanced model for what it was told to do."""
+    """At the true rate, log loss would stop a balanced model for following its settings."""
     losses = {}
     for how in ("none", "weights"):
         settings = FitSettings(families=("lightgbm",), trials=1, imbalance=how, threads=2)
-        made = fit(table, settings, folder=tmp_path / how)
-        assert made.search is not None
-        (trial,) = made.search.trials
+        model = fit(table, settings, folder=tmp_path / how)
+        assert model.search is not None
+        (trial,) = model.search.trials
         losses[how] = trial.loss
     # A model that knows nothing has a log loss of ln 2 where both classes weigh the same.
     assert losses["none"] < 0.55 < losses["weights"] < np.log(2)
@@ -159,11 +161,11 @@ def test_online_cannot_be_balanced(table: JobTable, tmp_path: Path) -> None:
 
 def test_a_restricted_model_speaks_of_new_users(table: JobTable, tmp_path: Path) -> None:
     settings = FitSettings(families=("lightgbm",), trials=1, feature_set="restricted", threads=2)
-    made = fit(table, settings, folder=tmp_path)
+    model = fit(table, settings, folder=tmp_path)
     new = np.flatnonzero(table.column("user_ended") == 0)
     assert len(new)
-    assert not made.abstention.history
-    assert not made.abstention.abstains({name: table.column(name)[new] for name in table.names}).any()
+    assert not model.abstention.history
+    assert not model.abstention.abstains({name: table.column(name)[new] for name in table.names}).any()
 
 
 def test_the_model_of_starts_learns_jobs_that_wait_as_it_serves_them(start_table: JobTable) -> None:

@@ -12,11 +12,11 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.table import JobTable, read_table
 from forewarn.learn.evaluation.cause_figures import evaluate_by_cause
-from forewarn.learn.evaluation.hours import NO_REQUESTED, NO_HOURS, RankedHours, evaluate_by_hours
+from forewarn.learn.evaluation.hours import NO_HOURS, NO_REQUESTED, RankedHours, evaluate_by_hours
 from forewarn.store.base import Store
 
 
-def made(count: int = 400, seed: int = 0) -> tuple[pl.DataFrame, np.ndarray, np.ndarray]:
+def synthetic_jobs(count: int = 400, seed: int = 0) -> tuple[pl.DataFrame, np.ndarray, np.ndarray]:
     random = np.random.default_rng(seed)
     p = random.random(count)
     fails = (random.random(count) < p).astype(np.float64)
@@ -34,7 +34,7 @@ def made(count: int = 400, seed: int = 0) -> tuple[pl.DataFrame, np.ndarray, np.
 
 
 def test_areas_are_those_of_weighted_rows() -> None:
-    about, fails, p = made()
+    about, fails, p = synthetic_jobs()
     found = evaluate_by_hours(about, fails, p, None, {"never": p > 2, "half": p > 0.5}, resamples=20)
     used, asked = about["cpu_hours"].to_numpy(), about["asked_cpu_hours"].to_numpy()
     assert found["roc_auc"] == pytest.approx(roc_auc_score(fails, p, sample_weight=used))
@@ -54,14 +54,14 @@ def test_areas_are_those_of_weighted_rows() -> None:
 
 def test_a_job_that_tells_no_hours_is_ranked_by_its_risk_of_middling_ones() -> None:
     """As most of LLNL-Thunder's, which ask for no time: last in the list they hid nearly all of the waste."""
-    about, fails, p = made()
+    about, fails, p = synthetic_jobs()
     unknown = np.arange(len(p)) % 5 > 0
     asked = about["asked_cpu_hours"].to_numpy()
-    told = about.with_columns(
+    with_requests = about.with_columns(
         asked_cpu_hours=pl.when(pl.Series(unknown)).then(None).otherwise("asked_cpu_hours")
     )
     lost = np.where(unknown, np.nan, p * asked)
-    found = evaluate_by_hours(told, fails, p, lost, {"never": p > 2}, resamples=5)
+    found = evaluate_by_hours(with_requests, fails, p, lost, {"never": p > 2}, resamples=5)
     expected = p * np.where(unknown, np.median(asked[~unknown]), asked)
     wasted = about["cpu_hours"].to_numpy() * fails
     assert found["top_20"] == pytest.approx(RankedHours(expected, wasted).share(0.2))
@@ -69,7 +69,7 @@ def test_a_job_that_tells_no_hours_is_ranked_by_its_risk_of_middling_ones() -> N
 
 
 def test_jobs_are_ranked_by_the_hours_that_they_may_lose_not_by_risk() -> None:
-    about, fails, p = made()
+    about, fails, p = synthetic_jobs()
     used = about["cpu_hours"].to_numpy()
     found = evaluate_by_hours(about, fails, p, used * fails, {"never": p > 2}, resamples=5)
     by_risk = RankedHours(p, used * fails).share(0.1)
@@ -90,7 +90,7 @@ def test_equal_scores_share_what_is_wasted() -> None:
 
 
 def test_a_source_without_hours_is_told_so() -> None:
-    about, fails, p = made(50)
+    about, fails, p = synthetic_jobs(50)
     rules = {"never": p > 2}
     nothing = evaluate_by_hours(about.with_columns(cpu_hours=pl.lit(None)), fails, p, None, rules)
     assert nothing["pr_auc"] is None
@@ -107,7 +107,7 @@ def test_a_source_without_hours_is_told_so() -> None:
 
 
 def test_jobs_whose_hours_are_not_known_are_left_out() -> None:
-    about, fails, p = made(100)
+    about, fails, p = synthetic_jobs(100)
     holes = about.with_columns(cpu_hours=pl.when(pl.int_range(pl.len()) % 2 == 0).then("cpu_hours"))
     half = np.arange(100) % 2 == 0
     rules = {"half": p > 0.5}

@@ -36,11 +36,11 @@ def judged_rows(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @given(judged_rows())
 def test_ranking_measures_are_those_of_scikit_learn(rows: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     fails, p, weights = rows
-    judged = ScoredPredictions(fails, p)
+    scored = ScoredPredictions(fails, p)
     for w in (None, weights):
-        assert judged.roc_auc(w) == pytest.approx(theirs.roc_auc_score(fails, p, sample_weight=w))
-        assert judged.pr_auc(w) == pytest.approx(theirs.average_precision_score(fails, p, sample_weight=w))
-        assert judged.brier(w) == pytest.approx(theirs.brier_score_loss(fails, p, sample_weight=w))
+        assert scored.roc_auc(w) == pytest.approx(theirs.roc_auc_score(fails, p, sample_weight=w))
+        assert scored.pr_auc(w) == pytest.approx(theirs.average_precision_score(fails, p, sample_weight=w))
+        assert scored.brier(w) == pytest.approx(theirs.brier_score_loss(fails, p, sample_weight=w))
     inside = np.clip(p, 0.01, 0.99)
     assert ScoredPredictions(fails, inside).log_loss(weights) == pytest.approx(
         theirs.log_loss(fails, inside, sample_weight=weights)
@@ -72,9 +72,9 @@ def test_whole_weights_are_repeated_rows(rows: tuple[np.ndarray, np.ndarray, np.
     fails, p, weights = rows
     times = weights.astype(int)
     repeated = ScoredPredictions(np.repeat(fails, times), np.repeat(p, times))
-    judged = ScoredPredictions(fails, p)
+    scored = ScoredPredictions(fails, p)
     for measure in ("roc_auc", "pr_auc", "brier", "ece", "log_loss"):
-        assert getattr(judged, measure)(weights) == pytest.approx(getattr(repeated, measure)())
+        assert getattr(scored, measure)(weights) == pytest.approx(getattr(repeated, measure)())
 
 
 @given(judged_rows())
@@ -97,12 +97,12 @@ def test_ece_is_what_the_bins_of_the_figure_show(rows: tuple[np.ndarray, np.ndar
 
 @pytest.mark.parametrize("only", [0.0, 1.0])
 def test_with_one_class_ranking_is_undefined_and_nothing_else_is(only: float) -> None:
-    made = ranking(np.full(5, only), np.linspace(0.1, 0.9, 5))
-    assert made["roc_auc"] is None
-    assert made["pr_auc"] is None
-    assert made["n"] == 5
-    assert made["base_rate"] == only
-    assert all(made[name] is not None for name in ("brier", "ece", "log_loss"))
+    figures = ranking(np.full(5, only), np.linspace(0.1, 0.9, 5))
+    assert figures["roc_auc"] is None
+    assert figures["pr_auc"] is None
+    assert figures["n"] == 5
+    assert figures["base_rate"] == only
+    assert all(figures[name] is not None for name in ("brier", "ece", "log_loss"))
 
 
 def test_no_alarm_has_precision_zero_and_no_failure_recall_zero() -> None:

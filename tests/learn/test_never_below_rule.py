@@ -19,7 +19,7 @@ from forewarn.learn.search.ray_cluster import ray_cluster
 
 pytestmark = pytest.mark.shared_data
 
-# Logs that no model is made of, and what is said of them.
+# Logs on which no model is fitted, with the reason.
 TOO_LITTLE = {
     "pozidriv": "1 of 141 jobs of the block `calibrate` failed",
     "jobcomp-elasticsearch-2023": "1 of 168 jobs of the block `search` failed",

@@ -20,9 +20,9 @@ from forewarn.learn.heads.oddness_columns import COLUMNS, UnusualCode, columns_o
 
 @pytest.fixture(scope="module")
 def forest(table: JobTable) -> IsolationForest:
-    made = IsolationForest.fit(table, np.arange(4_000), seed=3)
-    assert made is not None
-    return made
+    forest = IsolationForest.fit(table, np.arange(4_000), seed=3)
+    assert forest is not None
+    return forest
 
 
 def changed(table: JobTable, row: int, **features: float) -> JobTable:
@@ -115,9 +115,9 @@ def test_what_is_no_forest_is_refused(spoil: Any, forest: IsolationForest) -> No
 
 
 def test_without_private_columns_nobody_s_history_is_in_it(table: JobTable) -> None:
-    made = IsolationForest.fit(table, np.arange(1_000), seed=1, private=False)
-    assert made is not None
-    assert not any(COLUMNS[name].private for name in made.names)
+    forest = IsolationForest.fit(table, np.arange(1_000), seed=1, private=False)
+    assert forest is not None
+    assert not any(COLUMNS[name].private for name in forest.names)
 
 
 def test_too_few_jobs_make_no_forest(table: JobTable) -> None:

@@ -15,11 +15,11 @@ recorded = regression.recorded  # as it is before Numba
 
 
 def test_overconfident_log_odds_are_put_right() -> None:
-    """What was said with log odds of m came true with those of m / 2 - 1."""
+    """Jobs predicted with log odds m fail with log odds m / 2 - 1."""
     rng, state = np.random.default_rng(3), new_state()
-    said = rng.normal(0.0, 2.0, 4000)
-    truth = probabilities(said / 2 - 1)
-    for log_odds, p in zip(said, truth, strict=True):
+    log_odds_stated = rng.normal(0.0, 2.0, 4000)
+    truth = probabilities(log_odds_stated / 2 - 1)
+    for log_odds, p in zip(log_odds_stated, truth, strict=True):
         recorded(state, log_odds, float(rng.random() < p), 1.0)
     record = state.cluster[L.C_RECORD : L.C_RECORD + 3 * L.RECORD_BINS].reshape(3, L.RECORD_BINS)
     assert record[0].sum() == pytest.approx((1 - L.D2000**4000) / (1 - L.D2000))

@@ -28,14 +28,14 @@ def jobs(seed: int) -> tuple[NDArray[np.float64], ...]:
     fails = (random.random(COUNT) < 1 - (1 - by_itself) * (1 - over)).astype(np.float64)
     rate = np.full(COUNT, over.mean())  # of time-outs the model knows no more
     model = 1 - (1 - by_itself) * (1 - rate)
-    given = np.stack([0.9 * by_itself, rate, 0.1 * by_itself], axis=1)
-    return model, given / given.sum(axis=1)[:, None], over, fails
+    given_failure = np.stack([0.9 * by_itself, rate, 0.1 * by_itself], axis=1)
+    return model, given_failure / given_failure.sum(axis=1)[:, None], over, fails
 
 
 def chosen(over: NDArray[np.float64], seed: int = 0) -> Pooling | None:
-    model, given, _, fails = jobs(seed)
+    model, given_failure, _, fails = jobs(seed)
     ones = np.ones(COUNT)
-    return choose_pooling(model, given, CAUSES, {"timeout": over}, fails, ones, np.arange(COUNT))
+    return choose_pooling(model, given_failure, CAUSES, {"timeout": over}, fails, ones, np.arange(COUNT))
 
 
 def test_a_forecast_that_comes_true_counts_most_and_noise_least() -> None:
@@ -44,8 +44,8 @@ def test_a_forecast_that_comes_true_counts_most_and_noise_least() -> None:
     assert good is not None
     assert noise is not None
     assert (good.weight, noise.weight) == (WEIGHTS[-1], WEIGHTS[0])
-    model, given, over, fails = jobs(1)  # later jobs
-    stated = risk(model, given, CAUSES, {"timeout": over}, good)
+    model, given_failure, over, fails = jobs(1)  # later jobs
+    stated = risk(model, given_failure, CAUSES, {"timeout": over}, good)
     assert stated.by_cause.sum(axis=1) == pytest.approx(stated.probability)
     assert stated.model_probability is model
     assert stated.probability[fails == 1].mean() > stated.probability[fails == 0].mean() + 0.1
@@ -53,18 +53,21 @@ def test_a_forecast_that_comes_true_counts_most_and_noise_least() -> None:
 
 
 def test_a_forecast_of_what_never_ended_a_job_does_not_count() -> None:
-    model, given, over, fails = jobs(0)
+    model, given_failure, over, fails = jobs(0)
     ones = np.ones(COUNT)
     no_such = [Cause("failed", "user"), Cause("cancelled", "user"), Cause("other", None)]
-    assert choose_pooling(model, given, no_such, {"timeout": over}, fails, ones, np.arange(COUNT)) is None
-    alone = risk(model, given, no_such, {"timeout": over}, None)
+    assert (
+        choose_pooling(model, given_failure, no_such, {"timeout": over}, fails, ones, np.arange(COUNT))
+        is None
+    )
+    alone = risk(model, given_failure, no_such, {"timeout": over}, None)
     assert alone.probability is model
 
 
 def test_an_unknown_forecast_leaves_the_model_its_word() -> None:
     half = Pooling(0.5, ("timeout",), Calibration())
-    model, given = np.array([0.2, 0.2]), np.tile([0.5, 0.4, 0.1], (2, 1))
-    stated = risk(model, given, CAUSES, {"timeout": np.array([np.nan, 0.9])}, half)
+    model, given_failure = np.array([0.2, 0.2]), np.tile([0.5, 0.4, 0.1], (2, 1))
+    stated = risk(model, given_failure, CAUSES, {"timeout": np.array([np.nan, 0.9])}, half)
     assert stated.probability[0] == pytest.approx(0.2)
     assert stated.probability[1] > 0.3
 
@@ -130,10 +133,12 @@ def test_an_own_record_counts_half_unless_the_block_shows_that_the_model_knows_a
 
 
 def test_a_pooling_with_a_record_and_no_forecast_survives_the_bundle() -> None:
-    model, given, _, fails = jobs(0)
+    model, given_failure, _, fails = jobs(0)
     few = np.full(COUNT, np.nan)
-    made = choose_pooling(model, given, CAUSES, {}, fails, np.ones(COUNT), np.arange(COUNT), few, 0.2)
-    assert made is not None
-    assert (made.record, made.base_rate, made.outcomes) == (0.5, 0.2, ())
-    assert Pooling.from_json(made.to_json()) == made
-    assert risk(model, given, CAUSES, {}, made).probability == pytest.approx(model)
+    pooling = choose_pooling(
+        model, given_failure, CAUSES, {}, fails, np.ones(COUNT), np.arange(COUNT), few, 0.2
+    )
+    assert pooling is not None
+    assert (pooling.record, pooling.base_rate, pooling.outcomes) == (0.5, 0.2, ())
+    assert Pooling.from_json(pooling.to_json()) == pooling
+    assert risk(model, given_failure, CAUSES, {}, pooling).probability == pytest.approx(model)

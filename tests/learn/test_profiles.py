@@ -58,9 +58,9 @@ def table_of(about: pl.DataFrame) -> JobTable:
 
 def test_three_kinds_are_found() -> None:
     about, kind = blobs()
-    made = table_of(about)
+    table = table_of(about)
     everyone = np.arange(about.height)
-    profiles = Profiles.fit(made, everyone, seed=1)
+    profiles = Profiles.fit(table, everyone, seed=1)
     assert profiles.curves.elbow == len(profiles.weights) == 3
     assert len(profiles.curves.wcss) == len(profiles.curves.bic) == MOST
     assert profiles.feature_names == ("profile_0", "profile_1", "profile_2")
@@ -72,13 +72,13 @@ def test_three_kinds_are_found() -> None:
         "long, infrequent users",  # 8 CPUs are not large, though most jobs have one
         "large, long wait, frequent users",
     )
-    told = profiles.describe(made, everyone)["profiles"]
-    assert [each["failed"] for each in told] == [0, 1, 0]
-    assert [each["jobs"] for each in told] == np.bincount(kind).tolist()
-    assert told[1]["duration"]["medium"] > 0.3
-    assert told[1]["outcomes"] == {"timeout": 1.0}
-    assert told[2]["numbers"]["size"]["mean"] == pytest.approx(500, rel=0.15)
-    assert sum(told[0]["activity"].values()) == pytest.approx(1)
+    descriptions = profiles.describe(table, everyone)["profiles"]
+    assert [each["failed"] for each in descriptions] == [0, 1, 0]
+    assert [each["jobs"] for each in descriptions] == np.bincount(kind).tolist()
+    assert descriptions[1]["duration"]["medium"] > 0.3
+    assert descriptions[1]["outcomes"] == {"timeout": 1.0}
+    assert descriptions[2]["numbers"]["size"]["mean"] == pytest.approx(500, rel=0.15)
+    assert sum(descriptions[0]["activity"].values()) == pytest.approx(1)
 
 
 def test_on_a_small_cluster_nothing_is_large_or_long() -> None:
@@ -112,7 +112,7 @@ def test_with_everything_known_it_is_scikit_learn_s(table: JobTable, rows: np.nd
     assert whole.sum() > 3_000
     theirs = mixture(values[whole], 3, 0, STARTS)
     order = np.argsort(-theirs.weights_, kind="stable")
-    # Without memory there is no type, but memory is one of the numbers: the tables are made to say nothing.
+    # Without memory there is no type, but memory is one of the numbers: the tables are uninformative.
     plain = {name: np.full((3, len(CATEGORIES[name])), 1 / len(CATEGORIES[name])) for name in profiles.tables}
     ours = Profiles(**{**vars_of(profiles), "tables": plain})
     expected = theirs.predict_proba(values[whole])[:, order]
@@ -150,9 +150,9 @@ def test_what_a_phase_does_not_know_changes_nothing(profiles: Profiles, table: J
     """Not even whether it is there."""
     later = {"submit": ["wait", "run_time"], "start": ["run_time"]}
     for phase, columns in later.items():
-        told = profiles.posterior(table.about, phase)
-        assert told == pytest.approx(profiles.posterior(table.about.drop(columns), phase))
-        assert told.sum(axis=1) == pytest.approx(1)
+        posterior = profiles.posterior(table.about, phase)
+        assert posterior == pytest.approx(profiles.posterior(table.about.drop(columns), phase))
+        assert posterior.sum(axis=1) == pytest.approx(1)
     assert (
         abs(profiles.posterior(table.about, "submit") - profiles.posterior(table.about, "posthoc")).max()
         > 0.3
@@ -246,16 +246,16 @@ def test_type_is_by_memory_per_cpu_against_the_median() -> None:
 
 def test_few_jobs_are_one_profile() -> None:
     about, _ = blobs(jobs=12)
-    made = table_of(about)
-    profiles = Profiles.fit(made, np.arange(12), seed=0)
+    table = table_of(about)
+    profiles = Profiles.fit(table, np.arange(12), seed=0)
     assert profiles.words == ("all jobs",)
     assert profiles.posterior(about, "submit").tolist() == [[1.0]] * 12
-    assert profiles.describe(made, np.arange(12))["number"]["elbow"] is None
+    assert profiles.describe(table, np.arange(12))["number"]["elbow"] is None
     assert Profiles.from_json(profiles.to_json()).to_json() == profiles.to_json()
     with pytest.raises(NotEnoughError, match="3 profiles requested"):
-        Profiles.fit(made, np.arange(12), seed=0, k=3)
+        Profiles.fit(table, np.arange(12), seed=0, k=3)
     with pytest.raises(NotEnoughError, match="no jobs"):
-        Profiles.fit(made, np.arange(0), seed=0)
+        Profiles.fit(table, np.arange(0), seed=0)
 
 
 def test_few_different_jobs_give_few_profiles() -> None:
@@ -283,8 +283,8 @@ def test_ctc_has_three_profiles_as_the_papers_cluster_had(shared_data: Path, tmp
     profiles = Profiles.fit(table, rows, seed=0)
     assert len(profiles.weights) == 3
     assert set(profiles.space.left_out) == {"memory", "type"}
-    told = profiles.describe(table, rows)["profiles"]
-    rates = [each["failed"] for each in told]
+    descriptions = profiles.describe(table, rows)["profiles"]
+    rates = [each["failed"] for each in descriptions]
     assert (
         max(rates) - min(rates) > 0.05
     )  # the kinds of jobs differ in how they end, though no outcome was seen

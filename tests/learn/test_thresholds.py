@@ -24,7 +24,7 @@ from forewarn.learn.fitting.thresholds import (
 from tests.learn.oracles import best_f1
 
 
-def made(rows: int = 4_000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def synthetic_predictions(rows: int = 4_000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Calibrated predictions and what became of them."""
     random = np.random.default_rng(seed)
     p = random.beta(0.6, 2.4, rows)
@@ -42,17 +42,17 @@ def test_f1_is_within_the_plateau_of_the_best(p: np.ndarray, fails: np.ndarray) 
 
 
 def test_a_steadied_threshold_is_better_than_the_peak_on_jobs_to_come() -> None:
-    later, became = made(50_000, 99)
+    later, became = synthetic_predictions(50_000, 99)
     peaks, steadied = [], []
     for seed in range(40):
-        p, fails = made(1_000, seed)
+        p, fails = synthetic_predictions(1_000, seed)
         peaks.append(f1(became, later >= best_f1(fails, p)))
         steadied.append(f1(became, later >= choose_threshold("f1", p, fails).value))
     assert np.mean(steadied) > np.mean(peaks) + 0.002
 
 
 def test_predictions_that_are_not_calibrated_do_not_mislead_f1() -> None:
-    p, fails = made()
+    p, fails = synthetic_predictions()
     for bent in (p**4, p**0.25):
         assert (
             f1(fails, bent >= choose_threshold("f1", bent, fails).value)
@@ -80,7 +80,7 @@ def test_precision_is_met_by_the_lowest_threshold(p: np.ndarray, fails: np.ndarr
 
 
 def test_a_precision_out_of_reach_is_said_and_the_best_is_taken() -> None:
-    p, fails = made()
+    p, fails = synthetic_predictions()
     with pytest.warns(NotReachedWarning, match="no threshold has a precision of 0.999"):
         found = choose_threshold("precision=0.999", p * 0.8, fails * (np.arange(len(p)) % 2))
     assert found.evidence["met"] is False
@@ -103,7 +103,7 @@ def test_no_threshold_costs_less(p: np.ndarray, fails: np.ndarray, price: float)
 
 
 def test_a_dearer_false_alarm_gives_fewer_alarms_and_in_the_end_none() -> None:
-    p, fails = made()
+    p, fails = synthetic_predictions()
     fails[np.argmax(p)] = 0  # else the first alarm alone costs nothing at all
     node_hours = np.full(len(p), 10.0)
     values = [choose_threshold(f"cost={price}", p, fails, node_hours).value for price in (0.001, 2, 20, 1e6)]
@@ -114,7 +114,7 @@ def test_a_dearer_false_alarm_gives_fewer_alarms_and_in_the_end_none() -> None:
 
 
 def test_expected_f1_needs_no_outcomes_and_comes_near_the_best() -> None:
-    p, fails = made(6_000)
+    p, fails = synthetic_predictions(6_000)
     found = choose_threshold("expected-f1", p)
     assert f1(fails, p >= found.value) > f1(fails, p >= best_f1(fails, p)) - 0.01
     assert found.evidence["expected_f1"] == pytest.approx(f1(fails, p >= found.value), abs=0.02)
@@ -123,7 +123,7 @@ def test_expected_f1_needs_no_outcomes_and_comes_near_the_best() -> None:
 
 
 def test_a_rolling_threshold_sees_only_what_came_before() -> None:
-    p, _ = made(3_000)
+    p, _ = synthetic_predictions(3_000)
     before = rolling_expected_f1(p, window=500, every=50, start=0.3)
     rewritten = p.copy()
     rewritten[1_775:] = 0.5
@@ -135,7 +135,7 @@ def test_a_rolling_threshold_sees_only_what_came_before() -> None:
 
 
 def test_a_rolling_threshold_follows_the_predictions() -> None:
-    high, low = made(2_000)[0], made(2_000)[0] / 4
+    high, low = synthetic_predictions(2_000)[0], synthetic_predictions(2_000)[0] / 4
     found = rolling_expected_f1(np.concatenate([high, low]), window=500, every=50)
     assert found[1_999] > 2 * found[-1]
     assert len(rolling_expected_f1(high[:3])) == 3
@@ -162,7 +162,7 @@ def test_a_wrong_rule_is_told_what_is_right(rule: str, what: str) -> None:
 
 
 def test_what_a_rule_needs_and_does_not_get_is_named() -> None:
-    p, fails = made(100)
+    p, fails = synthetic_predictions(100)
     with pytest.raises(UsageError, match="needs outcomes"):
         choose_threshold("f1", p)
     with pytest.raises(UsageError, match="needs the node hours"):
@@ -175,7 +175,7 @@ def test_what_a_rule_needs_and_does_not_get_is_named() -> None:
 
 @pytest.mark.parametrize("rule", ["f1", "expected-f1", "precision=0.5", "recall=0.5", "cost=3"])
 def test_a_threshold_survives_the_bundle(rule: str) -> None:
-    p, fails = made(500)
+    p, fails = synthetic_predictions(500)
     found = choose_threshold(rule, p, fails, np.ones(500))
     assert Threshold.from_json(json.loads(json.dumps(found.to_json(), allow_nan=False))) == found
     assert found.rule == rule

@@ -35,7 +35,7 @@ GIB = float(1 << 30)
 LEVELS = np.array([0.1, 0.5, 0.9])
 
 
-def made(jobs: int = 6_000, seed: int = 0) -> tuple[JobTable, np.ndarray]:
+def synthetic_table(jobs: int = 6_000, seed: int = 0) -> tuple[JobTable, np.ndarray]:
     """Jobs of a cluster where a third run into their limit, and how long they would have run."""
     random = np.random.default_rng(seed)
     usual = np.exp2(random.uniform(7, 14, jobs))
@@ -79,14 +79,14 @@ def fitted(table: JobTable, features: tuple[str, ...] = FEATURES) -> Usage:
 def held(usage: Usage, table: JobTable, needs: np.ndarray) -> list[float]:
     """The share of test jobs that would have stayed at or below each quantile, had nothing stopped them."""
     rows = np.flatnonzero(table.submit >= split(table).cuts[2])
-    said = usage.forecast(table, rows).run_time
-    assert said is not None
-    return [float((needs[rows] <= said.quantile(level)).mean()) for level in LEVELS]
+    run_time = usage.forecast(table, rows).run_time
+    assert run_time is not None
+    return [float((needs[rows] <= run_time.quantile(level)).mean()) for level in LEVELS]
 
 
 @pytest.fixture(scope="module")
 def world() -> tuple[JobTable, np.ndarray]:
-    return made()
+    return synthetic_table()
 
 
 @pytest.fixture(scope="module")
@@ -118,9 +118,9 @@ def test_without_the_jobs_that_were_cut_short_too_little_is_said(
 def test_the_spread_is_the_job_s_own(usage: Usage, world: tuple[JobTable, np.ndarray]) -> None:
     table, _ = world
     rows = np.flatnonzero(table.submit >= split(table).cuts[2])
-    said = usage.forecast(table, rows).run_time
-    assert said is not None
-    wide = np.log2(said.quantile(0.9) / said.quantile(0.1))
+    run_time = usage.forecast(table, rows).run_time
+    assert run_time is not None
+    wide = np.log2(run_time.quantile(0.9) / run_time.quantile(0.1))
     sure = table.column("cpus")[rows] == 1
     assert np.median(wide[sure]) < 1.2 < 2 < np.median(wide[~sure])
 
@@ -130,22 +130,22 @@ def test_chances_to_go_beyond_a_limit_come_true_and_fall_with_it(
 ) -> None:
     table, needs = world
     rows = np.flatnonzero(table.submit >= split(table).cuts[2])
-    foreseen = usage.forecast(table, rows)
+    usage_forecast = usage.forecast(table, rows)
     limit = table.column("time_limit")[rows].astype(np.float64)
     for times in (0.5, 1.0, 2.0):
-        over = foreseen.over_limit(limit * times)
+        over = usage_forecast.over_limit(limit * times)
         assert over is not None
         assert over.mean() == pytest.approx((needs[rows] > limit * times).mean(), abs=0.05)
-    chances = np.stack([foreseen.run_time.over(at) for at in (1.0, 60.0, 3600.0, 1e5, 1e9)])  # type: ignore[union-attr]
+    chances = np.stack([usage_forecast.run_time.over(at) for at in (1.0, 60.0, 3600.0, 1e5, 1e9)])  # type: ignore[union-attr]
     assert (np.diff(chances, axis=0) <= 0).all()
-    assert foreseen.run_time is not None
-    median = foreseen.run_time.quantile(0.5)
-    together = foreseen.run_time.quantiles((0.1, 0.5, 0.9))
+    assert usage_forecast.run_time is not None
+    median = usage_forecast.run_time.quantile(0.5)
+    together = usage_forecast.run_time.quantiles((0.1, 0.5, 0.9))
     assert together.shape == (len(rows), 3)
     assert np.array_equal(together[:, 1], median)
-    assert np.array_equal(together[:, 2], foreseen.run_time.quantile(0.9))
-    assert np.median(foreseen.run_time.over(median)) == pytest.approx(0.5, abs=0.02)
-    assert np.isnan(foreseen.run_time.over(np.nan)).all()
+    assert np.array_equal(together[:, 2], usage_forecast.run_time.quantile(0.9))
+    assert np.median(usage_forecast.run_time.over(median)) == pytest.approx(0.5, abs=0.02)
+    assert np.isnan(usage_forecast.run_time.over(np.nan)).all()
 
 
 def test_beyond_a_limit_that_is_kept_half_of_what_is_left_ends_with_every_doubling(
@@ -153,11 +153,11 @@ def test_beyond_a_limit_that_is_kept_half_of_what_is_left_ends_with_every_doubli
 ) -> None:
     table, _ = world
     assert usage.parts["run_time"].limited
-    said = usage.forecast(table, np.arange(500)).run_time
+    run_time = usage.forecast(table, np.arange(500)).run_time
     limit = table.column("time_limit")[:500].astype(np.float64)
-    assert said is not None
-    plain = replace(said, recalibration=Recalibration.identity())
-    room = limit * 4 < 2 ** said.borders[-1]
+    assert run_time is not None
+    plain = replace(run_time, recalibration=Recalibration.identity())
+    room = limit * 4 < 2 ** run_time.borders[-1]
     for times in (2.0, 4.0):
         assert (plain.over(limit * times)[room] <= plain.over(limit)[room] / times + 0.03).all()
     over = replace(
@@ -175,10 +175,12 @@ def test_beyond_a_limit_that_is_kept_half_of_what_is_left_ends_with_every_doubli
 def test_quantiles_never_cross_and_everything_is_foreseen_on_a_simulated_cluster(
     simulated: Usage, table: JobTable
 ) -> None:
-    foreseen = simulated.forecast(table, np.arange(4_000, 5_000))
+    usage_forecast = simulated.forecast(table, np.arange(4_000, 5_000))
     assert set(simulated.parts) == {"run_time", "memory", "cpu_efficiency", "io_rate"}
     for name in simulated.parts:
-        quantiles = np.stack([getattr(foreseen, name).quantile(level) for level in np.linspace(0, 1, 21)])
+        quantiles = np.stack(
+            [getattr(usage_forecast, name).quantile(level) for level in np.linspace(0, 1, 21)]
+        )
         assert (np.diff(quantiles, axis=0) >= 0).all(), name
         assert np.isfinite(quantiles).all()
         assert (quantiles >= 0).all()
@@ -201,16 +203,16 @@ def test_on_a_simulated_cluster_it_beats_what_was_asked_and_its_levels_hold(
 
 def test_the_report_has_it(usage: Usage, world: tuple[JobTable, np.ndarray]) -> None:
     page = render({"usage": evaluate_usage(usage, world[0], split(world[0]).cuts)})
-    assert "How long, and how much" in page
+    assert "Run time and resource use" in page
     assert "mean of the user&#39;s last two" in page
-    assert "Limit reached" in page
-    assert "How long, and how much" not in render({"usage": None})
+    assert "Time limit reached" in page
+    assert "Run time and resource use" not in render({"usage": None})
 
 
 def test_kaplan_and_meier_need_no_more_than_shares_where_all_is_exact() -> None:
     values = np.random.default_rng(0).random(500)
-    told = kaplan_meier(values, np.ones(500, bool), LEVELS)
-    assert told == pytest.approx([(values <= level).mean() for level in LEVELS])
+    shares = kaplan_meier(values, np.ones(500, bool), LEVELS)
+    assert shares == pytest.approx([(values <= level).mean() for level in LEVELS])
 
 
 def test_what_became_of_a_job_is_exact_or_a_lower_bound_or_nothing(table: JobTable) -> None:
@@ -260,7 +262,7 @@ def test_no_rule_sees_the_future(rule: Rule, world: tuple[JobTable, np.ndarray])
 
 
 def test_the_last_two_are_the_last_known_not_the_last_submitted() -> None:
-    table, _ = made(4)
+    table, _ = synthetic_table(4)
     table = replace(
         table,
         about=table.about.with_columns(user=pl.lit("ann"), submit=pl.Series([0, 1, 2, 100])),
@@ -354,38 +356,43 @@ def test_blocks_follow_each_other_and_know_only_what_was_known(world: tuple[JobT
 def test_a_job_is_said_in_bytes_a_node(simulated: Usage, table: JobTable) -> None:
     tasks, nodes = table.column("tasks"), table.column("nodes")
     row = int(np.flatnonzero((tasks > nodes) & (table.column("memory") > 0))[-1])
-    foreseen = simulated.forecast(table, np.array([row]))
+    usage_forecast = simulated.forecast(table, np.array([row]))
     part = table.rows(np.array([row]))
-    forecast = Forecast(part, foreseen)
-    said, how_long = forecast.resources(0), forecast.run_time(0)
-    assert said is not None
-    assert said.memory is not None
-    assert said.memory_request is not None
+    forecast = Forecast(part, usage_forecast)
+    resources, how_long = forecast.resources(0), forecast.run_time(0)
+    assert resources is not None
+    assert resources.memory is not None
+    assert resources.memory_request is not None
     assert how_long is not None
-    assert said.memory_asked == pytest.approx(table.column("memory")[row] / nodes[row], rel=1e-6)
-    each = foreseen.memory.quantile(0.5)[0]  # type: ignore[union-attr]
-    assert said.memory.median == pytest.approx(each * tasks[row] / nodes[row], rel=1e-6)
-    assert said.memory.low <= said.memory.median <= said.memory.high <= said.memory_request
-    over = foreseen.over_memory(said.memory_request)
+    assert resources.memory_asked == pytest.approx(table.column("memory")[row] / nodes[row], rel=1e-6)
+    each = usage_forecast.memory.quantile(0.5)[0]  # type: ignore[union-attr]
+    assert resources.memory.median == pytest.approx(each * tasks[row] / nodes[row], rel=1e-6)
+    assert (
+        resources.memory.low
+        <= resources.memory.median
+        <= resources.memory.high
+        <= resources.memory_request
+    )
+    over = usage_forecast.over_memory(resources.memory_request)
     assert over is not None
     assert over[0] == pytest.approx(0.05, abs=0.02)
     assert how_long.seconds.low <= how_long.seconds.median <= how_long.seconds.high
     assert how_long.limit == int(table.column("time_limit")[row])
     assert 0 <= (how_long.over_limit or 0) <= 1
-    assert said.cpu_efficiency is not None
-    assert said.io_rate is not None
-    assert how_long.rests_on > 0 < said.rests_on
+    assert resources.cpu_efficiency is not None
+    assert resources.io_rate is not None
+    assert how_long.rests_on > 0 < resources.rests_on
 
 
 def test_what_is_not_told_is_not_said(usage: Usage, world: tuple[JobTable, np.ndarray]) -> None:
     table, _ = world
-    foreseen = usage.forecast(table, np.array([5]))
-    forecast = Forecast(table.rows(np.array([5])), foreseen)
+    usage_forecast = usage.forecast(table, np.array([5]))
+    forecast = Forecast(table.rows(np.array([5])), usage_forecast)
     assert forecast.resources(0) is None
-    assert foreseen.over_memory(GIB) is None
-    said = forecast.run_time(0)
-    assert said is not None
-    assert (said.over_limit is None) == (said.limit is None)
+    assert usage_forecast.over_memory(GIB) is None
+    run_time = forecast.run_time(0)
+    assert run_time is not None
+    assert (run_time.over_limit is None) == (run_time.limit is None)
     nobody = Forecast(table.rows(np.array([5])), None)
     assert (nobody.run_time(0), nobody.resources(0), nobody.excess(0)) == (None, None, {})
 
