@@ -4,7 +4,7 @@
 percentages            ``17%``, ``<1%``, ``>99%``                   `percent`
 shares in tables       ``13.8%``, ``<0.1%``                         `percent_in_table`
 amounts of memory      ``23.4 GiB``                                 `byte_size`
-durations              ``1:47:57``, ``2-03:00:00``                  `duration`
+durations              ``1:47:57``, ``2-03:00:00``                  `duration`, `time_limit`
 ages and rough spans   ``17 hours``                                 `rough_duration`
 times of a computation ``0.7 s``, ``3.4 minutes``                   `elapsed`
 times                  ``2024-03-07 17:36:52``                      `timestamp`, `date`
@@ -104,6 +104,15 @@ def duration(seconds: float | None) -> str:
     hours = rest // 3600
     clock = f"{rest % 3600 // 60:02}:{rest % 60:02}"
     return f"{days}-{hours:02}:{clock}" if days else f"{hours}:{clock}"
+
+
+def time_limit(seconds: float) -> str:
+    """Format a time limit with its name.
+
+    >>> time_limit(21600), time_limit(0xFFFFFFFF)
+    ('time limit 6:00:00', 'no time limit')
+    """
+    return "no time limit" if seconds >= _NO_LIMIT else f"time limit {duration(seconds)}"
 
 
 def rough_duration(seconds: float | None) -> str:

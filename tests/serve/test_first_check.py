@@ -129,5 +129,5 @@ def test_explaining_one_live_job_needs_no_compiler(tmp_path: Path) -> None:
         done = subprocess.run(
             [EXECUTABLE, "explain", "8"], env=environment, capture_output=True, text=True, check=False
         )
-    assert "The job runs" in done.stdout, done.stderr
+    assert "The job is running" in done.stdout, done.stderr
     assert not list(cache.rglob("*.nbc")), "what was compiled would lie there"

@@ -135,7 +135,7 @@ def test_nobody_answers(forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch, tmp
 def test_predict_wants_to_know_which(forewarn: Forewarn, command: str, args: tuple[str, ...]) -> None:
     result = forewarn(command, *args)
     assert result.code == UsageError.exit_code
-    assert "say which jobs" in result.err
+    assert "name the jobs: either ids, or --pending" in result.err
 
 
 @pytest.mark.usefixtures("slurm")

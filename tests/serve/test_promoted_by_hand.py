@@ -32,7 +32,7 @@ def test_each_answer_says_so(
     assert version
     assert version.aliases == (("champion",) if may_serve else ("challenger",))
     promoted = forewarn("models", "promote", "lab.submit.generic", "1")
-    assert ("unfit to serve" in promoted.err) == (not may_serve)
+    assert ("its report advises against serving it" in promoted.err) == (not may_serve)
     times = [dict(TIMES, submission=NOW - 900 + n, eligible=NOW - 900 + n) for n in range(250)]
     ended = jobs(*(slurmdb_job(job_id=1000 + n, time=time) for n, time in enumerate(times)))
     batch = tmp_path / "job.sbatch"

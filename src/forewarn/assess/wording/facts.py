@@ -10,7 +10,7 @@ from forewarn.assess.wording.lookup import each, oddity, why
 from forewarn.assess.wording.names import cause, outcome_name, rule
 from forewarn.assess.wording.reader import YOU, Reader
 from forewarn.assess.wording.similar import submitted_together
-from forewarn.formatting import byte_size, duration, percent, sentence
+from forewarn.formatting import byte_size, duration, percent, sentence, time_limit
 
 MOST_CAUSES, MOST_NODES = 4, 5  # that are named
 
@@ -18,7 +18,7 @@ MOST_CAUSES, MOST_NODES = 4, 5  # that are named
 def facts(assessment: Assessment, reader: Reader = YOU) -> Iterator[tuple[str, str]]:
     """Yield what an assessment states in numbers: a short name and the text of each fact."""
     if (run := assessment.run_time) is not None:
-        limit = "" if run.limit is None else f"; limit {duration(run.limit)}"
+        limit = "" if run.limit is None else f"; {time_limit(run.limit)}"
         yield "run time", _quantiles(run.seconds, duration) + limit
     if assessment.resources is not None:
         yield from _resources(assessment.resources)

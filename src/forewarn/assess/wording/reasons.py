@@ -9,7 +9,7 @@ from forewarn.assess.codes import ReasonCode
 from forewarn.assess.wording.names import GROUPS, feature
 from forewarn.assess.wording.reader import Reader
 from forewarn.assess.wording.templates import Table
-from forewarn.formatting import byte_size, count, duration, percent, rough_duration, times
+from forewarn.formatting import byte_size, count, duration, percent, rough_duration, time_limit, times
 
 Values = Mapping[str, Any]
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -109,7 +109,7 @@ def _jobs(same: str, whose: str) -> str:
 
 def _time_limit(values: Values, reader: Reader) -> str:
     limit = values["limit"]
-    parts = ["time limit unknown" if limit is None else f"time limit {duration(limit)}"]
+    parts = ["time limit unknown" if limit is None else time_limit(limit)]
     if "ratio" in values:
         run_time = f"run time of {_jobs(values['ratio_of'], reader.whose)}"
         parts[0] += f", {times(values['ratio'])} the typical {run_time} ({duration(values['run_time'])})"
@@ -211,8 +211,9 @@ def _profile(values: Values, _: Reader) -> str:
 
 
 def _time_needed(values: Values, _: Reader) -> str:
-    median, high, limit = (duration(values[name]) for name in ("median", "high", "limit"))
-    return f"run time of jobs like this: median {median}, 90th percentile {high}; limit {limit}"
+    median, high = duration(values["median"]), duration(values["high"])
+    limit = time_limit(values["limit"])
+    return f"run time of jobs like this: median {median}, 90th percentile {high}; {limit}"
 
 
 def _memory_needed(values: Values, _: Reader) -> str:

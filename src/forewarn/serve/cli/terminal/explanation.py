@@ -10,7 +10,7 @@ from forewarn.assess.post_mortem.report import Confidence, LogLine, PostMortem
 from forewarn.assess.wording import YOU, Reader, each, words
 from forewarn.assess.wording.names import outcome_name
 from forewarn.assess.wording.similar import submitted_together
-from forewarn.formatting import byte_size, duration, timestamp
+from forewarn.formatting import byte_size, duration, time_limit, timestamp
 from forewarn.job.record import Job
 from forewarn.serve.cli.terminal.console import Terminal
 from forewarn.serve.cli.terminal.output import STYLE_OF
@@ -94,7 +94,7 @@ def _facts(job: Job, zone: str) -> str:
     if job.run_time is not None:
         parts.append(f"ran {duration(job.run_time)}")
     if job.time_limit is not None:
-        parts.append(f"limit {duration(job.time_limit)}")
+        parts.append(time_limit(job.time_limit))
     if job.memory_asked:
         parts.append(f"requested {byte_size(job.memory_asked)} per {_PER[job.memory_per]}")
     if job.nodes:
