@@ -39,7 +39,7 @@ class Scan:
             raise UsageError(
                 f"a scan of {self.kind}s gives their latest state: it takes no since, until or job_ids"
             )
-        if unknown := self._used - {*SCHEMAS[self.kind], *self._made}:
+        if unknown := self._used - {*SCHEMAS[self.kind], *self._derived}:
             raise UsageError(f"a {self.kind} has no {', '.join(sorted(unknown))}")
 
     def frames(self, stored: Segments) -> Iterator[dict[View, pl.DataFrame]]:
@@ -60,12 +60,12 @@ class Scan:
         return TIME[self.kind] in KEYS[self.kind]
 
     @property
-    def _made(self) -> list[str]:
+    def _derived(self) -> list[str]:
         return [KNOWN_AT] if self.kind == "job" else []
 
     def _wanted(self, view: View) -> list[str]:
         columns = self.views[view]
-        return [*record_schema(self.kind), *self._made] if columns is None else [*columns]
+        return [*record_schema(self.kind), *self._derived] if columns is None else [*columns]
 
     def _needed(self, view: View) -> set[str]:
         return {*self._wanted(view), *([] if self.where is None else self.where.fields)}
