@@ -6,7 +6,7 @@ shares in tables       ``13.8%``, ``<0.1%``                         `percent_in_
 amounts of memory      ``23.4 GiB``                                 `byte_size`
 durations              ``1:47:57``, ``2-03:00:00``                  `duration`, `time_limit`
 ages and rough spans   ``17 hours``                                 `rough_duration`
-times of a computation ``0.7 s``, ``3.4 minutes``                   `elapsed`
+computation times      ``0.7 s``, ``3.4 minutes``                   `elapsed`
 times                  ``2024-03-07 17:36:52``                      `timestamp`, `date`
 counts                 ``13,145``, ``13,145 jobs``                  `number`, `count`
 statistical measures   ``0.754``, ``+0.050``, ``[0.692, 0.810]``    `measure`, `difference`, `interval`
@@ -249,8 +249,8 @@ def significant(value: float | None, digits: int = 4) -> str:
 def sentence(text: str) -> str:
     """Begin a sentence with a capital letter; a file name at its beginning stays as it is.
 
-    >>> sentence("this job cannot run"), sentence("needs.py imports numpy"), sentence("./solver does not exist")
-    ('This job cannot run', 'needs.py imports numpy', './solver does not exist')
+    >>> sentence("this job cannot run"), sentence("needs.py imports numpy"), sentence("./solver is missing")
+    ('This job cannot run', 'needs.py imports numpy', './solver is missing')
     """
     first = text.split(" ", 1)[0].rstrip(",.;:")
     return text[:1].upper() + text[1:] if first.replace("-", "").isalpha() else text
