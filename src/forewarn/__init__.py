@@ -1,4 +1,4 @@
-"""Forewarn tells, before an HPC job wastes its nodes, whether it will fail, why, and what to change.
+"""Forewarn predicts failure of HPC (Slurm) jobs before they waste their nodes: why, and what to change.
 
 >>> import forewarn
 >>> with forewarn.open("/tmp/nothing-here", policy="papers") as site:
@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # type checkers take it for true; `typing` itself would be most of this import
+TYPE_CHECKING = False  # type checkers assume true; importing `typing` would take most of this import's time
 if TYPE_CHECKING:
     from typing import Any
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-# Where each name lives: it is imported when it is first asked for, so that `import forewarn` stays quick.
-_HOMES = {
+# The module of each name: it is imported at its first use, so that `import forewarn` stays fast.
+_MODULES = {
     "Advice": "assess.assessment",
     "Assessment": "assess.assessment",
     "Config": "config",
@@ -91,13 +91,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used (PEP 562)."""
+    """Import a public name at its first use (PEP 562)."""
     from importlib import import_module
 
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = import_module(f"{__name__}.{_HOMES[name]}")
-    value = getattr(home, "open_site" if name == "open" else name)
+    module = import_module(f"{__name__}.{_MODULES[name]}")
+    value = getattr(module, "open_site" if name == "open" else name)
     globals()[name] = value
     return value
 

@@ -18,7 +18,7 @@ from forewarn.errors import (
 )
 from forewarn.job.columns import complete
 from forewarn.sources.base import Batch
-from forewarn.sources.slurm.one_job import require_job_id, only_job
+from forewarn.sources.slurm.one_job import only_job, require_job_id
 from forewarn.sources.slurm.scheduler import Diagnosis, HistoryPart, JobDetails, JobSubmission, RequestCounts
 from tests.sources.fake_slurmrestd import FakeTime
 

@@ -14,7 +14,7 @@ from forewarn.config import Config
 from forewarn.errors import ControllerDownError, DatabaseDownError, StoreBusyError, TokenError
 from forewarn.operate.collect import collecting
 from forewarn.operate.collector import LATE, LONGEST_WAIT, MOST_JOBS, Collector, CollectorRound
-from forewarn.operate.ingest_file import review
+from forewarn.operate.ingest_file import review_missing_fields
 from forewarn.store.base import Store
 from forewarn.store.opening import open_store
 from tests.operate.fake_scheduler import FakeScheduler, KilledError, job
@@ -74,7 +74,7 @@ def test_fields_that_accounting_does_not_tell_are_hidden(store: Store, slurm: Fa
     fields = store.clusters()["c"].fields
     assert fields["tasks_asked"] == {"hide": True}
     assert fields["memory_asked"] == {"per": "node"}
-    review(store, ["c"])
+    review_missing_fields(store, ["c"])
     assert store.clusters()["c"].fields == fields, "a review finds its own anew and keeps the others"
 
 
@@ -527,7 +527,7 @@ def test_one_process_collects_a_cluster(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("forewarn.operate.collect.connect", lambda _: slurm)
     config = Config(home=tmp_path / "home")
     second = collecting(config)
-    with collecting(config), pytest.raises(StoreBusyError, match="another process collects c"):
+    with collecting(config), pytest.raises(StoreBusyError, match="another process already collects c"):
         second.__enter__()
     with collecting(config) as again:
         assert next(iter(again.once())).at

@@ -107,7 +107,7 @@ AT = NOW + 60 * 10_000  # after all that happens in a test
 def answers(engine: Engine, place: int) -> tuple[Assessment, Assessment]:
     """One in brief, one whole, of one state."""
     new = asked(AT, place)
-    with engine.asking(AT) as assessor:
+    with engine.open_assessor(AT) as assessor:
         return assessor.assess_all([new])[0], assessor.assess(new)
 
 
@@ -136,9 +136,9 @@ def test_what_is_new_is_followed(store: Store, home: Path) -> None:
     engine.follow(AT)
     before, _ = answers(engine, 1)
     keep(store, *(job(700 + n, user="bob", name="fit_1", cpus_asked=2, outcome="failed") for n in range(10)))
-    happened = engine.follow(AT)
-    assert not happened.anew
-    assert len(happened.ended) == 10
+    changes = engine.follow(AT)
+    assert not changes.rebuilt
+    assert len(changes.ended) == 10
     after, whole = answers(engine, 1)
     assert before.failure is not None
     assert after.failure is not None
@@ -158,7 +158,7 @@ def test_a_promoted_model_is_taken_up_and_a_bad_one_refused(store: Store, home: 
     engine.follow(AT)
     assert answers(engine, 1)[0].route.version == 2
     promote(home, 3)
-    served = Serving(home / "models").served(ModelName("alps", "submit", "generic"))
+    served = Serving(home / "models").served_model(ModelName("alps", "submit", "generic"))
     assert served
     (Serving(home / "models").copy_of(served.id) / "model.json").write_text("{}")
     engine.follow(AT)
@@ -212,7 +212,7 @@ def test_nothing_leaks_over_many_requests(store: Store, home: Path) -> None:
     engine.follow(AT)
 
     def ask(count: int, first: int) -> None:
-        with engine.asking(AT) as assessor:
+        with engine.open_assessor(AT) as assessor:
             for number in range(first, first + count):
                 new = replace(asked(AT, number % 50), name=f"name {number}", user=f"user{number % 500}")
                 assessor.assess_all([new])
@@ -245,7 +245,7 @@ def test_nothing_known_is_an_error(home: Path) -> None:
     with open_store(Config(home=home)) as empty:
         engine = Engine(empty, "alps", Serving(home / "models"))
         engine.follow(NOW)
-        with engine.asking(NOW) as assessor:
+        with engine.open_assessor(NOW) as assessor:
             assert assessor.assess_all([asked(NOW)])[0].failure is None
         other = Engine(empty, "other", Serving(home / "models"))
         other._state = None
@@ -328,7 +328,7 @@ def test_nobody_waits_for_who_asks_sbatch(
 ) -> None:
     """`sbatch --test-only` may take its time: meanwhile the engine follows and answers others."""
     promote(home, 1)
-    workspace = Workspace(Config(home=home, cluster="alps"), lives=True)
+    workspace = Workspace(Config(home=home, cluster="alps"), long_lived=True)
     done: list[str] = []
 
     def others() -> None:

@@ -16,10 +16,10 @@ from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
 from forewarn.operate.ingest_file import (
     IngestReport,
+    apply_slurm_treatments,
+    has_outdated_treatments,
     ingest,
-    is_read_otherwise,
-    read_as_slurm,
-    review,
+    review_missing_fields,
     source_of,
 )
 from forewarn.sources.base import SourceOptions
@@ -87,7 +87,7 @@ def test_counts_add_up(store: Store, tmp_path: Path) -> None:
 def test_two_ends_of_one_job_in_a_file(scheme: str, text: str, store: Store, tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text(text)
-    with pytest.raises(BadRowError, match=f":{len(text.splitlines())}: job_id: another row of this file"):
+    with pytest.raises(BadRowError, match=f":{len(text.splitlines())}: job_id: contradicts another row of this file"):
         ingest(store, source_of(f"{scheme}:{path}", Config(), SourceOptions()))
     assert store.count() == 0
 
@@ -135,13 +135,13 @@ def test_a_field_whose_absence_tells_the_outcome_is_found_and_kept(store: Store,
     good = [line(n, submit=n, cpus=8) for n in range(300)]
     telling = [line(n, submit=n, cpus=-1, status=0) for n in range(300, 400)]
     read(store, log(tmp_path / "a.swf", *good, *telling, zone="Europe/Zurich"))
-    (finding,) = review(store, ["a"])
+    (finding,) = review_missing_fields(store, ["a"])
     assert (finding.field, finding.missing, finding.rate, finding.base) == ("cpus_asked", 100, 1.0, 0.0)
     facts = store.clusters()["a"]
     assert facts.fields["cpus_asked"] == {"fill": 8}
     assert facts.timezone == "Europe/Zurich"
     # The same review again has nothing to write, and an ingest keeps what it knows.
-    assert review(store, ["a"]) == [finding]
+    assert review_missing_fields(store, ["a"]) == [finding]
     read(store, tmp_path / "a.swf")
     assert store.clusters()["a"] == facts
 
@@ -203,10 +203,10 @@ def test_what_an_older_version_read_is_found(store: Store, tmp_path: Path) -> No
     """It described clusters of Slurm's files as any other."""
     sacct(store, tmp_path / "a.txt", *SACCT)
     read(store, log(tmp_path / "swf.swf", line(1)))
-    assert not is_read_otherwise(store, "c")
+    assert not has_outdated_treatments(store, "c")
     facts = store.clusters()["c"]
     with store.writing() as writer:
         writer.describe_cluster("c", ClusterFacts())
-    assert (is_read_otherwise(store, "c"), is_read_otherwise(store, "swf")) == (True, False)
-    read_as_slurm(store, "c")
+    assert (has_outdated_treatments(store, "c"), has_outdated_treatments(store, "swf")) == (True, False)
+    apply_slurm_treatments(store, "c")
     assert store.clusters()["c"] == facts

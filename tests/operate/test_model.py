@@ -91,7 +91,7 @@ def test_contributions_add_up(model: Model, features: pl.DataFrame, without_prof
 
 def test_a_missing_column_is_named(model: Model, features: pl.DataFrame) -> None:
     first, *_ = model.columns
-    with pytest.raises(UsageError, match=f"the frame lacks {first}; `Site.features` has them"):
+    with pytest.raises(UsageError, match=f"the frame lacks {first}; `Site.features` returns them"):
         model.predict_proba(features.drop(first))
 
 
@@ -102,7 +102,7 @@ def test_what_is_no_frame_is_refused(model: Model) -> None:
 
 def test_a_model_with_profiles_takes_no_frame(bundle: Bundle, features: pl.DataFrame, tmp_path: Path) -> None:
     bundle.save(tmp_path / "bundle")
-    with pytest.raises(UsageError, match="profiles are features of this model"):
+    with pytest.raises(UsageError, match="this model uses profiles as features"):
         Model(tmp_path / "bundle", ModelName("alps", "submit", "generic"), 1).predict_proba(features)
 
 

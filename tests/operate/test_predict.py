@@ -15,10 +15,10 @@ from forewarn.assess.assessment import Assessment, Verdict
 from forewarn.assess.wording import passed, summary
 from forewarn.config import Config
 from forewarn.errors import RefusedError
-from forewarn.features.slurm_field_differences import reading_of, with_slurm_policies
+from forewarn.features.slurm_field_differences import reading_of, with_slurm_treatments
 from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.table import read_table
-from forewarn.learn.fitting.abstention import RUNGS, Abstention, EvidenceLevel
+from forewarn.learn.fitting.abstention import EVIDENCE_LEVELS, Abstention, EvidenceLevel
 from forewarn.learn.registry.registry import Registry
 from forewarn.learn.registry.serving import Serving
 from forewarn.operate.collector import Collector
@@ -66,7 +66,7 @@ def train(registry_home: Path, tmp_path: Path) -> Train:
 
     def trained(phase: str = "submit", feature_set: str = "generic", **changed: Any) -> None:
         made = tiny_bundle()
-        reading = reading_of(with_slurm_policies(ClusterFacts()))  # as the collector sets it
+        reading = reading_of(with_slurm_treatments(ClusterFacts()))  # as the collector sets it
         facts = dataclasses.replace(made.facts, phase=phase, feature_set=feature_set, reading=reading)
         assembly = dataclasses.replace(made.assembly, phase=phase)
         folder = tmp_path / f"{phase}-{feature_set}"
@@ -171,7 +171,9 @@ def test_which_jobs(
 
 
 def nobody_below(rung: int) -> Abstention:
-    return Abstention(tuple(EvidenceLevel(n >= rung, 0, None, None, None, None) for n in range(len(RUNGS))))
+    return Abstention(
+        tuple(EvidenceLevel(n >= rung, 0, None, None, None, None) for n in range(len(EVIDENCE_LEVELS)))
+    )
 
 
 def test_too_little_evidence(store: Store, slurm: FakeScheduler, registry_home: Path, train: Train) -> None:

@@ -1,4 +1,4 @@
-"""All that is said of some live jobs, with advice that can be typed."""
+"""Full assessments of live jobs, with advice as commands to run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from forewarn.assess.advice.script_changes import for_job
 from forewarn.assess.assessment import Assessment
 from forewarn.learn.registry.serving import Serving
-from forewarn.operate.predict import WAITING, Asking, LiveJobSelection, assess_live
+from forewarn.operate.predict import PENDING_STATES, LiveJobSelection, OpenAssessor, assess_live
 from forewarn.progress import Working
 from forewarn.sources.slurm.scheduler import Scheduler
 from forewarn.store.base import Store
@@ -25,31 +25,34 @@ def advise(
     timezone: str | None = None,
     unknown: list[str] | None = None,
     working: Working = nullcontext,
-    asking: Asking | None = None,
+    open_assessor: OpenAssessor | None = None,
 ) -> list[Assessment]:
-    """The whole assessment of each job. What runs can no longer be changed: only its risk is told."""
-    wanted = LiveJobSelection(job_ids=job_ids)
-    said = assess_live(
+    """Assess live jobs in full, with advice as commands to run.
+
+    A job that runs can no longer be changed, so its assessment has no advice. For the parameters see
+    `operate.predict.assess_live`.
+    """
+    assessments = assess_live(
         store,
         scheduler,
         serving,
-        wanted,
+        LiveJobSelection(job_ids=job_ids),
         at=at,
         timezone=timezone,
-        whole=True,
+        full=True,
         unknown=unknown,
         working=working,
-        asking=asking,
+        open_assessor=open_assessor,
     )
-    return [_typed(made) for made in said]
+    return [_with_commands(assessment) for assessment in assessments]
 
 
-def _typed(made: Assessment) -> Assessment:
-    if made.state not in WAITING or made.job_id is None:
-        return replace(made, advice=(), savings=())
-    job_id = made.job_id
+def _with_commands(assessment: Assessment) -> Assessment:
+    if assessment.state not in PENDING_STATES or assessment.job_id is None:
+        return replace(assessment, advice=(), savings=())
+    job_id = assessment.job_id
     return replace(
-        made,
-        advice=tuple(for_job(advice, job_id) for advice in made.advice),
-        savings=tuple(for_job(saving, job_id) for saving in made.savings),
+        assessment,
+        advice=tuple(for_job(advice, job_id) for advice in assessment.advice),
+        savings=tuple(for_job(saving, job_id) for saving in assessment.savings),
     )

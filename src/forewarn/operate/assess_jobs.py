@@ -1,4 +1,8 @@
-"""Who answers about jobs: in a long-lived process the engine, else what is read from the store for once."""
+"""Assess any jobs, by an assessor of the engine or of the store.
+
+A long-lived process asks its engine (`engine.py`); a command reads what it needs from the store, once
+(`one_shot.py`). Jobs of the live Slurm are assessed by `live_jobs.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +15,16 @@ from forewarn.assess.assessment import Assessment
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.post_mortem.advice import as_requested_now
 from forewarn.job.record import Job
-from forewarn.operate.one_shot import cluster_asked, knowledge
+from forewarn.operate.one_shot import open_stored_assessor, resolve_cluster
 from forewarn.operate.workspace import Workspace
 from forewarn.progress import Working
 
-NOW = 3600  # seconds from now within which a moment counts as now
-FULL_AT_ONCE, BRIEF_AT_ONCE = 10, 1000  # jobs for which an engine is asked at a time
+PRESENT = 3600  # seconds around the current time in which the engine's memory is up to date enough
+FULL_AT_ONCE, BRIEF_AT_ONCE = 10, 1000  # jobs assessed while the engine is locked
 
 
 @contextmanager
-def asking(
+def open_assessor(
     workspace: Workspace,
     *,
     cluster: str | None = None,
@@ -28,7 +32,7 @@ def asking(
     at: int | None = None,
     working: Working = nullcontext,
 ) -> Iterator[Assessor]:
-    """An assessor of a cluster as of a moment; `StoreError` where nothing is known.
+    """Open an assessor of a cluster's jobs at a moment; raise `StoreError` where there is no history.
 
     Parameters
     ----------
@@ -36,16 +40,18 @@ def asking(
         None: the configured one, or the only one.
     user
         Whose own history is read on a login node, where the site's store is out of reach.
+    at
+        None: the current time.
     """
     now, config = int(time.time()), workspace.config
-    moment = now if at is None else at
-    # Nodes and earlier jobs in memory are those of now: of another moment the store is asked.
-    if workspace.lives and config.model is None and abs(moment - now) <= NOW:
-        engine = workspace.engine(cluster_asked(workspace.reading(), cluster or config.cluster))
-        with engine.asking(moment) as assessor:
+    at = now if at is None else at
+    # The engine holds nodes and earlier jobs of the current time: for any other moment, read the store.
+    if workspace.long_lived and config.model is None and abs(at - now) <= PRESENT:
+        engine = workspace.engine(resolve_cluster(workspace.reading(), cluster or config.cluster))
+        with engine.open_assessor(at) as assessor:
             yield assessor
         return
-    with knowledge(config, cluster=cluster, user=user, at=moment, working=working) as (_, assessor):
+    with open_stored_assessor(config, cluster=cluster, user=user, at=at, working=working) as (_, assessor):
         yield assessor
 
 
@@ -57,27 +63,28 @@ def assess_jobs(
     at: int | None = None,
     working: Working = nullcontext,
 ) -> list[Assessment]:
-    """Assess jobs in their order: in brief, or with reasons, similar jobs and advice.
+    """Assess jobs in the given order: in brief, or in full with reasons, similar jobs and advice.
 
-    One that has ended is assessed as a new request of now.
+    A job that has ended is assessed as if it were submitted again now.
     """
-    asked = list(jobs)
-    made: dict[int, Assessment] = {}
-    for cluster in dict.fromkeys(job.cluster for job in asked):
-        places = [place for place, job in enumerate(asked) if job.cluster == cluster]
-        # Some at a time: while an engine is asked, nothing new is taken up, and others who ask wait for that.
-        size = (FULL_AT_ONCE if full else BRIEF_AT_ONCE) if workspace.lives else len(places)
-        for some in (places[begin : begin + size] for begin in range(0, len(places), size)):
-            with asking(workspace, cluster=cluster, at=at, working=working) as assessor:
-                made |= zip(some, _assessed(assessor, [asked[place] for place in some], full), strict=True)
-    return [made[place] for place in range(len(asked))]
+    jobs = list(jobs)
+    assessments: dict[int, Assessment] = {}
+    for cluster in dict.fromkeys(job.cluster for job in jobs):
+        indices = [index for index, job in enumerate(jobs) if job.cluster == cluster]
+        # In chunks: while an assessor is open the engine cannot update, and other callers wait for that.
+        size = (FULL_AT_ONCE if full else BRIEF_AT_ONCE) if workspace.long_lived else len(indices)
+        for chunk in (indices[begin : begin + size] for begin in range(0, len(indices), size)):
+            with open_assessor(workspace, cluster=cluster, at=at, working=working) as assessor:
+                results = _assess_chunk(assessor, [jobs[index] for index in chunk], full)
+                assessments |= zip(chunk, results, strict=True)
+    return [assessments[index] for index in range(len(jobs))]
 
 
-def _assessed(assessor: Assessor, jobs: Sequence[Job], full: bool) -> list[Assessment]:
-    new = [job if job.outcome is None else as_requested_now(job, assessor.at) for job in jobs]
-    found = [assessor.assess(job) for job in new] if full else assessor.assess_all(new)
-    # Under its own name, so that who asked knows which is which.
+def _assess_chunk(assessor: Assessor, jobs: Sequence[Job], full: bool) -> list[Assessment]:
+    requests = [job if job.outcome is None else as_requested_now(job, assessor.at) for job in jobs]
+    assessments = [assessor.assess(job) for job in requests] if full else assessor.assess_all(requests)
+    # A resubmitted job gets its own id back, so that the caller can match answers to jobs.
     return [
         one if one.job_id == job.job_id else replace(one, job_id=job.job_id, submit=job.submit)
-        for one, job in zip(found, jobs, strict=True)
+        for one, job in zip(assessments, jobs, strict=True)
     ]

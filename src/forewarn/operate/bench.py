@@ -1,4 +1,4 @@
-"""A benchmark: one log, each phase, every figure beside the simple rules on the same jobs."""
+"""Benchmark one log: how well failure can be predicted in each phase, compared with simple rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from forewarn.errors import UsageError
 from forewarn.job.phase import MEASURED, PHASES
 from forewarn.learn.evaluation.benchmark import benchmark
-from forewarn.operate.history import opened_history, population_of
+from forewarn.operate.history import open_history, population_of
 from forewarn.operate.train import search_settings
 from forewarn.operate.workspace import Workspace
 from forewarn.progress import Note, Watch, logged, unwatched
@@ -41,48 +41,48 @@ def bench(
     note: Note = logged,
     **settings: Any,
 ) -> BenchmarkResult:
-    """Measure on one log how well failure can be predicted. Nothing is registered.
+    """Measure on one log how well failure can be predicted. No model is registered.
 
     Parameters
     ----------
     source, cluster, status
-        The log, as `operate.history.opened_history` reads it.
+        The log, as `operate.history.open_history` reads it.
     phases
-        Of submit, start and posthoc, which knows run and CPU time as the papers do.
+        Any of submit, start and posthoc. As in the papers, posthoc has run time and CPU time as features.
     retrain
-        ``weekly``: a new model every week of the test part, from all that was known by then.
+        ``weekly``: a new model every week of the test part, from all outcomes known by then.
     feature_set
         None: swf for an SWF file, else generic.
     policy
         None: the papers', by which everything but completed is a failure.
     settings
-        Those of `learn.fitting.fit.Settings`: families, trials, threshold, seed, …
+        Those of `learn.fitting.fit_settings.FitSettings`: families, trials, threshold, seed, …
     """
-    chosen = feature_set or ("swf" if source and source.startswith("swf:") else "generic")
-    made = search_settings(feature_set=chosen, **settings)
+    feature_set = feature_set or ("swf" if source and source.startswith("swf:") else "generic")
+    fit_settings = search_settings(feature_set=feature_set, **settings)
     if unknown := [phase for phase in phases if phase not in MEASURED]:
         raise UsageError(f"no phase {unknown[0]!r}; there are {', '.join(MEASURED)}")
     population = population_of(policy or "papers")
     searches = workspace.config.home / "models" / "searches"
-    with opened_history(workspace, source, cluster, status=status, watch=watch, note=note) as history:
+    with open_history(workspace, source, cluster, status=status, watch=watch, note=note) as history:
         try:
-            found = benchmark(
+            figures = benchmark(
                 lambda phase: history.table(phase, population, watch),
                 [phase for phase in MEASURED if phase in phases],
-                made,
+                fit_settings,
                 retrain=retrain,
                 searches=searches,
                 watch=watch,
             )
         except KeyboardInterrupt:
             if searches.exists():
-                note("the same command again goes on with this search")
+                note("run the same command again to continue this search")
             raise
     return BenchmarkResult(
         log=history.cluster,
         policy=population.name,
-        feature_set=chosen,
+        feature_set=feature_set,
         retrain=retrain,
-        seed=made.seed,
-        phases=found,
+        seed=fit_settings.seed,
+        phases=figures,
     )

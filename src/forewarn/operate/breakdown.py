@@ -1,4 +1,4 @@
-"""How jobs ended, by user, partition, week or any other field."""
+"""Count jobs and failures by user, partition, week or any other field."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import polars as pl
 from forewarn.errors import UsageError
 from forewarn.features.labels import fails
 from forewarn.job.outcomes import POLICIES
-from forewarn.operate.job_fields import chosen, columns_of, written
+from forewarn.operate.job_fields import as_text, columns_of, parse_fields
 from forewarn.operate.queries import Query, timezones
 from forewarn.progress import Watch, unwatched, watched
 from forewarn.store.base import Store
 
-# Of the submit time as it is written, in the clock of the job's cluster.
+# Formats of the submit time, in the time zone of the job's cluster.
 _TIMES: Mapping[str, str] = MappingProxyType({"day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m"})
 _LABEL_COLUMNS = ("outcome", "start", "end", "suspended", "time_limit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breakdown:
-    """One row a group: its jobs, those that the policy judges, and those of them that failed."""
+    """Counts of jobs by group: all jobs, those that the failure policy judges, and failures among these."""
 
     by: str
     policy: str
@@ -36,7 +36,7 @@ class Breakdown:
 
 
 def break_down(store: Store, query: Query, by: str, policy: str, watch: Watch = unwatched) -> Breakdown:
-    """Count jobs and failures by a field of `job_fields.FIELDS`, or by day, week or month of their submit."""
+    """Count jobs and failures by a field of `job_fields.FIELDS`, or by day, week or month of submission."""
     by = by.lower()
     zones = timezones(store)
     counts = [
@@ -56,8 +56,8 @@ def break_down(store: Store, query: Query, by: str, policy: str, watch: Watch = 
 
 
 def _columns(by: str) -> list[str]:
-    """The columns of the store that a breakdown needs."""
-    fields = ("submit",) if by in _TIMES else chosen(by, option="--by")
+    """Return the columns of the store that a breakdown needs."""
+    fields = ("submit",) if by in _TIMES else parse_fields(by, option="--by")
     if len(fields) > 1:
         raise UsageError(f"--by: one field at a time, not {by!r}")
     return list(dict.fromkeys([*columns_of(fields), *_LABEL_COLUMNS]))
@@ -65,5 +65,5 @@ def _columns(by: str) -> list[str]:
 
 def _group(by: str, zones: Mapping[str, str]) -> pl.Expr:
     if by in _TIMES:
-        return written("submit", zones, exact=False).str.to_datetime().dt.strftime(_TIMES[by])
-    return written(by, zones, exact=False)
+        return as_text("submit", zones, exact=False).str.to_datetime().dt.strftime(_TIMES[by])
+    return as_text(by, zones, exact=False)

@@ -1,4 +1,8 @@
-"""Scripts checked before they are submitted: one or many, perhaps with a better one written beside each."""
+"""Check one or many job scripts, and write a fixed script beside each on request.
+
+Each script is checked by `script_check.py`; here are the parts that all of them share: the assessor, the
+environment, the errors, the files.
+"""
 
 from __future__ import annotations
 
@@ -18,62 +22,62 @@ from forewarn.assess.script import LocalHost
 from forewarn.errors import ForewarnError, UsageError
 from forewarn.files import whole_file
 from forewarn.job.moments import Moment, unix_seconds
-from forewarn.operate.assess_jobs import asking
+from forewarn.operate.assess_jobs import open_assessor
 from forewarn.operate.script_check import CheckedSubmission, SubmissionContext, check, read_bytes
 from forewarn.operate.workspace import Workspace
 from forewarn.progress import Note, Working, logged
 
 STDIN = "-"
-NAMELESS = "sbatch"  # as Slurm calls a job whose script came by standard input
-# Verdicts by what they ask of a person, the least first.
+STDIN_JOB_NAME = "sbatch"  # Slurm's name of a job whose script came by standard input
+# Verdicts by urgency, the least urgent first.
 _BY_URGENCY = (Verdict.FINE, Verdict.CANNOT_SAY, Verdict.WARNING, Verdict.LIKELY_TO_FAIL)
 
 
 @dataclass(frozen=True, slots=True)
 class FixedScript:
-    """A script that was written with advice followed, and what a check of it says."""
+    """A script written with the advice applied, and its own assessment."""
 
     path: str
     assessment: Assessment
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
-        made = self.assessment
+        """Return the JSON form."""
+        assessment = self.assessment
         return {
             "path": self.path,
-            "verdict": str(made.verdict),
-            "summary": wording.summary(made),
-            "risk": made.failure.probability if made.failure else None,
+            "verdict": str(assessment.verdict),
+            "summary": wording.summary(assessment),
+            "risk": assessment.failure.probability if assessment.failure else None,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedScript:
-    """One script, what is said of it, and the better one where one was written."""
+    """One script, its assessment, and the fixed script where one was written."""
 
     script: str
     assessment: Assessment
     fixed: FixedScript | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the JSON form."""
         fixed = self.fixed.to_json() if self.fixed else None
         return {"script": self.script, **self.assessment.to_json(), "fixed": fixed}
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What came of checking some scripts."""
+    """The results of checking some scripts."""
 
     checked: tuple[CheckedScript, ...]
     errors: Mapping[str, str] = field(default_factory=dict)  # scripts that could not be checked, and why
 
     @property
     def worst(self) -> Verdict | None:
-        """The worst verdict; None where a script that could not be checked is worse news."""
-        found = max((one.assessment.verdict for one in self.checked), key=_BY_URGENCY.index, default=None)
-        is_urgent = found in (Verdict.WARNING, Verdict.LIKELY_TO_FAIL)
-        return found if is_urgent or not self.errors else None
+        """The most urgent verdict; None where none is urgent and a script could not be checked."""
+        worst = max((one.assessment.verdict for one in self.checked), key=_BY_URGENCY.index, default=None)
+        is_urgent = worst in (Verdict.WARNING, Verdict.LIKELY_TO_FAIL)
+        return worst if is_urgent or not self.errors else None
 
 
 def check_scripts(
@@ -89,58 +93,58 @@ def check_scripts(
     working: Working = nullcontext,
     note: Note = logged,
 ) -> CheckResult:
-    """Check scripts: will they fail, why, and what to change.
+    """Check scripts before they are submitted: whether they will fail, why, and what to change.
 
     Parameters
     ----------
     user
-        Whose jobs they will be; None: of whoever asks.
+        Who will submit them; None: the user who runs this process.
     at
-        As if they were submitted then; None: now.
+        When they will be submitted; None: now.
     options
-        What sbatch would be given on its command line.
+        Arguments of sbatch, as on its command line.
     ask_slurm
-        Whether `sbatch --test-only` is asked too, where it is.
+        Whether to run `sbatch --test-only` too, where there is an sbatch.
     fix
-        Whether the advised script is written beside each, and checked as it was written.
+        Whether to write a fixed script beside each, and to check that one too.
     standard_input
-        The script that is named ``-``.
+        The content of the script named ``-``.
     """
-    config, who = workspace.config, user or getpass.getuser()
+    config, submitter = workspace.config, user or getpass.getuser()
     zone = config.of_cluster(cluster).timezone or "UTC"
-    moment = int(time.time()) if at is None else unix_seconds(at, zone)
+    submit = int(time.time()) if at is None else unix_seconds(at, zone)
     with ExitStack() as stack:
-        assessor = _assessor(stack, workspace, cluster, who, moment, working, note)
-        if assessor is not None and workspace.lives:
-            stack.close()  # each script asks for itself
+        assessor = _assessor(stack, workspace, cluster, submitter, submit, working, note)
+        if assessor is not None and workspace.long_lived:
+            stack.close()  # each script opens its own: an open one keeps the engine from updating
 
-        def ask() -> AbstractContextManager[Assessor]:
-            return asking(workspace, cluster=cluster, user=who, at=moment, working=working)
+        def open_for_script() -> AbstractContextManager[Assessor]:
+            return open_assessor(workspace, cluster=cluster, user=submitter, at=submit, working=working)
 
         submission = SubmissionContext(
-            surroundings=LocalHost(),
+            host=LocalHost(),
             cluster=assessor.cluster if assessor else cluster or config.cluster or "",
-            user=who,
-            at=moment,
+            user=submitter,
+            at=submit,
             work_dir=Path.cwd(),
             command_line=options,
             environment=os.environ,
             assessor=assessor,
-            asking=ask if assessor is not None and workspace.lives else None,
+            open_assessor=open_for_script if assessor is not None and workspace.long_lived else None,
             ask_slurm=ask_slurm,
         )
-        made: list[CheckedScript] = []
+        results: list[CheckedScript] = []
         errors: dict[str, str] = {}
         for script in map(str, scripts):
             try:
-                checked = _checked(script, submission, standard_input)
-                fixed = _fixed(Path(script), checked, submission, note) if fix else None
-                made.append(CheckedScript(script, checked.assessment, fixed))
+                checked = _check(script, submission, standard_input)
+                fixed = _write_fixed(Path(script), checked, submission, note) if fix else None
+                results.append(CheckedScript(script, checked.assessment, fixed))
             except UsageError as error:
                 if len(scripts) == 1:
                     raise
                 errors[script] = str(error)
-    return CheckResult(tuple(made), errors)
+    return CheckResult(tuple(results), errors)
 
 
 def _assessor(
@@ -152,29 +156,31 @@ def _assessor(
     working: Working,
     note: Note,
 ) -> Assessor | None:
-    """Who can say what became of jobs like these; nobody where nothing is known."""
+    """Open an assessor for as long as the stack is open; None where there is no history to assess by."""
     try:
-        return stack.enter_context(asking(workspace, cluster=cluster, user=user, at=at, working=working))
+        return stack.enter_context(
+            open_assessor(workspace, cluster=cluster, user=user, at=at, working=working)
+        )
     except UsageError:
         raise
     except ForewarnError as error:
-        note(f"only the script is checked: {error}")
+        note(f"checking only the script, without history: {error}")
         return None
 
 
-def _checked(script: str, submission: SubmissionContext, standard_input: bytes | None) -> CheckedSubmission:
+def _check(script: str, submission: SubmissionContext, standard_input: bytes | None) -> CheckedSubmission:
     if script == STDIN:
-        return check(standard_input or b"", Path(STDIN), submission, name=NAMELESS)
+        return check(standard_input or b"", Path(STDIN), submission, name=STDIN_JOB_NAME)
     return check(read_bytes(Path(script)), Path(script), submission)
 
 
-def _fixed(
+def _write_fixed(
     script: Path, checked: CheckedSubmission, submission: SubmissionContext, note: Note
 ) -> FixedScript | None:
-    """Write it beside the script, in the place of one that was written there before."""
+    """Write the fixed script beside the script, over an earlier one, and check it."""
     raw = checked.fixed()
     if raw is None:
-        note("there is nothing that could be fixed for you: no script written")
+        note("nothing to fix automatically: no script written")
         return None
     beside = script.with_suffix(f".fixed{script.suffix}")
     with whole_file(beside) as partial:

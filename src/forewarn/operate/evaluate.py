@@ -1,4 +1,4 @@
-"""How good registered models are on jobs that none of them has learnt from."""
+"""Evaluate registered models on jobs that none of them was trained on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from forewarn.learn.registry.bundle import Bundle
 from forewarn.learn.registry.registry import Registry
 from forewarn.learn.registry.serving import ModelName
 from forewarn.learn.registry.versions import Version
-from forewarn.operate.history import opened_history, population_of
+from forewarn.operate.history import open_history, population_of
 from forewarn.operate.workspace import Workspace
 from forewarn.progress import Watch, unwatched
 
@@ -31,7 +31,7 @@ _END = 2**62  # after every job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatedModel:
-    """One version, and every figure of it."""
+    """One version and all its figures."""
 
     version: Version
     evaluation: Mapping[str, Any]
@@ -39,13 +39,13 @@ class EvaluatedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationResult:
-    """Versions of a model, judged on the same jobs."""
+    """Versions of a model, evaluated on the same jobs."""
 
     name: ModelName
-    since: int  # submit of the first job, after what any of them learnt from
+    since: int  # the first submit time, after the training data of all of them
     jobs: int
     versions: tuple[EvaluatedModel, ...]
-    lead: Mapping[str, Any] | None  # F1 of the second above the first, where there are two
+    lead: Mapping[str, Any] | None  # how much higher the second one's F1 is, where there are two
 
 
 def evaluate(
@@ -57,37 +57,38 @@ def evaluate(
     seed: int = 0,
     watch: Watch = unwatched,
 ) -> EvaluationResult:
-    """Judge versions of a model on jobs submitted after what any of them learnt from.
+    """Evaluate versions of a model on jobs submitted after the training data of all of them.
 
     Parameters
     ----------
     which
         Numbers or aliases of versions; by default the champion and the challenger.
     since, until
-        Only jobs submitted in between; without a zone, in the cluster's clock.
+        Only jobs submitted in between; without a time zone, in the cluster's.
     """
     name = model if isinstance(model, ModelName) else ModelName.parse(model)
     registry = workspace.registry()
-    found = _versions(registry, name, which)
-    bundles = [Bundle.load(registry.bundle(version)) for version in found]
+    versions = _versions(registry, name, which)
+    bundles = [Bundle.load(registry.bundle(version)) for version in versions]
     population = _shared_population(name, bundles)
     learnt_until = max(bundle.facts.learnt_until for bundle in bundles)
-    with opened_history(workspace, cluster=name.cluster) as history:
+    with open_history(workspace, cluster=name.cluster) as history:
         begin = learnt_until if since is None else unix_seconds(since, history.timezone)
         end = _END if until is None else unix_seconds(until, history.timezone)
         if begin < learnt_until:
             raise UsageError(
-                f"--starttime: jobs submitted before {_shown(learnt_until)} were learnt from: no proof"
+                f"--starttime: the model was trained on jobs submitted before {_utc(learnt_until)}; "
+                "choose a later time"
             )
         table = history.table(name.phase, population_of(population), watch)
     rows = _rows(name, table, begin, end)
     before = np.flatnonzero(table.labelled & (table.submit < begin))
-    if not len(before):  # the store may hold only what came after
+    if not len(before):  # the store may have only later jobs
         before = rows
     risks = [_risk(bundle, table, rows) for bundle in bundles]
-    judged = tuple(
-        EvaluatedModel(version=version, evaluation=_evaluated(bundle, risk, table, rows, before, seed))
-        for version, bundle, risk in zip(found, bundles, risks, strict=True)
+    evaluated = tuple(
+        EvaluatedModel(version=version, evaluation=_evaluation(bundle, risk, table, rows, before, seed))
+        for version, bundle, risk in zip(versions, bundles, risks, strict=True)
     )
     lead = None
     if len(bundles) == 2:
@@ -95,25 +96,25 @@ def evaluate(
             risk.probability >= bundle.chosen.value for bundle, risk in zip(bundles, risks, strict=True)
         )
         lead = difference(groups(table.about[rows]), table.fails[rows], new, old, seed=seed)
-    return EvaluationResult(name=name, since=begin, jobs=len(rows), versions=judged, lead=lead)
+    return EvaluationResult(name=name, since=begin, jobs=len(rows), versions=evaluated, lead=lead)
 
 
 def _versions(registry: Registry, name: ModelName, which: Sequence[int | str]) -> list[Version]:
-    """Find those asked for, each once; else the champion, and the challenger where there is one."""
+    """Find the versions named, each once; by default the champion, and the challenger where there is one."""
     if which:
-        found = [registry.version(name, one) for one in which]
-        return list({version.version: version for version in found}.values())
-    there = registry.versions(name)
-    found = [v for alias in ("champion", "challenger") for v in there if alias in v.aliases]
-    return found or [registry.version(name)]  # which says what there is instead
+        versions = [registry.version(name, one) for one in which]
+        return list({version.version: version for version in versions}.values())
+    registered = registry.versions(name)
+    versions = [v for alias in ("champion", "challenger") for v in registered if alias in v.aliases]
+    return versions or [registry.version(name)]  # whose error lists the versions there are
 
 
 def _shared_population(name: ModelName, bundles: Sequence[Bundle]) -> str:
     populations = {bundle.facts.population for bundle in bundles}
     if len(populations) > 1:
         raise UsageError(
-            f"{name}: these versions count failure differently ({', '.join(sorted(populations))}), so no "
-            "jobs judge them both. Evaluate one at a time"
+            f"{name}: these versions have different populations ({', '.join(sorted(populations))}) and "
+            "cannot be evaluated on the same jobs; evaluate one at a time"
         )
     return populations.pop()
 
@@ -122,8 +123,8 @@ def _rows(name: ModelName, table: JobTable, begin: int, end: int) -> NDArray[np.
     rows = np.flatnonzero(table.labelled & (table.submit >= begin) & (table.submit < end))
     if len(rows) < FEWEST:
         raise NotEnoughError(
-            f"{name}: {len(rows)} jobs with a known outcome were submitted since {_shown(begin)}, after what "
-            f"was learnt from: {FEWEST} are the least to judge by. Ingest newer history"
+            f"{name}: only {len(rows)} jobs with a known outcome were submitted since {_utc(begin)}, after "
+            f"the training data; an evaluation needs {FEWEST}. Ingest newer history"
         )
     return rows
 
@@ -132,7 +133,7 @@ def _risk(bundle: Bundle, table: JobTable, rows: NDArray[np.int64]) -> Risk:
     return bundle.risk(bundle.assembly.matrix(table, rows), bundle.excess(table, rows))
 
 
-def _evaluated(
+def _evaluation(
     bundle: Bundle,
     risk: Risk,
     table: JobTable,
@@ -154,5 +155,5 @@ def _evaluated(
     )
 
 
-def _shown(moment: int) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
+def _utc(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,4 +1,7 @@
-"""Why a job failed, or waits, as a person asks for it: from the store, from Slurm, or from both."""
+"""Explain one job by its id: find it in the store or in Slurm, and say why it failed or is pending.
+
+The explanation itself is made in `assess/post_mortem`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from forewarn.config import Config
 from forewarn.errors import ForewarnError, SchedulerError, StoreError, UsageError
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
-from forewarn.operate.assess_jobs import asking
+from forewarn.operate.assess_jobs import open_assessor
 from forewarn.operate.workspace import Workspace
 from forewarn.progress import Working
 from forewarn.sources.slurm.connect import connect
@@ -26,12 +29,12 @@ from forewarn.sources.slurm.retry import RetryPolicy
 from forewarn.sources.slurm.scheduler import Scheduler
 from forewarn.store.base import Store
 
-_TRIES = 2  # a person waits for the answer
+_TRIES = 2  # few, as a person waits for the answer
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why, with the job's record and the clock that its times are shown in."""
+    """A post-mortem with the job's record and the time zone of its cluster."""
 
     report: PostMortem
     job: Job
@@ -46,12 +49,11 @@ def explain_job(
     log: Path | None = None,
     working: Working = nullcontext,
 ) -> Explanation:
-    """Explain one job; `log` is its output, where that is not where Slurm says."""
+    """Explain why a job failed or is pending; `log` is its output file, if not the one that Slurm names."""
     config = workspace.config
     store = _store(workspace)
     with _scheduler(config) as (scheduler, unreachable):
-        asked = cluster or config.cluster
-        found = find_job(job_id, store, scheduler, cluster=asked, unreachable=unreachable)
+        found = find_job(job_id, store, scheduler, cluster=cluster or config.cluster, unreachable=unreachable)
         risk = None
         if store is not None and found.job.outcome is None:
             risk = _risk(workspace, found.job, working)
@@ -64,37 +66,39 @@ def explain_job(
             policy=POLICIES[config.policy],
             forecast=lambda: _forecast(workspace, found.job, working),
         )
-    known = {} if store is None else store.clusters()
-    zone = known[report.cluster].timezone if report.cluster in known else "UTC"
+    clusters = {} if store is None else store.clusters()
+    zone = clusters[report.cluster].timezone if report.cluster in clusters else "UTC"
     return Explanation(replace(report, notes=(*report.notes, *found.notes)), found.job, zone)
 
 
 def _risk(workspace: Workspace, job: Job, working: Working) -> float | None:
-    """How likely a job fails that has not ended, where a model can say it."""
-    made = _assessed(workspace, job, working)
-    return made.failure.probability if made and made.failure else None
+    """Predict the probability of failure of a pending or running job; None without a model."""
+    assessment = _assess(workspace, job, working)
+    return assessment.failure.probability if assessment and assessment.failure else None
 
 
 def _forecast(workspace: Workspace, job: Job, working: Working) -> ResubmitForecast:
-    """What an ended job needs, were it submitted again, where a model can say it."""
-    made = _assessed(workspace, as_requested_now(job, int(time.time())), working)
+    """Predict what an ended job would need if it were submitted again."""
+    assessment = _assess(workspace, as_requested_now(job, int(time.time())), working)
+    if assessment is None:
+        return ResubmitForecast(memory=None, seconds=None)
     return ResubmitForecast(
-        memory=made.resources.memory_request if made and made.resources else None,
-        seconds=made.run_time.seconds.high if made and made.run_time else None,
+        memory=assessment.resources.memory_request if assessment.resources else None,
+        seconds=assessment.run_time.seconds.high if assessment.run_time else None,
     )
 
 
-def _assessed(workspace: Workspace, job: Job, working: Working) -> Assessment | None:
-    """What is said of a job in brief; None where there is nobody to say it."""
+def _assess(workspace: Workspace, job: Job, working: Working) -> Assessment | None:
+    """Assess a job in brief; None where there is no history or model to assess it by."""
     try:
-        with asking(workspace, cluster=job.cluster, user=job.user or "", working=working) as assessor:
+        with open_assessor(workspace, cluster=job.cluster, user=job.user or "", working=working) as assessor:
             return assessor.assess_all([job])[0]
     except ForewarnError:
         return None
 
 
 def _store(workspace: Workspace) -> Store | None:
-    """The store, if there is one: Slurm alone can be enough."""
+    """Open the store; None where there is none, as Slurm alone can be enough."""
     try:
         return workspace.reading()
     except StoreError:
@@ -103,13 +107,13 @@ def _store(workspace: Workspace) -> Store | None:
 
 @contextmanager
 def _scheduler(config: Config) -> Iterator[tuple[Scheduler | None, ForewarnError | None]]:
-    """The scheduler, where one is configured or its commands are here; else why it cannot be asked."""
+    """Connect to Slurm, if it is configured or its commands are installed; otherwise yield the error."""
     if config.slurmrestd is None and config.scheduler == "auto" and shutil.which("sacct") is None:
         yield None, None
         return
     try:
         connected = connect(config, retry=RetryPolicy(tries=_TRIES))
-    except (SchedulerError, UsageError) as error:  # no token, a wrong address: the store may know the job
+    except (SchedulerError, UsageError) as error:  # no token, a wrong address: the store may have the job
         yield None, error
         return
     with closing(connected) as scheduler:

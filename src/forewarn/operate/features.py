@@ -1,4 +1,4 @@
-"""What was knowable of each job at a moment: as a Parquet table, or as a frame that a model takes."""
+"""Compute the features of a cluster's jobs, as a Parquet file or as a frame for a model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import polars as pl
 
 from forewarn.errors import UsageError
 from forewarn.features.batch import read_inputs
-from forewarn.features.inputs import policed
+from forewarn.features.inputs import treated
 from forewarn.features.table import FeatureTableSummary, feature_frames, schema_of, write_features
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.phase import Phase
@@ -31,10 +31,10 @@ def write_feature_table(
 ) -> FeatureTableSummary:
     """Write the features of one cluster's jobs, or of all, to a Parquet file."""
     if not output.parent.is_dir():
-        raise UsageError(f"--output: {output}: its folder {output.parent} is not there")
+        raise UsageError(f"--output: {output}: folder {output.parent} does not exist")
     store = workspace.reading()
-    if cluster is not None and cluster not in (known := store.clusters()):
-        raise UsageError(f"--cluster: no cluster {cluster!r} in the store; there are {', '.join(known)}")
+    if cluster is not None and cluster not in (clusters := store.clusters()):
+        raise UsageError(f"--cluster: no cluster {cluster!r} in the store; there are {', '.join(clusters)}")
     with watch(f"features at {phase}") as far:
         return write_features(
             store,
@@ -55,10 +55,10 @@ def feature_frame(
     feature_set: str = "generic",
     watch: Watch = unwatched,
 ) -> pl.DataFrame:
-    """Compute the features of a cluster's jobs, one row a job in order of the phase's moments.
+    """Compute the features of a cluster's jobs: one row per job, in the order of their submit or start.
 
-    Beside them cluster, job_id, submit, and the categories that a model may see (partition, qos, …). At
-    phase ``start`` jobs that never started have no row.
+    Further columns are cluster, job_id, submit, and the categories that a model uses (partition, qos, …). In
+    phase ``start``, jobs that never started have no row.
     """
     schema = schema_of(phase, feature_set)
     store, name = workspace.reading(), workspace.cluster(cluster)
@@ -71,7 +71,7 @@ def feature_frame(
 
 
 def _categories(store: Store, cluster: str, names: tuple[str, ...]) -> pl.DataFrame:
-    """As they were known at each job's submit, read as the cluster's policies say."""
+    """Read the categories as they were at each job's submit, with the cluster's field treatments applied."""
     facts = store.clusters()[cluster]
     frames = store.scan("job", view="submit", cluster=cluster, columns=[*_KEY, *names])
-    return pl.concat([policed(frame, facts).select(*_KEY, *names) for frame in frames])
+    return pl.concat([treated(frame, facts).select(*_KEY, *names) for frame in frames])

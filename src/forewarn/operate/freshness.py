@@ -1,4 +1,4 @@
-"""How fresh what the store holds is: a verdict on the present needs records of the present."""
+"""Check how fresh the store is: an assessment of the current state needs current records."""
 
 from __future__ import annotations
 
@@ -9,40 +9,46 @@ import polars as pl
 from forewarn.errors import UsageError
 from forewarn.store.base import Store
 
-STALE = 86400  # seconds without a record after which nothing is said of now
+STALE = 86400  # seconds without a record after which the current state is unknown
 
 
-def newest_record(store: Store, cluster: str, now: int) -> int | None:
-    """When a cluster was last seen: a job, a node, or the collector's own word."""
-    told = int(store.cursor(f"collect {cluster}") or 0)
-    if told >= now - STALE:
-        return told
+def newest_record_time(store: Store, cluster: str, at: int) -> int | None:
+    """Return when a cluster was last observed: by the collector, or in a record of a job or node."""
+    collected = int(store.cursor(f"collect {cluster}") or 0)
+    if collected >= at - STALE:
+        return collected
     columns = ["cluster", "seen_at"]
-    # Where there are jobs of the last month, no older one needs to be looked at.
-    for since in (now - 30 * STALE, None):
+    # If the last month has jobs, the older ones need not be read.
+    for since in (at - 30 * STALE, None):
         frames = [
             *store.scan("node", cluster=cluster, columns=columns),
             *store.scan("job", cluster=cluster, columns=columns, since=since),
         ]
         newest = max((frame.select(pl.col("seen_at").max()).item() or 0 for frame in frames), default=0)
-        if newest >= now - 30 * STALE:
+        if newest >= at - 30 * STALE:
             break
-    return max(told, newest) or None
+    return max(collected, newest) or None
 
 
-def moment_to_judge(store: Store, cluster: str, asked: int | str | None, now: int) -> int:
-    """The moment asked for (``last`` is that of the newest record), else now, if it is fresh enough."""
-    if isinstance(asked, int):
-        return asked
-    newest = newest_record(store, cluster, now)
+def health_time(store: Store, cluster: str, at: int | str | None, now: int) -> int:
+    """Return the moment at which to judge the nodes of a cluster.
+
+    `at` is a Unix time, ``last`` for the time of the newest record, or None for `now`, which raises
+    `UsageError` if the store is not fresh enough.
+    """
+    if isinstance(at, int):
+        return at
+    newest = newest_record_time(store, cluster, now)
     if newest is None:
-        raise UsageError(f"nothing is known of {cluster} yet: `forewarn collect` or `forewarn ingest`")
-    if asked is not None:
+        raise UsageError(
+            f"the store has no records of {cluster}; run `forewarn collect` or `forewarn ingest` first"
+        )
+    if at is not None:
         return min(newest, now)
     if newest < now - STALE:
-        seen = datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        observed = datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%d %H:%M UTC")
         raise UsageError(
-            f"the newest record of {cluster} is from {seen}: nothing can be said of now. `forewarn collect` "
-            "reads what is new; --at last judges as of then"
+            f"the newest record of {cluster} is from {observed}, so its current state is unknown. Run "
+            "`forewarn collect` to read what is new, or use --at last for the state at that time"
         )
     return now

@@ -1,10 +1,11 @@
-"""The history to learn from: a cluster of the store, or a file or live Slurm in a store of its own."""
+"""Open the history to learn from: a cluster of the store, or a file or live Slurm in a temporary store."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +16,25 @@ from forewarn.errors import BadRow, NoGoodRowError, StoreError, UsageError
 from forewarn.job.moments import unix_seconds
 from forewarn.learn.data.population import POPULATIONS, Population
 from forewarn.learn.data.table import JobTable, read_table
-from forewarn.operate.collector import BEGINNING, read_history
-from forewarn.operate.ingest_file import ingest, is_read_otherwise, read_as_slurm, review, source_of
-from forewarn.operate.workspace import Workspace, chosen_cluster
+from forewarn.operate.accounting_position import DEFAULT_HISTORY
+from forewarn.operate.ingest_file import (
+    apply_slurm_treatments,
+    has_outdated_treatments,
+    ingest,
+    review_missing_fields,
+    source_of,
+)
+from forewarn.operate.observe import write_batches
+from forewarn.operate.workspace import Workspace, choose_cluster
 from forewarn.progress import Note, Watch, logged, unwatched
 from forewarn.sources.base import SourceOptions
 from forewarn.sources.slurm.connect import connect
+from forewarn.sources.slurm.scheduler import Scheduler
 from forewarn.store.base import Store
 from forewarn.store.opening import open_store
 
 LIVE = "slurm"
-_NOT_SWF = "--status: is for reading an SWF file; name one, as in swf:FILE"
+_NOT_SWF = "--status: applies to SWF files only; name one, as in swf:FILE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,24 +46,24 @@ class History:
 
     @property
     def timezone(self) -> str:
-        """Of the cluster's clock."""
+        """The cluster's time zone."""
         return self.store.clusters()[self.cluster].timezone
 
     def table(self, phase: str, population: Population, watch: Watch = unwatched) -> JobTable:
-        """Read the jobs as a model learns them."""
+        """Compute the features and labels that a model learns from."""
         with watch(f"features at {phase}") as far:
             return read_table(self.store, self.cluster, phase, population, far)
 
 
 def population_of(name: str) -> Population:
-    """Look up which jobs take part, and which of them count as failures."""
+    """Look up a population: the jobs that take part, and which of them count as failures."""
     if name not in POPULATIONS:
-        raise UsageError(f"--policy: no policy {name!r}; there are {', '.join(POPULATIONS)}")
+        raise UsageError(f"--population: no population {name!r}; choose from {', '.join(POPULATIONS)}")
     return POPULATIONS[name]
 
 
 @contextmanager
-def opened_history(
+def open_history(
     workspace: Workspace,
     source: str | None = None,
     cluster: str | None = None,
@@ -68,13 +77,13 @@ def opened_history(
     Parameters
     ----------
     source
-        None: the site's store. Else what is read into a temporary store, which is gone at the end: a file
-        (``swf:FILE``, ``sacct:FILE``, …) or the accounting of the configured Slurm (``slurm:``,
-        ``slurm:now-90days``). Bad rows are left out, with a note.
+        None: the site's store. Otherwise a file (``swf:FILE``, ``sacct:FILE``, …) or the accounting of the
+        configured Slurm (``slurm:``, ``slurm:now-90days``), which is read into a temporary store. Bad rows
+        are skipped, with a note.
     cluster
-        May be left out where there is but one; for a file whose records name none, it is their name.
+        None: the only one. For a file whose records name no cluster, it is their name.
     status
-        How an SWF file's status is read.
+        How to interpret the status of an SWF file.
     """
     if source is None:
         if status is not None:
@@ -87,52 +96,65 @@ def opened_history(
         open_store(dataclasses.replace(config, home=Path(folder))) as store,
     ):
         if source.partition(":")[0] != LIVE:
-            given = SourceOptions(cluster=cluster, status=status)
-            _read_file(store, source, config, given, Path(folder, "rejects"), watch, note)
+            options = SourceOptions(cluster=cluster, status=status)
+            _read_file(store, source, config, options, Path(folder, "rejects"), watch, note)
         elif status is not None:
             raise UsageError(_NOT_SWF)
         else:
-            own = dataclasses.replace(config, cluster=cluster or config.cluster)
-            _read_live(store, source, own, watch)
-        known = store.clusters()
-        for finding in review(store, known):
+            _read_live(store, source, dataclasses.replace(config, cluster=cluster or config.cluster), watch)
+        clusters = store.clusters()
+        for finding in review_missing_fields(store, clusters):
             note(finding.message)
-        yield History(store, chosen_cluster(known, cluster, source))
+        yield History(store, choose_cluster(clusters, cluster, source))
 
 
-def read_alike(workspace: Workspace, cluster: str | None, note: Note = logged) -> None:
-    """Have a cluster's fields read as those of a live Slurm, where an older version read Slurm's files."""
+def update_field_treatments(workspace: Workspace, cluster: str | None, note: Note = logged) -> None:
+    """Treat a cluster's fields as those of a live Slurm, if an older version ingested Slurm's files."""
     name = workspace.cluster(cluster)
-    if is_read_otherwise(workspace.reading(), name):
+    if has_outdated_treatments(workspace.reading(), name):
         with suppress(StoreError):
-            read_as_slurm(workspace.writing(), name)
-            note(f"{name}: its fields are read as those of a live Slurm from now on; train each model again")
+            apply_slurm_treatments(workspace.writing(), name)
+            note(f"{name}: its fields are now treated as those of a live Slurm; train each model again")
 
 
 def _read_file(
-    store: Store, source: str, config: Config, given: SourceOptions, rejects: Path, watch: Watch, note: Note
+    store: Store, spec: str, config: Config, options: SourceOptions, rejects: Path, watch: Watch, note: Note
 ) -> None:
-    opened = source_of(source, config, given)
-    with watch(f"reading {opened.path.name}") as far:
-        report = ingest(store, opened, rejects=lambda: rejects, progress=far)
+    source = source_of(spec, config, options)
+    with watch(f"reading {source.path.name}") as far:
+        report = ingest(store, source, rejects=lambda: rejects, progress=far)
     if not report.rows:
-        raise NoGoodRowError(f"{report.file}: there is no record in it to learn from")
+        raise NoGoodRowError(f"{report.file}: contains no records")
     if report.bad:
         first = BadRow(**json.loads(rejects.read_text(encoding="utf-8").splitlines()[0]))
         if report.bad == report.rows:
             raise NoGoodRowError(f"{report.file}: all {report.bad:,} rows are bad, the first: {first}")
-        left_out = f"{report.bad:,} of {report.rows:,} rows are bad and left out, the first: {first}"
-        note(f"{report.file}: {left_out}")
+        note(f"{report.file}: skipped {report.bad:,} of {report.rows:,} rows as bad, the first: {first}")
     for message in report.notes:
         note(message)
 
 
 def _read_live(store: Store, source: str, config: Config, watch: Watch) -> None:
     zone = config.of_cluster(config.cluster).timezone
-    since = unix_seconds(source.partition(":")[2] or f"now-{BEGINNING}", zone or "UTC")
+    since = unix_seconds(source.partition(":")[2] or f"now-{DEFAULT_HISTORY}", zone or "UTC")
     with closing(connect(config)) as scheduler, watch("reading Slurm's accounting") as far:
-        jobs = read_history(store, scheduler, since, timezone=zone, progress=far)
+        jobs = read_accounting(store, scheduler, since, timezone=zone, progress=far)
     if not jobs:
-        raise NoGoodRowError(
-            f"{source}: accounting knows no job since then; name an earlier time, slurm:TIME"
-        )
+        raise NoGoodRowError(f"{source}: accounting has no jobs since then; use an earlier time, slurm:TIME")
+
+
+def read_accounting(
+    store: Store,
+    scheduler: Scheduler,
+    since: int,
+    *,
+    timezone: str | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> int:
+    """Read a scheduler's accounting into a store once, up to now; return the number of records read."""
+    jobs = 0
+    for piece in scheduler.history(since, int(time.time())):
+        write_batches(store, [piece.batch], timezone=timezone)
+        jobs += piece.batch.frame.height
+        progress(jobs)
+    return jobs

@@ -1,4 +1,7 @@
-"""Several sources into the store, one after the other, and what is to be known of them afterwards."""
+"""Ingest one or several sources given as text, such as ``sacct:FILE``, and review the request fields.
+
+The work on each file is in `ingest_file.py`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 from forewarn.config import Config, time_zone
 from forewarn.errors import NoGoodRowError, UsageError
 from forewarn.features.missing_fields import MissingField
-from forewarn.operate.ingest_file import IngestReport, ingest, review, source_of
+from forewarn.operate.ingest_file import IngestReport, ingest, review_missing_fields, source_of
 from forewarn.operate.workspace import Workspace
 from forewarn.progress import Watch, unwatched
 from forewarn.sources.base import Source, SourceOptions
@@ -18,19 +21,19 @@ from forewarn.sources.base import Source, SourceOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestResult:
-    """What became of each source, and which request fields give the outcome away."""
+    """The report of each source, and the request fields whose absence reveals the outcome."""
 
     files: tuple[IngestReport, ...]
     findings: tuple[MissingField, ...]
 
     @property
     def new(self) -> int:
-        """Observations that were not there before."""
+        """The number of observations that the store did not have."""
         return sum(file.new for file in self.files)
 
     @property
     def clusters(self) -> tuple[str, ...]:
-        """The clusters that they speak of."""
+        """The clusters of the records."""
         return tuple(sorted({name for file in self.files for name in file.clusters}))
 
 
@@ -47,34 +50,34 @@ def ingest_sources(
     each: Callable[[IngestReport, Source], None] = lambda *_: None,
     last: Callable[[IngestResult], None] = lambda _: None,
 ) -> IngestResult:
-    """Read sources like ``sacct:FILE`` into the store. Each is read whole or not at all.
+    """Read sources like ``sacct:FILE`` into the store; each of them completely or not at all.
 
     Parameters
     ----------
     cluster, timezone
-        Of records that name none.
+        For records that do not name one.
     fields
         The column names of sacct text without a header line.
     status
-        How SWF's status is read: swf, exit-code, or 0=failed,1=completed.
+        How to interpret the status of SWF: swf, exit-code, or 0=failed,1=completed.
     skip_bad
-        Put bad rows into a rejects file, `rejects` or one in the home, and read the rest.
+        Write bad rows to a rejects file, `rejects` or one in the home, and read the rest.
     each
-        Hears of every source when it has been read.
+        Called after each source.
     last
-        Hears of all that were read, also where the next one fails.
+        Called with the result of all sources read, even if the next one failed.
     """
     if rejects and len(sources) > 1:
-        raise UsageError("--rejects names one file, for one SOURCE; --skip-bad makes one for each")
+        raise UsageError("--rejects takes one file for one SOURCE; use --skip-bad for several")
     if rejects and not rejects.parent.is_dir():
-        raise UsageError(f"--rejects: {rejects}: its folder {rejects.parent} is not there")
-    given = SourceOptions(
+        raise UsageError(f"--rejects: {rejects}: folder {rejects.parent} does not exist")
+    options = SourceOptions(
         cluster=cluster,
         timezone=_zone(timezone),
         fields=tuple(fields) if fields else None,
         status=status,
     )
-    opened = _opened(sources, workspace.config, given)
+    opened = _open_all(sources, workspace.config, options)
     store = workspace.writing()
     reports: list[IngestReport] = []
     try:
@@ -85,14 +88,15 @@ def ingest_sources(
             each(reports[-1], source)
     finally:
         with watch("checking request fields"):
-            findings = review(store, sorted({name for report in reports for name in report.clusters}))
+            findings = review_missing_fields(
+                store, sorted({name for report in reports for name in report.clusters})
+            )
         result = IngestResult(files=tuple(reports), findings=tuple(findings))
         last(result)
     empty = next((report for report in reports if report.bad and report.bad == report.rows), None)
     if empty is not None:
         raise NoGoodRowError(
-            f"{empty.file}: every row is bad ({empty.bad:,}), so nothing was read; "
-            f"{empty.rejects} says what is wrong with them"
+            f"{empty.file}: all {empty.bad:,} rows are bad; {empty.rejects} lists the errors"
         )
     return result
 
@@ -100,27 +104,27 @@ def ingest_sources(
 def _zone(timezone: str | None) -> str | None:
     try:
         return None if timezone is None else time_zone(timezone)
-    except ValueError as wanted:
-        raise UsageError(f"flag --timezone: timezone: {timezone!r} is not {wanted}") from None
+    except ValueError as expected:
+        raise UsageError(f"flag --timezone: timezone: {timezone!r} is not {expected}") from None
 
 
-def _opened(sources: Iterable[str], config: Config, given: SourceOptions) -> list[Source]:
-    opened = [source_of(source, config, given) for source in sources]
-    for flag, value, form in (("--fields", given.fields, "sacct"), ("--status", given.status, "swf")):
-        if value and all(source.name != form for source in opened):
-            raise UsageError(f"{flag} is for {form}:FILE, and no such SOURCE is given")
-    return opened
+def _open_all(specs: Iterable[str], config: Config, options: SourceOptions) -> list[Source]:
+    sources = [source_of(spec, config, options) for spec in specs]
+    for flag, value, form in (("--fields", options.fields, "sacct"), ("--status", options.status, "swf")):
+        if value and all(source.name != form for source in sources):
+            raise UsageError(f"{flag}: applies to {form}:FILE only, and no SOURCE is one")
+    return sources
 
 
-def _rejects_name(given: Path | None, home: Path, source: Source) -> Callable[[], Path]:
-    """A file that is not there yet: rejects of an earlier run may not have been looked at."""
+def _rejects_name(path: Path | None, home: Path, source: Source) -> Callable[[], Path]:
+    """Return a function that names the rejects file: `path`, or a new one, to keep those of earlier runs."""
 
-    def free() -> Path:
+    def unused_name() -> Path:
+        if path is not None:
+            return path
         name = source.path.name.split(".")[0]
         numbered = (home / "rejects" / f"{name}-{n}.jsonl" for n in itertools.count(1))
-        if given is not None:
-            return given
         (home / "rejects").mkdir(exist_ok=True)
-        return next(path for path in numbered if not path.exists())
+        return next(candidate for candidate in numbered if not candidate.exists())
 
-    return free
+    return unused_name

@@ -1,7 +1,7 @@
-"""Files of records into the store.
+"""Ingest one file of records, and review how a cluster's fields are treated.
 
-Each file is one write: all of it or nothing. A file that fails leaves the store as it was before that
-file; files before it in the same call stay.
+Each file is one transaction: a file that fails leaves the store as it was before. `ingest.py` reads several
+files, with flags.
 """
 
 from __future__ import annotations
@@ -19,25 +19,33 @@ import polars as pl
 
 from forewarn.config import Config
 from forewarn.errors import BadRow, BadRowError
-from forewarn.features.missing_fields import MissingField, absence_report, with_policies
-from forewarn.features.slurm_field_differences import with_slurm_policies
+from forewarn.features.missing_fields import MissingField, missing_field_report, with_missing_field_treatments
+from forewarn.features.slurm_field_differences import with_slurm_treatments
 from forewarn.files import PartialFile, writing
 from forewarn.job.arrays import split_arrays
 from forewarn.job.columns import KEYS
 from forewarn.job.outcomes import Outcome
-from forewarn.sources.base import OF_SLURM, Batch, Source, SourceOptions, named_by, open_source, parsed
+from forewarn.sources.base import (
+    SLURM_SOURCES,
+    Batch,
+    Source,
+    SourceOptions,
+    cluster_from_path,
+    open_source,
+    parse_source,
+)
 from forewarn.store.base import ClusterFacts, Store, StoreWriter
 
 
 @dataclass(slots=True, kw_only=True)
 class IngestReport:
-    """What became of one file."""
+    """The counts of one file."""
 
     file: str
     new: int = 0
-    same: int = 0  # were in the store already
-    new_jobs: int = 0  # that the store knew nothing of before
-    first_of_cluster: bool = False  # whether the store knew no job of its clusters before
+    same: int = 0  # records that the store had already
+    new_jobs: int = 0  # that the store did not have
+    first_of_cluster: bool = False  # whether the store had no jobs of the file's clusters
     bad: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     clusters: list[str] = field(default_factory=list)
@@ -51,22 +59,22 @@ class IngestReport:
 
     @property
     def rows(self) -> int:
-        """Records that the file held, good and bad."""
+        """The number of records in the file, good and bad."""
         return self.new + self.same + self.bad
 
 
-def source_of(spec: str, config: Config, given: SourceOptions) -> Source:
-    """The source that a text like ``swf:FILE`` names, read as flags and the cluster's table say."""
-    _, path = parsed(spec)
-    cluster = given.cluster or config.cluster
-    own = config.of_cluster(cluster or named_by(path))
+def source_of(spec: str, config: Config, options: SourceOptions) -> Source:
+    """Open the source that a text like ``swf:FILE`` names; the cluster's settings fill in `options`."""
+    _, path = parse_source(spec)
+    cluster = options.cluster or config.cluster
+    settings = config.of_cluster(cluster or cluster_from_path(path))
     return open_source(
         spec,
         dataclasses.replace(
-            given,
+            options,
             cluster=cluster,
-            timezone=given.timezone or own.timezone,
-            status=given.status or own.swf_status,
+            timezone=options.timezone or settings.timezone,
+            status=options.status or settings.swf_status,
         ),
     )
 
@@ -80,85 +88,85 @@ def ingest(
 ) -> IngestReport:
     """Write one source to the store.
 
-    Without `rejects`, the first bad row ends it with `BadRowError`. With it, bad rows go to the file
-    that it names when the first one is met, and the rest is written. `progress` hears of the rows read.
+    Without `rejects`, the first bad row raises `BadRowError`. With it, bad rows go to the file that it
+    returns, called at the first of them, and the rest is written. `progress` receives the rows read so far.
     """
-    began = time.monotonic()
+    begin = time.monotonic()
     report = IngestReport(file=str(source.path))
-    known = store.clusters()
+    clusters = store.clusters()
     with _Rejects(rejects) as rejected, store.writing() as writer:
         before = store.count()
         for batch in source.batches():
-            taken, bad = _write(writer, batch, source, report)
+            good, bad = _write(writer, batch, source, report)
             if bad and rejects is None:
                 raise BadRowError(min(bad, key=lambda row: row.line))
             rejected.write(bad)
             report.bad += len(bad)
-            _count(report, batch.kind, taken)
+            _count(report, batch.kind, good)
             progress(report.rows)
         report.notes.extend(source.notes)
         for cluster in report.clusters:
             if set(report.kinds) != {"program"}:
-                _describe(writer, cluster, known.get(cluster), source, report)
-            elif cluster not in known:
+                _describe(writer, cluster, clusters.get(cluster), source, report)
+            elif cluster not in clusters:
                 report.notes.append(
-                    f"{cluster}: no job of this cluster is in the store, so its programs tell nothing yet; "
-                    "--cluster gives Slurm's name of the cluster where XALT has another one"
+                    f"{cluster}: the store has no jobs of this cluster, so its programs have no effect yet; "
+                    "if XALT names the cluster differently than Slurm, pass Slurm's name with --cluster"
                 )
     report.new_jobs = store.count() - before
-    report.first_of_cluster = not any(cluster in known for cluster in report.clusters)
+    report.first_of_cluster = not any(cluster in clusters for cluster in report.clusters)
     report.rejects = rejected.path
-    report.seconds = time.monotonic() - began
+    report.seconds = time.monotonic() - begin
     return report
 
 
-def review(store: Store, clusters: Iterable[str]) -> list[MissingField]:
-    """Find request fields whose absence gives the outcome away, and keep how features are to see them."""
+def review_missing_fields(store: Store, clusters: Iterable[str]) -> list[MissingField]:
+    """Find request fields whose absence reveals the outcome, and store how features must treat them."""
     findings: list[MissingField] = []
     for cluster in clusters:
         if cluster not in store.clusters():
-            continue  # nothing of it is there but programs
-        found = absence_report(store, cluster)
+            continue  # only programs of it were read so far
+        of_cluster = missing_field_report(store, cluster)
         facts = store.clusters()[cluster]
-        told = with_policies(facts, found)
-        if told != facts:
+        new_facts = with_missing_field_treatments(facts, of_cluster)
+        if new_facts != facts:
             with store.writing() as writer:
-                writer.describe_cluster(cluster, told)
-        findings += found
+                writer.describe_cluster(cluster, new_facts)
+        findings += of_cluster
     return findings
 
 
-def is_read_otherwise(store: Store, cluster: str) -> bool:
-    """Whether an older version read Slurm's files without the field policies that it has for a live Slurm."""
+def has_outdated_treatments(store: Store, cluster: str) -> bool:
+    """Check whether an older version read Slurm's files without the field treatments of a live Slurm."""
     facts = store.clusters()[cluster]
-    if with_slurm_policies(facts) == facts:
+    if with_slurm_treatments(facts) == facts:
         return False
     frames = store.scan(cluster=cluster, columns=["source"])
-    return not OF_SLURM.isdisjoint(source for frame in frames for source in frame["source"].unique())
+    return not SLURM_SOURCES.isdisjoint(source for frame in frames for source in frame["source"].unique())
 
 
-def read_as_slurm(store: Store, cluster: str) -> None:
-    """Set the field policies of a cluster whose records are Slurm's."""
+def apply_slurm_treatments(store: Store, cluster: str) -> None:
+    """Store the field treatments of a cluster whose records are Slurm's."""
     with store.writing() as writer:
-        writer.describe_cluster(cluster, with_slurm_policies(store.clusters()[cluster]))
+        writer.describe_cluster(cluster, with_slurm_treatments(store.clusters()[cluster]))
 
 
 def _write(
     writer: StoreWriter, batch: Batch, source: Source, report: IngestReport
 ) -> tuple[pl.DataFrame, list[BadRow]]:
-    """Write a batch: the rows that were taken, and those that were not, by themselves or by another row."""
+    """Write a batch; return the good rows, and the bad ones, among them those that contradict another row."""
     frame = split_arrays(batch.frame) if batch.kind == "job" else batch.frame
-    written = writer.observe(batch.kind, frame, file=str(source.path))
-    report.new += written.new
-    report.same += written.same
+    result = writer.observe(batch.kind, frame, file=str(source.path))
+    report.new += result.new
+    report.same += result.same
     bad = list(batch.bad)
     key = KEYS[batch.kind]
-    for line, *values in written.conflicts.select("line", *key).iter_rows():
-        named = ", ".join(f"{name} {value}" for name, value in zip(key, values, strict=True))
-        bad.append(source.bad(line, key[1], f"another row of this file says otherwise of {named}"))
-    if written.conflicts.is_empty():
+    for line, *values in result.conflicts.select("line", *key).iter_rows():
+        record = ", ".join(f"{name} {value}" for name, value in zip(key, values, strict=True))
+        bad.append(source.bad(line, key[1], f"contradicts another row of this file about {record}"))
+    if result.conflicts.is_empty():
         return frame, bad
-    return frame.join(written.conflicts, on="line", how="anti"), bad
+    return frame.join(result.conflicts, on="line", how="anti"), bad
 
 
 def _count(report: IngestReport, kind: str, frame: pl.DataFrame) -> None:
@@ -177,29 +185,29 @@ def _count(report: IngestReport, kind: str, frame: pl.DataFrame) -> None:
 
 
 def _describe(
-    writer: StoreWriter, cluster: str, known: ClusterFacts | None, source: Source, report: IngestReport
+    writer: StoreWriter, cluster: str, stored: ClusterFacts | None, source: Source, report: IngestReport
 ) -> None:
-    """Set how fields are read, and the zone: the site's word, else what was known, else the file's."""
-    said = source.options.timezone
-    facts = known or ClusterFacts(timezone=source.timezone)
-    if source.name in OF_SLURM:
-        facts = with_slurm_policies(facts)
-    facts = dataclasses.replace(facts, timezone=said or facts.timezone)
-    if facts != known:
+    """Store the field treatments and the time zone: the configured one, else the stored, else the file's."""
+    configured = source.options.timezone
+    facts = stored or ClusterFacts(timezone=source.timezone)
+    if source.name in SLURM_SOURCES:
+        facts = with_slurm_treatments(facts)
+    facts = dataclasses.replace(facts, timezone=configured or facts.timezone)
+    if facts != stored:
         writer.describe_cluster(cluster, facts)
-    if known is None:
+    if stored is None:
         return
-    if said is not None and said != known.timezone:
-        report.notes.append(f"{cluster}: the time zone is now {said}; it was {known.timezone}")
-    elif said is None and source.timezone not in ("UTC", known.timezone):
+    if configured is not None and configured != stored.timezone:
+        report.notes.append(f"{cluster}: the time zone is now {configured}; it was {stored.timezone}")
+    elif configured is None and source.timezone not in ("UTC", stored.timezone):
         report.notes.append(
-            f"{cluster}: this file says time zone {source.timezone}, the store has {known.timezone} and "
+            f"{cluster}: this file has time zone {source.timezone}, the store has {stored.timezone} and "
             "keeps it; to change it, ingest again with --timezone"
         )
 
 
 class _Rejects:
-    """The file of bad rows: made when the first one comes, gone again when the write fails."""
+    """The file of bad rows: created at the first of them, removed when the write fails."""
 
     def __init__(self, name: Callable[[], Path] | None) -> None:
         self.path: Path | None = None

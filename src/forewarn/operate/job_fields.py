@@ -1,6 +1,6 @@
-"""The fields that jobs are shown and counted by: every field of a job by its own name, and sacct's names.
+"""The fields by which jobs are listed and counted: all fields of a job, by our names and by sacct's.
 
-A field is an expression over the columns of a scan; how it looks follows from what it measures.
+A field is an expression over the columns of the store; how it is formatted follows from what it measures.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from forewarn.store.base import KNOWN_AT
 
 
 class Measure(Enum):
-    """What a value measures."""
+    """The quantity that a field measures."""
 
     TEXT = "text"
     COUNT = "count"
@@ -31,7 +31,7 @@ class Measure(Enum):
 
 @dataclass(frozen=True, slots=True)
 class JobField:
-    """One column of output."""
+    """One field of the output."""
 
     value: pl.Expr
     measure: Measure
@@ -57,7 +57,7 @@ def _measure(name: str) -> Measure:
     return Measure.TEXT if JOB_SCHEMA[name] == pl.String else Measure.COUNT
 
 
-# sacct's name to ours, where one field of ours is what it means.
+# sacct's names of fields that are one of ours.
 _SACCT_NAMES = {
     "jobid": "job_id",
     "jobidraw": "raw_id",
@@ -97,10 +97,10 @@ FIELDS: Mapping[str, JobField] = MappingProxyType(
 )
 
 
-def chosen(text: str, option: str = "--format") -> tuple[str, ...]:
-    """The fields of a list like ``jobid,user,elapsed``.
+def parse_fields(text: str, option: str = "--format") -> tuple[str, ...]:
+    """Parse a list of fields like ``jobid,user,elapsed``.
 
-    >>> chosen("JobID, user")
+    >>> parse_fields("JobID, user")
     ('jobid', 'user')
     """
     names = tuple(name.strip().lower() for name in text.split(",") if name.strip())
@@ -110,22 +110,25 @@ def chosen(text: str, option: str = "--format") -> tuple[str, ...]:
             hint = f"did you mean {near[0]}?" if near else "--helpformat lists them"
             raise UsageError(f"{option}: no field {name!r}; {hint}")
     if not names:
-        raise UsageError(f"{option}: names no field; --helpformat lists them")
+        raise UsageError(f"{option}: the list is empty; --helpformat lists the fields")
     return names
 
 
 def columns_of(names: tuple[str, ...]) -> list[str]:
-    """The columns of the store that these fields need, and the cluster, whose clock moments follow."""
+    """Return the columns of the store that these fields need, and the cluster, for its time zone."""
     return list(dict.fromkeys(["cluster", *(column for name in names for column in FIELDS[name].columns)]))
 
 
-def raw(name: str) -> pl.Expr:
-    """The field's value for a program: seconds, bytes, null."""
+def raw_value(name: str) -> pl.Expr:
+    """Return the field's value for programs: in seconds, bytes, or null."""
     return FIELDS[name].value.alias(name)
 
 
-def written(name: str, zones: Mapping[str, str], *, exact: bool) -> pl.Expr:
-    """The field's value as text, null where it is missing; moments in the clock of the job's cluster."""
+def as_text(name: str, zones: Mapping[str, str], *, exact: bool) -> pl.Expr:
+    """Return the field's value as text, null where it is missing; times in the zone of the job's cluster.
+
+    `exact` is for programs: memory is not rounded.
+    """
     field = FIELDS[name]
     match field.measure:
         case Measure.MOMENT:
@@ -170,7 +173,7 @@ _UNITS = tuple(zip("PTGMK", (1 << 50, 1 << 40, 1 << 30, 1 << 20, 1 << 10), stric
 
 
 def _memory(value: pl.Expr) -> pl.Expr:
-    """Short, for a person: 2.5G."""
+    """Format memory for people, rounded: 2.5G."""
     text = value.cast(pl.String)
     for unit, size in reversed(_UNITS):
         text = pl.when(value >= size).then(pl.format("{}" + unit, (value / size).round(1))).otherwise(text)
@@ -178,7 +181,7 @@ def _memory(value: pl.Expr) -> pl.Expr:
 
 
 def _exact_memory(value: pl.Expr) -> pl.Expr:
-    """As `units.format_memory`: the largest unit that keeps it exact."""
+    """Format memory in the largest unit that keeps it exact, as `units.format_memory` does."""
     text = pl.format("{}B", value)
     for unit, size in reversed(_UNITS):
         text = pl.when(value % size == 0).then(pl.format("{}" + unit, value // size)).otherwise(text)

@@ -1,4 +1,4 @@
-"""Which jobs are meant, as a filter of the store: flags and values as sacct has them."""
+"""Filters of the store from flags and values as sacct has them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from forewarn.job.outcomes import LIVE_STATES, OUTCOME_OF_STATE, Outcome
 from forewarn.job.units import expand_nodes, parse_job_id
 from forewarn.store.filters import AllOf, AnyOf, Filter, Lists, Missing, OneOf
 
-# sacct's short names (slurm.h) of the states people ask for.
+# sacct's short names of states (slurm.h).
 _SHORT = {
     **{"BF": "BOOT_FAIL", "CA": "CANCELLED", "CD": "COMPLETED", "DL": "DEADLINE", "F": "FAILED"},
     **{"NF": "NODE_FAIL", "OOM": "OUT_OF_MEMORY", "PD": "PENDING", "PR": "PREEMPTED", "R": "RUNNING"},
@@ -18,26 +18,26 @@ _SHORT = {
 }
 
 
-def all_of(tests: Iterable[Filter | None]) -> Filter | None:
-    """Every test that there is, or None where there is none."""
-    given = tuple(test for test in tests if test is not None)
-    return AllOf(given) if given else None
+def all_of(filters: Iterable[Filter | None]) -> Filter | None:
+    """Combine filters by "and"; None where there are none."""
+    present = tuple(one for one in filters if one is not None)
+    return AllOf(present) if present else None
 
 
 def one_of(column: str, texts: Iterable[str]) -> Filter | None:
-    """The column is one of these; each text may be a list itself: ``-u alice,bob``."""
+    """Build a filter for one of several values; each text may itself be a list: ``-u alice,bob``."""
     values = split(texts)
     return OneOf(column, tuple(values)) if values else None
 
 
 def in_partition(texts: Iterable[str]) -> Filter | None:
-    """The job is in one of these partitions, or waits for one of several."""
+    """Build a filter for jobs in one of these partitions; a pending job may list several."""
     values = split(texts)
     return Lists("partition", tuple(values)) if values else None
 
 
 def in_state(texts: Iterable[str]) -> Filter | None:
-    """The job ended like this, or stands like this now; sacct's states, long or short, or outcomes."""
+    """Build a filter for outcomes or current states; in sacct's names, long or short, or as outcomes."""
     outcomes: set[str] = set()
     states: set[str] = set()
     for text in split(texts):
@@ -49,34 +49,34 @@ def in_state(texts: Iterable[str]) -> Filter | None:
         elif state in LIVE_STATES:
             states.add(state)
         else:
-            known = ", ".join([*Outcome, "pending", "running", "suspended"])
-            raise UsageError(f"--state: no state {text!r}; known are {known}, and sacct's short names")
+            states_known = ", ".join([*Outcome, "pending", "running", "suspended"])
+            raise UsageError(f"--state: no state {text!r}; there are {states_known}, and sacct's short names")
     if not outcomes and not states:
         return None
-    stands = OneOf("state", tuple(sorted(states))) & Missing("outcome")
-    return OneOf("outcome", tuple(sorted(outcomes))) | stands
+    is_live = OneOf("state", tuple(sorted(states))) & Missing("outcome")
+    return OneOf("outcome", tuple(sorted(outcomes))) | is_live
 
 
 @dataclass(frozen=True, slots=True)
 class JobIdSelection:
-    """The jobs that a list of ids names."""
+    """The jobs named by a list of ids."""
 
     exact: frozenset[str]
-    whole: frozenset[int]  # an array's or het job's number stands for all of its parts
+    whole: frozenset[int]  # numbers of arrays and het jobs, which stand for all of their parts
 
     @property
     def test(self) -> Filter:
-        """The job is one of these."""
+        """The filter for these jobs."""
         whole = tuple(sorted(self.whole))
         ids = OneOf("job_id", tuple(sorted(self.exact)))
         return AnyOf((ids, OneOf("array_job_id", whole), OneOf("het_job_id", whole)))
 
 
-def ids_of(texts: Iterable[str]) -> JobIdSelection | None:
-    """The ids in lists like ``123,123_[1-3],7+1``, or None where there is none."""
+def parse_job_ids(texts: Iterable[str]) -> JobIdSelection | None:
+    """Parse lists of ids like ``123,123_[1-3],7+1``; None where there are none."""
     exact: set[str] = set()
     whole: set[int] = set()
-    for text in split_ids(texts):
+    for text in split_job_ids(texts):
         try:
             found = parse_job_id(text)
             tasks = expand_nodes(f"[{found.tasks.partition('%')[0]}]") if found.tasks else []
@@ -91,7 +91,7 @@ def ids_of(texts: Iterable[str]) -> JobIdSelection | None:
 
 
 def split(texts: Iterable[str]) -> list[str]:
-    """The parts of comma separated lists.
+    """Split comma-separated lists.
 
     >>> split(["a,b", "c"])
     ['a', 'b', 'c']
@@ -99,10 +99,10 @@ def split(texts: Iterable[str]) -> list[str]:
     return [part.strip() for text in texts for part in text.split(",") if part.strip()]
 
 
-def split_ids(texts: Iterable[str]) -> list[str]:
-    """The same for job ids, whose brackets may hold commas.
+def split_job_ids(texts: Iterable[str]) -> list[str]:
+    """Split comma-separated lists of job ids, whose brackets may contain commas.
 
-    >>> split_ids(["7,8_[1,3-4]"])
+    >>> split_job_ids(["7,8_[1,3-4]"])
     ['7', '8_[1,3-4]']
     """
     parts: list[str] = []

@@ -1,4 +1,4 @@
-"""What was seen of one job, and when: the observations behind its current view."""
+"""List the observations of one job in the store: what changed, and when."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _KEY = ("cluster", "job_id", "submit")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobChange:
-    """One observation of a job, with the fields that were new or had changed."""
+    """One observation of a job, with the fields that were new or changed."""
 
     cluster: str
     job_id: str
     submit: int
     seen_at: int
     source: str
-    reconstructed: bool  # read from a final record, not seen live
+    reconstructed: bool  # from a final record, not observed live
     changed: Mapping[str, Any]
 
 
 def job_history(store: Store, job_id: str, clusters: Collection[str] = ()) -> list[JobChange]:
-    """List what was seen of a job, in order; of some clusters only, where ids repeat."""
-    seen = store.observations("job", {"job_id": job_id})
-    rows = [row for row in seen.iter_rows(named=True) if not clusters or row["cluster"] in clusters]
+    """List the observations of a job in order; in some clusters only, as ids may repeat across clusters."""
+    frame = store.observations("job", {"job_id": job_id})
+    rows = [row for row in frame.iter_rows(named=True) if not clusters or row["cluster"] in clusters]
     if not rows:
         raise UsageError(f"no job {job_id} in the store")
     return list(_changes(rows))
@@ -45,5 +45,5 @@ def _changes(rows: list[dict[str, Any]]) -> Iterator[JobChange]:
             if name not in _KEY and row[name] is not None and row[name] != last.get(name)
         }
         last.update(changed)
-        about = {name: row[name] for name in (*_KEY, "seen_at", "source", "reconstructed")}
-        yield JobChange(**about, changed=changed)
+        fields = {name: row[name] for name in (*_KEY, "seen_at", "source", "reconstructed")}
+        yield JobChange(**fields, changed=changed)

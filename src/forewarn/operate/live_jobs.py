@@ -1,4 +1,8 @@
-"""Jobs that wait or run, assessed as a person asks for it: by id, or all that fit."""
+"""Assess pending and running jobs of the configured Slurm on request: by id, or all that match.
+
+This connects to Slurm and opens the store; the assessment itself is in `predict.py` (in brief) and
+`advise.py` (in full).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,13 @@ from forewarn.errors import LearningError, UsageError
 from forewarn.learn.registry.serving import Serving
 from forewarn.operate.advise import advise
 from forewarn.operate.engine import Engine
-from forewarn.operate.predict import LiveJobSelection, assess_live, forget_old, store_of_live, unknown_job
+from forewarn.operate.predict import (
+    LiveJobSelection,
+    assess_live,
+    delete_old_assessments,
+    open_live_store,
+    unknown_job,
+)
 from forewarn.operate.workspace import Workspace
 from forewarn.progress import Working
 from forewarn.sources.slurm.connect import connect
@@ -24,32 +34,35 @@ Order = Literal["hours", "probability", "asked"]
 
 @dataclass(frozen=True, slots=True)
 class LiveResult:
-    """What is said of live jobs, and of which of those asked for nobody knows."""
+    """The assessments of live jobs, and the ids of jobs that Slurm does not know."""
 
     assessments: tuple[Assessment, ...]
     unknown: tuple[str, ...] = ()
-    unserved: str | None = None  # a cluster of these jobs that no model serves, where no risk could be stated
+    unserved: str | None = None  # a cluster of these jobs without a model, where no job got a probability
 
     def check(self, *, needs_model: bool = False) -> None:
-        """Raise what is wrong, once the rest has been shown: unknown jobs, or that no model serves."""
+        """Raise the error of unknown jobs or of a missing model, after the caller has shown the rest."""
         if self.unknown:
             raise unknown_job(*self.unknown)
         if needs_model and self.unserved:
-            raise LearningError(f"no model serves {self.unserved} yet: `forewarn train` makes one")
+            raise LearningError(f"no model serves {self.unserved} yet; train one with `forewarn train`")
 
     def sorted(self, by: Order) -> list[Assessment]:
-        """What matters most first; of what nothing is known comes last, in its order."""
+        """Sort the assessments, see `sorted_assessments`."""
         return sorted_assessments(self.assessments, by)
 
 
 def sorted_assessments(assessments: Iterable[Assessment], by: Order = "hours") -> list[Assessment]:
-    """Sort assessments by node hours at risk or by probability, the largest first; or leave them as asked."""
-    found = list(assessments)
+    """Sort assessments by node hours at risk or by probability, the largest first; or keep their order.
+
+    Those without the value come last.
+    """
+    in_order = list(assessments)
     if by == "probability":
-        found.sort(key=lambda a: -a.failure.probability if a.failure else 1.0)
+        in_order.sort(key=lambda a: -a.failure.probability if a.failure else 1.0)
     elif by == "hours":
-        found.sort(key=lambda a: 1.0 if a.hours_at_risk is None else -a.hours_at_risk)
-    return found
+        in_order.sort(key=lambda a: 1.0 if a.hours_at_risk is None else -a.hours_at_risk)
+    return in_order
 
 
 def assess_live_jobs(
@@ -62,38 +75,40 @@ def assess_live_jobs(
     full: bool = False,
     working: Working = nullcontext,
 ) -> LiveResult:
-    """Assess jobs as the scheduler has them now: in brief, or as a whole with advice that can be typed."""
+    """Assess pending and running jobs: in brief, or in full with advice as commands to run."""
     if bool(job_ids) == bool(pending or running or user):
-        raise UsageError("say which jobs: ids, or --pending, --running, -u NAME")
+        raise UsageError("name the jobs: either ids, or --pending, --running, -u NAME")
     config, now = workspace.config, int(time.time())
     serving = Serving(config.home / "models")
     unknown: list[str] = []
     zone = config.of_cluster(config.cluster).timezone
     how: dict[str, Any] = {"at": now, "timezone": zone, "unknown": unknown, "working": working}
-    if workspace.lives and config.model is None and place_of(config).may_write:
-        how["asking"] = lambda cluster: _followed(workspace.engine(cluster)).asking(now)
+    if workspace.long_lived and config.model is None and place_of(config).may_write:
+        how["asking"] = lambda cluster: _followed(workspace.engine(cluster)).open_assessor(now)
     with (
         closing(connect(config)) as scheduler,
-        store_of_live(config, scheduler.cluster, serving, at=now) as store,
+        open_live_store(config, scheduler.cluster, serving, at=now) as store,
     ):
         if full:
-            found = advise(store, scheduler, serving, job_ids, **how)
+            assessments = advise(store, scheduler, serving, job_ids, **how)
         else:
-            wanted = LiveJobSelection(job_ids=job_ids, pending=pending, running=running, user=user)
-            found = assess_live(store, scheduler, serving, wanted, **how)
+            selection = LiveJobSelection(job_ids=job_ids, pending=pending, running=running, user=user)
+            assessments = assess_live(store, scheduler, serving, selection, **how)
         if store.may_write:
-            forget_old(store, scheduler.cluster, now - config.assessments_kept * 86400)
-    return LiveResult(tuple(found), tuple(unknown), _unserved(found, serving))
+            delete_old_assessments(store, scheduler.cluster, now - config.assessments_kept * 86400)
+    return LiveResult(tuple(assessments), tuple(unknown), _unserved(assessments, serving))
 
 
 def _followed(engine: Engine) -> Engine:
-    """The engine, which knows the jobs that were kept just now."""
+    """Update the engine with the jobs that were written just now, and return it."""
     engine.follow()
     return engine
 
 
-def _unserved(found: Sequence[Assessment], serving: Serving) -> str | None:
-    if any(one.failure or one.route.model for one in found):
+def _unserved(assessments: Sequence[Assessment], serving: Serving) -> str | None:
+    if any(one.failure or one.route.model for one in assessments):
         return None
     served = {name.cluster for name in serving.names()}
-    return next((one.cluster for one in found if one.phase != "ended" and one.cluster not in served), None)
+    return next(
+        (one.cluster for one in assessments if one.phase != "ended" and one.cluster not in served), None
+    )

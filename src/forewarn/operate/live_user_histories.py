@@ -1,4 +1,4 @@
-"""All users' earlier jobs in memory, kept up with what changes."""
+"""The earlier jobs of all users in memory, updated with what changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 
 from forewarn.assess.queue_waits import COLUMNS as WAIT_COLUMNS
 from forewarn.assess.queue_waits import DAYS, median_waits
-from forewarn.assess.user_history import COLUMNS, PAST_DAYS, UserHistory, past_schema, read_past
+from forewarn.assess.user_history import COLUMNS, HISTORY_DAYS, UserHistory, history_schema, read_history
 from forewarn.job.columns import KEYS
 from forewarn.job.record import Job
 from forewarn.store.base import ClusterFacts, Store
@@ -19,9 +19,9 @@ _KEY = list(KEYS["job"])
 
 
 class LiveUserHistories:
-    """The jobs of the last half year: one past for all users, and newer ones for those whose jobs changed.
+    """The jobs of the last half year: one history of all users, and newer ones of users whose jobs changed.
 
-    What is asked of it is asked by many threads; `changed` makes another one, which shares what is the same.
+    It never changes, so many threads may use it; `updated` returns another one that shares what is the same.
     """
 
     def __init__(self, base: UserHistory, read_at: int, newer: dict[str, UserHistory] | None = None) -> None:
@@ -31,18 +31,18 @@ class LiveUserHistories:
 
     @classmethod
     def read(cls, store: Store, cluster: str, at: int, facts: ClusterFacts) -> LiveUserHistories:
-        """From what the store has."""
-        return cls(read_past(store, cluster, at, facts), at)
+        """Read the histories of all users from the store."""
+        return cls(read_history(store, cluster, at, facts), at)
 
     def prepare(self, users: Collection[str | None]) -> None:
-        """Nothing is to be read: all of it is here."""
+        """Do nothing: the histories of all users are in memory."""
 
-    def past_of(self, user: str | None) -> UserHistory:
-        """A past that holds this user's jobs, if there are any."""
+    def history_of(self, user: str | None) -> UserHistory:
+        """Return a history that contains this user's jobs, if there are any."""
         return self._newer.get(user or "", self.base)
 
     def waits(self, job: Job, at: int, limit: float, smaller: float) -> tuple[float, float] | None:
-        """Median waits of requests like a job's: of those that had started when all this was read."""
+        """Compute median waits in the queue (`median_waits`) from jobs started before the last full read."""
         return median_waits(self._started(job.partition), job, at, limit, smaller)
 
     def _started(self, partition: str | None) -> pl.DataFrame:
@@ -54,25 +54,25 @@ class LiveUserHistories:
 
     @property
     def newer_jobs(self) -> int:
-        """How many jobs are held a second time, since their users' jobs changed."""
-        return sum(past.jobs.height for past in {id(p): p for p in self._newer.values()}.values())
+        """The number of jobs in newer histories: they are in memory twice."""
+        return sum(one.jobs.height for one in {id(h): h for h in self._newer.values()}.values())
 
-    def changed(self, jobs: pl.DataFrame) -> LiveUserHistories:
-        """The same with some jobs as they are now."""
+    def updated(self, jobs: pl.DataFrame) -> LiveUserHistories:
+        """Return the histories with the current records of some jobs."""
         jobs = jobs.select(COLUMNS).filter(pl.col("user").is_not_null())
         if jobs.is_empty():
             return self
         users = jobs["user"].unique().to_list()
         before = pl.concat(
-            [pl.DataFrame(schema=past_schema()), *(self.past_of(user).of(user) for user in users)]
+            [pl.DataFrame(schema=history_schema()), *(self.history_of(user).of(user) for user in users)]
         )
         whole = pl.concat([before.join(jobs, on=_KEY, how="anti"), jobs])
-        past = UserHistory(whole, self.base.facts)
-        made = LiveUserHistories(self.base, self.read_at, self._newer | dict.fromkeys(users, past))
-        made._started_in = self._started_in
-        return made
+        history = UserHistory(whole, self.base.facts)
+        histories = LiveUserHistories(self.base, self.read_at, self._newer | dict.fromkeys(users, history))
+        histories._started_in = self._started_in
+        return histories
 
-    def is_worn(self, at: int) -> bool:
-        """Whether to read it anew: too much is held twice, or its oldest days should be forgotten."""
+    def is_outdated(self, at: int) -> bool:
+        """Check whether to read it again: too many jobs are in memory twice, or it is too old."""
         too_many = self.newer_jobs > max(20_000, self.base.jobs.height // 2)
-        return too_many or at - self.read_at > max(DAY, PAST_DAYS * DAY // 100)
+        return too_many or at - self.read_at > max(DAY, HISTORY_DAYS * DAY // 100)

@@ -1,4 +1,4 @@
-"""A trained model for other people's pipelines: frames of features in, probabilities out."""
+"""A registered model to predict with in Python: frames of features in, probabilities out."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from forewarn.learn.registry.bundle import Bundle
     from forewarn.learn.registry.serving import ModelName
 
-_ALONE = "queue_running"  # missing only where nothing is known of other people's jobs
+_ALONE = "queue_running"  # missing only in a history of one user's jobs
 
 
 class Model:
-    """A registered model, loaded when it is first asked. Any number of threads may ask.
+    """A registered model, loaded at its first use. Any number of threads may use it.
 
-    Frames are Polars, Arrow or pandas: one row a job, with the columns that `Site.features` gives. Columns in
-    any order, more than are needed do no harm; missing values are null or NaN.
+    Frames are of Polars, Arrow or pandas, with one row per job and the columns that `Site.features` returns,
+    in any order; further columns are ignored. Missing values are null or NaN.
     """
 
     def __init__(self, folder: Path, name: ModelName, version: int | None) -> None:
@@ -41,7 +41,7 @@ class Model:
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """How good it was on later jobs when it was made."""
+        """The figures of its evaluation on later jobs, after training."""
         return self._bundle.facts.metrics
 
     @property
@@ -51,22 +51,22 @@ class Model:
         return (*assembly.features, *assembly.encoders.categories)
 
     def predict_proba(self, frame: Any) -> NDArray[np.float64]:
-        """Compute calibrated probabilities, jobs × 2: of no failure, of failure, as scikit-learn has it.
+        """Compute calibrated probabilities, jobs × 2: of no failure and of failure, as in scikit-learn.
 
-        It is the model's own opinion. An assessment pools it with forecasts of run time and memory, which
-        need more of a job than its features.
+        This is the model alone. An assessment pools it with predictions of run time and memory, which need
+        more of a job than its features.
         """
         failure = self._bundle.probability(self._matrix(frame))
         return np.column_stack([1 - failure, failure])
 
     def contributions(self, frame: Any) -> pl.DataFrame:
-        """Compute what each column brought to the log odds of failure, and `bias`, before calibration.
+        """Compute the contribution of each column to the log odds of failure, and `bias`, before calibration.
 
-        A row adds up to the model's log odds (SHAP values of its trees).
+        They are SHAP values: each row sums to the model's log odds.
         """
         matrix = self._matrix(frame)
-        found = self._bundle.contributions(matrix)
-        return pl.DataFrame(found, schema=[*matrix.names, "bias"], orient="row")
+        values = self._bundle.contributions(matrix)
+        return pl.DataFrame(values, schema=[*matrix.names, "bias"], orient="row")
 
     @cached_property
     def _loaded(self) -> Bundle:
@@ -76,7 +76,7 @@ class Model:
 
     @property
     def _bundle(self) -> Bundle:
-        with self._lock:  # two threads that ask first load it once
+        with self._lock:  # load it once, though two threads use it first
             return self._loaded
 
     def _matrix(self, frame: Any) -> Matrix:
@@ -84,23 +84,35 @@ class Model:
 
         assembly = self._bundle.assembly
         if assembly.profiles is not None:
-            raise UsageError(f"{self.name}: profiles are features of this model, and no frame has them")
-        known = as_polars(frame)
-        if missing := [name for name in self.columns if name not in known.columns]:
-            raise UsageError(f"{self.name}: the frame lacks {', '.join(missing)}; `Site.features` has them")
-        if _ALONE not in known.columns:
-            known = known.with_columns(pl.lit(0.0).alias(_ALONE))
+            raise UsageError(f"{self.name}: this model uses profiles as features, which no frame contains")
+        jobs = as_polars(frame)
+        if missing := [name for name in self.columns if name not in jobs.columns]:
+            raise UsageError(
+                f"{self.name}: the frame lacks {', '.join(missing)}; `Site.features` returns them"
+            )
+        if _ALONE not in jobs.columns:
+            jobs = jobs.with_columns(pl.lit(0.0).alias(_ALONE))
         names = tuple(dict.fromkeys((*assembly.features, _ALONE)))
-        values = known.select(pl.col(name).cast(pl.Float32).fill_null(np.nan) for name in names).to_numpy()
-        nothing, never = np.full(known.height, np.nan), np.full(known.height, -1)
-        about = known.select(pl.col(name).cast(pl.String) for name in assembly.encoders.categories)
+        values = jobs.select(pl.col(name).cast(pl.Float32).fill_null(np.nan) for name in names).to_numpy()
+        no_labels, no_times = np.full(jobs.height, np.nan), np.full(jobs.height, -1)
+        categories = jobs.select(pl.col(name).cast(pl.String) for name in assembly.encoders.categories)
         return assembly.matrix(
-            JobTable(self.name.cluster, assembly.phase, "", names, values, nothing, never, never, about)
+            JobTable(
+                self.name.cluster,
+                assembly.phase,
+                "",
+                names,
+                values,
+                no_labels,
+                no_times,
+                no_times,
+                categories,
+            )
         )
 
 
 def as_polars(frame: Any) -> pl.DataFrame:
-    """Convert a frame of Polars, Arrow or pandas, or a mapping of columns.
+    """Convert a frame of Polars, Arrow or pandas, or a mapping of columns, to Polars.
 
     >>> as_polars({"a": [1, 2]}).height
     2
@@ -111,17 +123,20 @@ def as_polars(frame: Any) -> pl.DataFrame:
         return frame
     try:
         if type(frame).__module__.partition(".")[0] == "pandas":
-            # Column by column: as a whole it would need pyarrow.
+            # Column by column, as converting the whole frame needs pyarrow.
             return pl.DataFrame({str(name): _column(frame[name]) for name in frame.columns})
         return pl.DataFrame(frame)
     except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
-        what = f"{type(frame).__name__} ({error})"
-        raise UsageError(f"not a frame of Polars, Arrow or pandas: {what}") from None
+        raise UsageError(
+            f"not a frame of Polars, Arrow or pandas: {type(frame).__name__} ({error})"
+        ) from None
 
 
 def _column(series: Any) -> pl.Series:
-    """One column of pandas; its missing values, of which it has three kinds, as null."""
+    """Convert a column of pandas; its missing values (None, NaN, NA) become null."""
     missing = series.isna()
     if not missing.any():
         return pl.Series(series.to_numpy())
-    return pl.Series([None if gone else value for value, gone in zip(series, missing, strict=True)])
+    return pl.Series(
+        [None if is_missing else value for value, is_missing in zip(series, missing, strict=True)]
+    )

@@ -1,4 +1,7 @@
-"""The registered models: which there are, which serve, and bundles in and out."""
+"""List, show, promote, export and import registered models.
+
+`model.py` is one of them, to predict with.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.errors import UsageError
-from forewarn.learn.evaluation.baselines import label
+from forewarn.learn.evaluation.baselines import rule_label
 from forewarn.learn.registry.manifest import MODEL, Manifest
 from forewarn.learn.registry.registry import Registry, SyncResult
 from forewarn.learn.registry.serving import ModelName
@@ -20,16 +23,16 @@ from forewarn.operate.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelList:
-    """All versions, the newest first, and what differs between the registry and this home."""
+    """All versions, the newest first, and the differences between the registry and this home."""
 
     versions: tuple[Version, ...]
     waiting: tuple[Path, ...]  # bundles that are not registered yet
-    behind: Mapping[ModelName, int]  # models of which another version than the champion serves here
+    behind: Mapping[ModelName, int]  # the version that serves here, of models whose champion is another one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDetails:
-    """One version, with what is in its bundle."""
+    """One version with the contents of its bundle."""
 
     version: Version
     bundle: Path
@@ -40,31 +43,33 @@ class ModelDetails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promotion:
-    """The champion from now on."""
+    """A version that has become the champion."""
 
     version: Version
-    may_serve: bool  # whether its report finds it fit to: each assessment says where not
+    may_serve: bool  # whether its report finds it fit to serve; if not, each assessment says so
 
 
 def list_models(workspace: Workspace) -> ModelList:
-    """List the models and their versions."""
+    """List the registered models and their versions."""
     registry = workspace.registry()
     versions = tuple(registry.versions())
     champions = (version for version in versions if CHAMPION in version.aliases)
-    served = ((champion, registry.serving.served(champion.name)) for champion in champions)
-    behind = {champion.name: here.version for champion, here in served if here and here.id != champion.id}
+    pairs = ((champion, registry.serving.served_model(champion.name)) for champion in champions)
+    behind = {
+        champion.name: served.version for champion, served in pairs if served and served.id != champion.id
+    }
     return ModelList(versions=versions, waiting=tuple(registry.waiting()), behind=behind)
 
 
 def load_model(workspace: Workspace, name: str, which: int | str = CHAMPION) -> Model:
-    """Give a version to predict with; it is loaded when it is first asked."""
-    registry, version = _found(workspace, name, which)
+    """Return a version to predict with; it is loaded at its first use."""
+    registry, version = _find(workspace, name, which)
     return Model(registry.bundle(version), version.name, version.version)
 
 
 def show_model(workspace: Workspace, name: str, which: int | str = CHAMPION) -> ModelDetails:
-    """Read what a version learnt from, how good it was, and what is in its bundle."""
-    registry, version = _found(workspace, name, which)
+    """Read a version's training data, figures and bundle contents."""
+    registry, version = _find(workspace, name, which)
     folder = registry.bundle(version)
     return ModelDetails(
         version=version,
@@ -76,7 +81,7 @@ def show_model(workspace: Workspace, name: str, which: int | str = CHAMPION) -> 
 
 
 def promote(workspace: Workspace, name: str, which: int | str = CHALLENGER) -> Promotion:
-    """Make a version the champion: it serves from now on."""
+    """Make a version the champion, which serves from now on."""
     registry = workspace.registry()
     version = registry.promote(ModelName.parse(name), number_or_alias(which))
     may_serve = Manifest.read(registry.bundle(version)).facts.may_serve
@@ -84,29 +89,29 @@ def promote(workspace: Workspace, name: str, which: int | str = CHALLENGER) -> P
 
 
 def rollback(workspace: Workspace, name: str) -> Version:
-    """Make the champion before this one the champion again; repeat it to go back further."""
+    """Make the previous champion the champion again; repeat it to go back further."""
     return workspace.registry().rollback(ModelName.parse(name))
 
 
 def export_model(workspace: Workspace, name: str, output: Path, which: int | str = CHAMPION) -> Version:
-    """Write a version's bundle as a folder, or as one file where the name ends in .tar.gz."""
-    registry, version = _found(workspace, name, which)
+    """Write a version's bundle as a folder, or as one file if the name ends in .tar.gz."""
+    registry, version = _find(workspace, name, which)
     registry.export(version, output)
     return version
 
 
 def import_model(workspace: Workspace, path: Path) -> Version | None:
-    """Register a bundle that was exported; None where the registry cannot be reached."""
+    """Register an exported bundle; return None if the registry cannot be reached."""
     return workspace.registry().import_(path)
 
 
 def sync_models(workspace: Workspace) -> SyncResult:
-    """Register what waits, and let the registry's champions serve here."""
+    """Register waiting bundles, and let the registry's champions serve in this home."""
     return workspace.registry().sync()
 
 
 def version_as_json(version: Version) -> dict[str, Any]:
-    """Describe a version for programs."""
+    """Return the JSON form of a version."""
     name = version.name
     return {
         "model": str(name),
@@ -118,14 +123,14 @@ def version_as_json(version: Version) -> dict[str, Any]:
         "created": version.created,
         "population": version.population,
         "metrics": dict(version.metrics),
-        "rule": version.rule and label(version.rule),
+        "rule": version.rule and rule_label(version.rule),
         "promoted_because": version.promoted_because,
         "id": version.id,
     }
 
 
 def number_or_alias(which: int | str) -> int | str:
-    """Read which version is meant.
+    """Parse a version number or an alias.
 
     >>> number_or_alias("3"), number_or_alias("champion")
     (3, 'champion')
@@ -137,6 +142,6 @@ def number_or_alias(which: int | str) -> int | str:
     raise UsageError(f"not a version: {which!r}. Give a number, champion or challenger")
 
 
-def _found(workspace: Workspace, name: str, which: int | str) -> tuple[Registry, Version]:
+def _find(workspace: Workspace, name: str, which: int | str) -> tuple[Registry, Version]:
     registry = workspace.registry()
     return registry, registry.version(ModelName.parse(name), number_or_alias(which))

@@ -1,4 +1,4 @@
-"""Which nodes are sick or suspect, and why."""
+"""Judge which nodes are sick or suspect, and why."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from forewarn.assess.node_health import NodeHealth, exclude_line, node_health
 from forewarn.errors import UsageError
 from forewarn.job.moments import Moment, unix_seconds
 from forewarn.job.units import expand_nodes
-from forewarn.operate.freshness import moment_to_judge
+from forewarn.operate.freshness import health_time
 from forewarn.operate.workspace import Workspace
 
-LAST = "last"  # the moment of the newest record
+LAST = "last"  # the time of the newest record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthResult:
-    """The nodes of a cluster, or some of them, as of one moment."""
+    """The health of a cluster's nodes, or of some of them, at one moment."""
 
     cluster: str
     timezone: str
@@ -27,17 +27,17 @@ class HealthResult:
 
     @property
     def exit_code(self) -> int:
-        """As monitoring counts: 0 all are healthy, 1 some are suspect, 2 some are sick."""
+        """The exit code for monitoring: 0 all healthy, 1 some suspect, 2 some sick."""
         return max(node.health.exit_code for node in self.nodes)
 
     @property
     def sick(self) -> tuple[str, ...]:
-        """The names of the sick ones."""
+        """The names of the sick nodes."""
         return tuple(node.node for node in self.nodes if node.health.exit_code == 2)
 
     @property
     def exclude(self) -> str | None:
-        """The option of sbatch that keeps a job off the sick ones."""
+        """The sbatch option that excludes the sick nodes."""
         return exclude_line(self.sick)
 
 
@@ -48,35 +48,35 @@ def judge_nodes(
     partition: str | None = None,
     at: Moment | None = None,
 ) -> HealthResult:
-    """Judge the nodes of a cluster; `nodes` may be lists as Slurm writes them, n[01-04].
+    """Judge the health of a cluster's nodes; `nodes` may be lists as Slurm writes them, n[01-04].
 
-    `at` is a moment, or ``last`` for that of the newest record; None is now.
+    `at` is a moment, or ``last`` for the time of the newest record; None: now.
     """
     store, name = workspace.reading(), workspace.cluster(cluster)
     zone = store.clusters()[name].timezone
-    asked = LAST if at == LAST else None if at is None else unix_seconds(at, zone)
-    moment = moment_to_judge(store, name, asked, int(time.time()))
-    judged = _chosen(node_health(store, name, moment), nodes, partition)
-    return HealthResult(cluster=name, timezone=zone, at=moment, nodes=judged)
+    moment = LAST if at == LAST else None if at is None else unix_seconds(at, zone)
+    unix_time = health_time(store, name, moment, int(time.time()))
+    selected = _select(node_health(store, name, unix_time), nodes, partition)
+    return HealthResult(cluster=name, timezone=zone, at=unix_time, nodes=selected)
 
 
-def _chosen(
-    judged: Iterable[NodeHealth], nodes: Iterable[str], partition: str | None
+def _select(
+    health: Iterable[NodeHealth], nodes: Iterable[str], partition: str | None
 ) -> tuple[NodeHealth, ...]:
-    known = {node.node: node for node in judged}
-    if not known:
-        raise UsageError("nothing is known of any node: `forewarn collect` sees them, `ingest` their jobs")
+    by_name = {node.node: node for node in health}
+    if not by_name:
+        raise UsageError("the store has no nodes; run `forewarn collect`, or ingest jobs that ran on them")
     try:
-        wanted = {name for text in nodes for name in expand_nodes(text)} or set(known)
+        names = {name for text in nodes for name in expand_nodes(text)} or set(by_name)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    if missing := sorted(wanted - set(known)):
+    if missing := sorted(names - set(by_name)):
         raise UsageError(f"no such node: {', '.join(missing)}")
-    chosen = tuple(
+    selected = tuple(
         node
-        for name, node in known.items()
-        if name in wanted and (not partition or partition in (node.partitions or "").split(","))
+        for name, node in by_name.items()
+        if name in names and (not partition or partition in (node.partitions or "").split(","))
     )
-    if not chosen:
-        raise UsageError(f"no node of partition {partition} is known")
-    return chosen
+    if not selected:
+        raise UsageError(f"the store has no nodes of partition {partition}")
+    return selected

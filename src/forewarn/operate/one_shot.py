@@ -1,8 +1,8 @@
-"""What a short-lived process knows: the site's store and models, or, on a login node, a person's own.
+"""Assessors for a short-lived process, from the site's store, or on a login node from a user's own jobs.
 
-An ordinary user has no access to the site's store. For them a bundle that somebody exported (it holds
-nobody's data) and their own history by `sacct` are enough: that is kept in their own home, and read again
-when it is some minutes old.
+An ordinary user has no access to the site's store. An exported bundle (it contains nobody's data) and the
+user's own history from `sacct` are enough: the history is kept in the user's home, and read again when it is
+older than some minutes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tempfile import TemporaryDirectory, gettempdir
 
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
-from forewarn.assess.machine import JUDGED_AT_ONCE, Machine
-from forewarn.assess.node_health import keep_health, node_health
+from forewarn.assess.machine import CLASSIFIED_AT_ONCE, Machine
+from forewarn.assess.node_health import cache_health, node_health
 from forewarn.assess.queue_waits import stored_waits
 from forewarn.assess.user_history import StoredUserHistories
 from forewarn.config import Config
 from forewarn.errors import SchedulerError, StoreError, UnfitFileSystemError, UsageError
-from forewarn.features.snapshot import SavedSnapshot, bring_up_to_date, is_kept_up
-from forewarn.features.state_store import check_meta, read_mark
+from forewarn.features.snapshot import SavedSnapshot, bring_up_to_date, is_maintained
+from forewarn.features.state_store import check_meta, read_position
 from forewarn.files import is_ours
 from forewarn.job.outcomes import POLICIES
 from forewarn.learn.registry.archive import is_archive, unpack
@@ -34,14 +34,14 @@ from forewarn.progress import Working
 from forewarn.store.base import Store
 from forewarn.store.opening import open_store, place_of
 
-OWN_DAYS = 180  # of a person's own history
-STALE = 600  # seconds after which it is read again
+OWN_DAYS = 180  # days of a user's own history
+STALE = 600  # seconds after which a user's own history is read again
 
 
 def stored_assessor(store: Store, champions: Champions, at: int, *, own: bool = False) -> Assessor:
-    """An assessor that reads what it needs from the store when it is asked.
+    """Return an assessor that reads what it needs from the store on demand.
 
-    `own`: the store holds one person's jobs only.
+    `own` means that the store has the jobs of one user only.
     """
     cluster = champions.cluster
     snapshot = SavedSnapshot(store, cluster, at, champions.policy, own=own)
@@ -55,54 +55,55 @@ def stored_assessor(store: Store, champions: Champions, at: int, *, own: bool = 
 
 
 @contextmanager
-def knowledge(
+def open_stored_assessor(
     config: Config, *, cluster: str | None, user: str, at: int, working: Working = nullcontext
 ) -> Iterator[tuple[Store, Assessor]]:
-    """A store and an assessor over it; `StoreError` where there is nothing to know."""
-    config = config if config.model is None else replace(config, home=read_own(config, user, working))
+    """Open a store and an assessor that uses it; raise `StoreError` where there is no history."""
+    if config.model is not None:
+        config = replace(config, home=read_own_history(config, user, working))
     with ExitStack() as stack:
         bundles = stack.enter_context(_bundles(config.model))
         store = stack.enter_context(open_store(config, read_only=True))
-        name = cluster_asked(store, cluster or config.cluster)
+        name = resolve_cluster(store, cluster or config.cluster)
         champions = Champions(name, Serving(config.home / "models"), bundles, bundles_of=config.model_cluster)
         with working("loading the models"):
             policy = champions.policy
-        if not is_kept_up(store, name, policy, at):
+        if not is_maintained(store, name, policy, at):
             try:
                 place = place_of(config)
-                own = config if place.may_write else stack.enter_context(place.private_copy(store))
+                writable = config if place.may_write else stack.enter_context(place.private_copy(store))
                 with working(f"reading {store.count(cluster=name):,} earlier jobs"):
-                    refresh(own, name, policy.name)
-                store = stack.enter_context(open_store(own, read_only=True))
+                    refresh(writable, name, policy.name)
+                store = stack.enter_context(open_store(writable, read_only=True))
             except (StoreError, OSError):
-                check_meta(store, name, policy)  # what was saved last must do
+                check_meta(store, name, policy)  # use the state that was saved last
         is_own = config.model is not None and store.cursor(f"collect {name}") is None
         yield store, stored_assessor(store, champions, at, own=is_own)
 
 
 def refresh(config: Config, cluster: str, policy: str) -> None:
-    """Make the online state of a cluster know all that the store does, and judge its nodes by it."""
+    """Bring a cluster's online state up to date with the store, and judge its nodes."""
     with open_store(config) as store:
         bring_up_to_date(store, cluster, POLICIES[policy])
-        mark, revision = read_mark(store, cluster), store.revision(cluster=cluster)
-        if mark and store.count(cluster=cluster) <= JUDGED_AT_ONCE:
-            health = node_health(store, cluster, mark.at)
+        position, revision = read_position(store, cluster), store.revision(cluster=cluster)
+        if position and store.count(cluster=cluster) <= CLASSIFIED_AT_ONCE:
+            health = node_health(store, cluster, position.at)
             with store.writing() as writer:
-                keep_health(writer, cluster, health, mark.at, revision)
+                cache_health(writer, cluster, health, position.at, revision)
 
 
-def cluster_asked(store: Store, asked: str | None) -> str:
-    """Find the cluster that is meant: the one asked for, or the only one."""
-    known = store.clusters()
-    if asked is not None and asked in known:
-        return asked
-    if not known:
-        raise StoreError("no history here yet: `forewarn ingest` or `forewarn collect` reads one")
-    if asked is not None:
-        raise UsageError(f"no cluster {asked!r} here: there are {', '.join(sorted(known))}")
-    if len(known) > 1:
-        raise UsageError(f"say which cluster with -M: there are {', '.join(sorted(known))}")
-    return next(iter(known))
+def resolve_cluster(store: Store, name: str | None) -> str:
+    """Return the name of a cluster in the store: the one named, or the only one."""
+    clusters = store.clusters()
+    if name is not None and name in clusters:
+        return name
+    if not clusters:
+        raise StoreError("no history yet; read one with `forewarn ingest` or `forewarn collect`")
+    if name is not None:
+        raise UsageError(f"no cluster {name!r} in the store; there are {', '.join(sorted(clusters))}")
+    if len(clusters) > 1:
+        raise UsageError(f"choose a cluster with -M; there are {', '.join(sorted(clusters))}")
+    return next(iter(clusters))
 
 
 @contextmanager
@@ -117,10 +118,10 @@ def _bundles(model: Path | None) -> Iterator[tuple[Path, ...]]:
         yield (model,)
 
 
-def read_own(config: Config, user: str, working: Working = nullcontext) -> Path:
-    """The person's own jobs, and the machine's nodes and partitions, as Slurm's commands show them: where.
+def read_own_history(config: Config, user: str, working: Working = nullcontext) -> Path:
+    """Read a user's own jobs, and nodes and partitions, with Slurm's commands; return the home they are in.
 
-    Where Slurm cannot be asked just now, what was read before must do.
+    If Slurm does not answer, use what was read before.
     """
     from forewarn.sources.slurm.connect import connect
 
@@ -133,8 +134,8 @@ def read_own(config: Config, user: str, working: Working = nullcontext) -> Path:
         try:
             with closing(connect(commands, user=user)) as scheduler:
                 if store.cursor(f"collect {scheduler.cluster}") is not None:
-                    return home  # the site's own store, which a collector keeps
-                collector = Collector(store, scheduler, since=now - OWN_DAYS * 86400, whose=user)
+                    return home  # it is the site's store, which a collector updates
+                collector = Collector(store, scheduler, since=now - OWN_DAYS * 86400, user=user)
                 with working("reading your jobs from Slurm"):
                     for _ in collector.once():
                         pass
@@ -148,7 +149,7 @@ def read_own(config: Config, user: str, working: Working = nullcontext) -> Path:
 
 
 def _own_home(config: Config) -> Path:
-    """A person's home folder often lies on a network, where no store can be: then on the node itself."""
+    """Choose the home of a user's own store: a local folder if the configured one is on a network."""
     home = config.home
     home.mkdir(parents=True, exist_ok=True)
     try:
@@ -159,8 +160,8 @@ def _own_home(config: Config) -> Path:
             local.mkdir(mode=0o700)
         if not is_ours(local):
             raise UnfitFileSystemError(
-                f"{home}: cannot hold a store, and {local} is a link or a folder that others can write to; "
-                "set FOREWARN_HOME to a folder of yours on a local disk"
+                f"{home}: cannot hold a store, and {local} is a link or others can write to it; "
+                "set FOREWARN_HOME to a folder of your own on a local disk"
             ) from None
         return local
     return home

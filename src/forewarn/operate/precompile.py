@@ -2,9 +2,9 @@
 
     python -m forewarn.operate.precompile
 
-Run it as whoever owns the installation, after each install and update. What it compiles lies beside the code;
-a user whose own cache is empty takes it from there, and does not wait for a compiler. Without it all works as
-well: each user compiles once.
+Run it as the owner of the installation, after each install and update. It writes the compiled code beside the
+source; a user whose own cache is empty takes it from there, without waiting for a compiler. Without it, each
+user compiles once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from forewarn.compiled import SHARED
 
 
 def precompile(shared: Path = SHARED) -> list[Path]:
-    """Walk a small history with an empty cache, and keep what that compiled; its folders."""
+    """Compile the kernel with an empty cache, copy the cache to `shared`, and return its folders."""
     with TemporaryDirectory(prefix="forewarn-") as folder:
         os.environ["XDG_CACHE_HOME"] = folder  # before the kernel is imported
         from forewarn.config import Config
@@ -34,16 +34,16 @@ def precompile(shared: Path = SHARED) -> list[Path]:
         job = Job(
             cluster="c", job_id="1", submit=1, start=2, end=3, user="u", nodes="n1", outcome=Outcome.COMPLETED
         )
-        seen = Observation(seen_at=3, source="precompile", reconstructed=True, record=job)
+        observation = Observation(seen_at=3, source="precompile", reconstructed=True, record=job)
         with open_store(config) as store, store.writing() as writer:
             writer.describe_cluster("c", ClusterFacts())
-            writer.observe("job", to_frame([seen]))
+            writer.observe("job", to_frame([observation]))
         refresh(config, "c", "wasted")
-        made = Path(folder) / "forewarn"
-        shutil.copytree(made, shared, dirs_exist_ok=True)
+        cache = Path(folder) / "forewarn"
+        shutil.copytree(cache, shared, dirs_exist_ok=True)
         for path in (shared, *shared.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
-        return [shared / path.name for path in made.iterdir()]
+        return [shared / path.name for path in cache.iterdir()]
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""Predictions on demand: jobs that wait or run are fetched, kept, and assessed as of this moment.
+"""Fetch pending and running jobs from Slurm, assess them now, and save jobs and assessments in the store.
 
-What is knowable of a job is read from the online state, which is brought up to date first where no collector
-sees to that. A job that the scheduler has and the store had not is kept before it is asked about, so that its
-own record is the one assessed. What was said is kept too: later it is held against what came true. Of a store
-that may only be read, a private copy takes its place (`store_of_live`).
+The features come from the online state, which is first brought up to date unless a collector does that. Jobs
+that the store does not have yet are written before they are assessed. Assessments are saved, to be compared
+with the outcomes later. If the store is read-only, a private copy is used (`open_live_store`).
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from forewarn.assess.codes import SummaryCode
 from forewarn.config import Config
 from forewarn.errors import RefusedError, StoreError
 from forewarn.evidence import Statement
-from forewarn.features.snapshot import bring_up_to_date, is_collected, is_kept_up
+from forewarn.features.snapshot import bring_up_to_date, is_collected, is_maintained
 from forewarn.job.arrays import split_arrays
 from forewarn.job.columns import to_records
 from forewarn.job.record import Job
 from forewarn.learn.registry.serving import Serving
-from forewarn.operate.observe import keep
+from forewarn.operate.observe import write_batches
 from forewarn.operate.one_shot import stored_assessor
 from forewarn.progress import Working
 from forewarn.sources.base import Batch
@@ -35,15 +34,15 @@ from forewarn.sources.slurm.scheduler import Scheduler
 from forewarn.store.base import ASSESSMENT_SCHEMA, Store
 from forewarn.store.opening import open_store, place_of
 
-UNKNOWN_JOB = 2017  # Slurm's number for it
-WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
-# Gives an assessor of a cluster, for as long as the block lasts.
-Asking = Callable[[str], AbstractContextManager[Assessor]]
+UNKNOWN_JOB = 2017  # Slurm's error number of an invalid job id
+PENDING_STATES = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
+# Opens an assessor of a cluster.
+OpenAssessor = Callable[[str], AbstractContextManager[Assessor]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveJobSelection:
-    """Which jobs: these, or of all that have not ended those that fit."""
+    """The jobs to assess: these ids, or those of all pending and running jobs that match."""
 
     job_ids: Sequence[str] = ()
     pending: bool = False
@@ -51,22 +50,22 @@ class LiveJobSelection:
     user: str | None = None
 
     def fits(self) -> pl.Expr:
-        """Those of the controller's jobs that are meant."""
+        """Return the condition that selects them among the controller's jobs."""
         states = pl.lit(not self.pending and not self.running)
-        waits = pl.col("state").is_in(WAITING)
+        is_pending = pl.col("state").is_in(PENDING_STATES)
         if self.pending:
-            states |= waits
+            states |= is_pending
         if self.running:
-            states |= ~waits
+            states |= ~is_pending
         return states & pl.lit(True) if self.user is None else states & (pl.col("user") == self.user)
 
 
 @contextmanager
-def store_of_live(config: Config, cluster: str, serving: Serving, *, at: int) -> Iterator[Store]:
-    """The configured store to assess live jobs by.
+def open_live_store(config: Config, cluster: str, serving: Serving, *, at: int) -> Iterator[Store]:
+    """Open the configured store to assess live jobs.
 
-    Who may only read it gets it as it is while a collector keeps it up to date, else a private copy, in which
-    the same can be done as its owner does.
+    A user who may only read it gets it read-only while a collector updates it, otherwise a private copy that
+    can be brought up to date.
     """
     place = place_of(config)
     if place.may_write or not place.exists:
@@ -80,31 +79,31 @@ def store_of_live(config: Config, cluster: str, serving: Serving, *, at: int) ->
                 copy = stack.enter_context(place.private_copy(store))
                 store = stack.enter_context(open_store(copy))
             except (StoreError, OSError):
-                pass  # no room for a copy: by the state that was saved last
+                pass  # no space for a copy: use the state that was saved last
         yield store
 
 
-def fetch(scheduler: Scheduler, wanted: LiveJobSelection, unknown: list[str] | None = None) -> list[Batch]:
-    """The jobs as the scheduler has them now; one question for all, or one for each id.
+def fetch(scheduler: Scheduler, selection: LiveJobSelection, unknown: list[str] | None = None) -> list[Batch]:
+    """Fetch jobs from the scheduler: all in one request, or one request per id.
 
-    Ids that nobody knows are added to `unknown`; without it, the first of them is an error.
+    Ids that Slurm does not know are added to `unknown`; without it, the first of them is an error.
     """
-    if not wanted.job_ids:
-        batches = list(scheduler.live_jobs())
-        return [Batch(b.kind, b.frame.filter(pl.col("outcome").is_null() & wanted.fits())) for b in batches]
-    found: list[Batch] = []
-    for job_id in dict.fromkeys(wanted.job_ids):
+    if not selection.job_ids:
+        matches = pl.col("outcome").is_null() & selection.fits()
+        return [Batch(batch.kind, batch.frame.filter(matches)) for batch in scheduler.live_jobs()]
+    fetched: list[Batch] = []
+    for job_id in dict.fromkeys(selection.job_ids):
         batches = [batch for batch in scheduler.job(job_id) if batch.frame.height]
         if not batches and unknown is None:
             raise unknown_job(job_id)
         if not batches and unknown is not None:
             unknown.append(job_id)
-        found += batches
-    return found
+        fetched += batches
+    return fetched
 
 
 def unknown_job(*job_ids: str) -> RefusedError:
-    """The error of jobs that Slurm does not know."""
+    """Return the error for jobs that Slurm does not know."""
     which = f"job {job_ids[0]}" if len(job_ids) == 1 else f"jobs {', '.join(job_ids)}"
     return RefusedError(f"{which}: neither slurmctld nor accounting knows it", UNKNOWN_JOB)
 
@@ -113,44 +112,52 @@ def assess_live(
     store: Store,
     scheduler: Scheduler,
     serving: Serving,
-    wanted: LiveJobSelection,
+    selection: LiveJobSelection,
     *,
     at: int,
     timezone: str | None = None,
-    whole: bool = False,
+    full: bool = False,
     unknown: list[str] | None = None,
     working: Working = nullcontext,
-    asking: Asking | None = None,
+    open_assessor: OpenAssessor | None = None,
 ) -> list[Assessment]:
-    """Jobs as the scheduler has them, kept in the store and assessed: in brief, or as a whole.
+    """Fetch live jobs, write them to the store, assess them, and save the assessments.
 
-    What is said is kept too, where the store may be written to. For `unknown` see `fetch`. `working` is told
-    what may take long. `asking` gives an assessor of a cluster; without it one reads what it needs from the
-    store.
+    Nothing is written to a read-only store.
+
+    Parameters
+    ----------
+    full
+        Whether to assess in full, with reasons, similar jobs and advice, or in brief.
+    unknown
+        See `fetch`.
+    open_assessor
+        Opens an assessor of a cluster; by default one that reads the store.
     """
-    if asking is None:
+    if open_assessor is None:
 
-        def asking(cluster: str) -> AbstractContextManager[Assessor]:
+        def open_assessor(cluster: str) -> AbstractContextManager[Assessor]:
             return nullcontext(current_assessor(store, serving, cluster, at, working))
 
     with working("asking Slurm about the jobs"):
-        batches = fetch(scheduler, wanted, unknown)
+        batches = fetch(scheduler, selection, unknown)
     if store.may_write:
-        keep(store, batches, timezone=timezone)
+        write_batches(store, batches, timezone=timezone)
     frames = [batch.frame for batch in batches if batch.frame.height]
     if not frames:
         return []
     jobs = _latest(pl.concat(frames))
-    said = {
+    assessments = {
         assessment.job_id: assessment
         for (cluster,), group in jobs.group_by("cluster", maintain_order=True)
-        for assessment in _about(store, asking, str(cluster), group, at, whole, working)
+        for assessment in _assess_cluster(store, open_assessor, str(cluster), group, at, full, working)
     }
-    return [said[job_id] for job_id in jobs["job_id"]]
+    return [assessments[job_id] for job_id in jobs["job_id"]]
 
 
 def _jobs(count: int) -> str:
-    """
+    """Format a number of jobs.
+
     >>> _jobs(1), _jobs(1200)
     ('1 job', '1,200 jobs')
     """
@@ -158,35 +165,35 @@ def _jobs(count: int) -> str:
 
 
 def _latest(jobs: pl.DataFrame) -> pl.DataFrame:
-    """Each job once, of a requeued one its latest run."""
+    """Return each job once, of a requeued one its latest run."""
     newest = pl.col("submit") == pl.col("submit").max().over("cluster", "job_id")
     return jobs.filter(newest).unique(["cluster", "job_id"], keep="last", maintain_order=True)
 
 
-def _about(
+def _assess_cluster(
     store: Store,
-    asking: Asking,
+    open_assessor: OpenAssessor,
     cluster: str,
     jobs: pl.DataFrame,
     at: int,
-    whole: bool,
+    full: bool,
     working: Working,
 ) -> list[Assessment]:
     ended = jobs.filter(pl.col("outcome").is_not_null())
-    alive = jobs.filter(pl.col("outcome").is_null())
-    said = [_of_ended(job, at) for job in to_records(ended, Job)]
-    if alive.height:
-        speakers = _speakers(alive)
-        with asking(cluster) as assessor, working(f"assessing {_jobs(len(speakers))}"):
-            assessed = list(map(assessor.assess, speakers)) if whole else assessor.assess_all(speakers)
-        # Kept under the name that its end will be told by.
-        keep_assessments(store, assessed)
-        said += [replace(a, job_id=job_id) for a, job_id in zip(assessed, alive["job_id"], strict=True)]
-    return said
+    live = jobs.filter(pl.col("outcome").is_null())
+    assessments = [_of_ended(job, at) for job in to_records(ended, Job)]
+    if live.height:
+        to_assess = _first_tasks(live)
+        with open_assessor(cluster) as assessor, working(f"assessing {_jobs(len(to_assess))}"):
+            of_live = list(map(assessor.assess, to_assess)) if full else assessor.assess_all(to_assess)
+        # Saved under the task's id, with which its outcome will be recorded; returned under the array's.
+        save_assessments(store, of_live)
+        assessments += [replace(a, job_id=job_id) for a, job_id in zip(of_live, live["job_id"], strict=True)]
+    return assessments
 
 
-def _speakers(jobs: pl.DataFrame) -> list[Job]:
-    """The jobs; of an array that waits, which is in the store as its tasks, the first of them."""
+def _first_tasks(jobs: pl.DataFrame) -> list[Job]:
+    """Return the jobs, with the first task in place of a pending array, which the store has as its tasks."""
     numbered = jobs.with_row_index("_row")
     tasks = split_arrays(numbered).unique("_row", keep="first", maintain_order=True)
     first = dict(zip(tasks["_row"], to_records(tasks, Job), strict=True))
@@ -196,11 +203,11 @@ def _speakers(jobs: pl.DataFrame) -> list[Job]:
 def current_assessor(
     store: Store, serving: Serving, cluster: str, at: int, working: Working = nullcontext
 ) -> Assessor:
-    """An assessor of a cluster, whose online state knows all that the store does, or will soon."""
+    """Return an assessor of a cluster, and bring the online state up to date unless a collector does."""
     champions = Champions(cluster, serving)
     with working("loading the models"):
         policy = champions.policy
-    if store.may_write and not is_kept_up(store, cluster, policy, at):
+    if store.may_write and not is_maintained(store, cluster, policy, at):
         with working(f"reading {_jobs(store.count(cluster=cluster))} of history"):
             bring_up_to_date(store, cluster, policy)
     return stored_assessor(store, champions, at)
@@ -224,8 +231,8 @@ def _of_ended(job: Job, at: int) -> Assessment:
     )
 
 
-def keep_assessments(store: Store, assessments: Sequence[Assessment]) -> None:
-    """Keep assessments whole, so that they can be held against what comes true."""
+def save_assessments(store: Store, assessments: Sequence[Assessment]) -> None:
+    """Save assessments in full, to be compared with the outcomes later."""
     rows = [
         {
             **{name: getattr(a, name) for name in ("cluster", "job_id", "submit", "phase", "made_at")},
@@ -244,8 +251,8 @@ def keep_assessments(store: Store, assessments: Sequence[Assessment]) -> None:
             writer.keep_assessments(pl.DataFrame(rows, schema=dict(ASSESSMENT_SCHEMA)))
 
 
-def forget_old(store: Store, cluster: str, before: int) -> None:
-    """Remove assessments that were made before a moment, where there are any."""
+def delete_old_assessments(store: Store, cluster: str, before: int) -> None:
+    """Delete assessments older than a moment; write nothing if there are none."""
     if store.assessments(cluster=cluster, until=before, columns=["made_at"]).height:
         with store.writing() as writer:
             writer.forget_assessments(cluster, before)

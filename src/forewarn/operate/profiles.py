@@ -1,4 +1,4 @@
-"""The few kinds of jobs that a cluster has."""
+"""Find the typical profiles of a cluster's jobs."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def find_profiles(
     watch: Watch = unwatched,
     note: Note = logged,
 ) -> ProfilesResult:
-    """Find the profiles of a log's jobs and describe them; `number` None: where the curve bends.
+    """Find the profiles of a log's jobs and describe them; `number` None: at the bend of the error curve.
 
-    `source`, `cluster` and `status` say which log, as `operate.history.open_history` reads it.
+    `source`, `cluster` and `status` select the log as in `operate.history.open_history`.
     """
     check_train_extra()
     population = population_of(policy or workspace.config.policy)
@@ -50,8 +50,8 @@ def find_profiles(
     rows = np.flatnonzero(table.labelled)
     if not len(rows):
         raise NotEnoughError(
-            f"{history.cluster}: none of its {len(table.submit):,} jobs has ended and takes part under the "
-            f"policy `{population.name}`; ingest more history, or choose another --population"
+            f"{history.cluster}: none of its {len(table.submit):,} jobs has ended and is in the population "
+            f"`{population.name}`; ingest more history, or choose another --population"
         )
     with watch("profiles"):
         profiles = Profiles.fit(table, rows, seed, number)

@@ -1,4 +1,4 @@
-"""Jobs of the store: all of them in order, or the newest without reading the rest; counted, summed up."""
+"""Query jobs of the store: list, count or summarise all that match, or list the newest."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ Texts = str | Iterable[str]  # one, several, or a list as in "alice,bob"
 
 
 class JobFilters(TypedDict, total=False):
-    """Which jobs are meant, in sacct's words; what is left out restricts nothing."""
+    """The filters of jobs, named as in sacct; those left out do not restrict."""
 
     user: Texts
     account: Texts
     partition: Texts
-    state: Texts  # how they ended or stand now: failed, TIMEOUT, OOM, pending, …
-    job_id: Texts  # as people write them: 123, 123_4, 123_[1-3], 123+1; an array's number is all its tasks
+    state: Texts  # outcome or current state: failed, TIMEOUT, OOM, pending, …
+    job_id: Texts  # as in sacct: 123, 123_4, 123_[1-3], 123+1; an array's number means all its tasks
     cluster: Texts
-    since: Moment | None  # of the submit; without a zone, in the clock of the clusters asked for
+    since: Moment | None  # of submission; without a time zone, in that of the clusters
     until: Moment | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Which jobs: of these clusters and ids, submitted in [since, until), for which `where` is true."""
+    """A selection of jobs: of these clusters and ids, submitted in [since, until), that pass `where`."""
 
     clusters: Sequence[str] = ()
     where: Filter | None = None
@@ -46,56 +46,64 @@ class Query:
     until: int | None = None
 
     def count(self, store: Store, watch: Watch = unwatched) -> int:
-        """Count them."""
+        """Count the jobs."""
         if all(part is None for part in (self.where, self.job_ids, self.since, self.until)):
             return sum(store.count(cluster=c) for c in self.clusters) if self.clusters else store.count()
         return sum(frame.height for frame in watched(self.all(store, ["job_id"]), "counting", watch))
 
     def all(self, store: Store, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
-        """Read every one, oldest first."""
+        """Read all jobs, oldest first."""
         return self._scan(store, columns, self.since, self.until)
 
     def newest(
         self, store: Store, columns: Sequence[str] | None, limit: int, now: int | None = None
     ) -> Iterator[pl.DataFrame]:
-        """Read the newest, `limit` of them, oldest first."""
-        found: list[pl.DataFrame] = []
-        wanted = limit
+        """Read the newest `limit` jobs, oldest first, without reading the whole history."""
+        windows: list[pl.DataFrame] = []
+        missing = limit
         for since, until in self._backwards(int(time.time()) if now is None else now):
             window = pl.DataFrame()
             for frame in self._scan(store, columns, since, until):
-                window = pl.concat([window, frame]).tail(wanted) if window.width else frame.tail(wanted)
-            found.append(window)
-            wanted -= window.height
-            if wanted == 0:
+                window = pl.concat([window, frame]).tail(missing) if window.width else frame.tail(missing)
+            windows.append(window)
+            missing -= window.height
+            if missing == 0:
                 break
-        yield from (frame for frame in reversed(found) if frame.height)
+        yield from (frame for frame in reversed(windows) if frame.height)
 
     def frame(
         self, store: Store, columns: Sequence[str] | None = None, limit: int | None = None
     ) -> pl.DataFrame:
-        """Read them as one frame, oldest first: all, or the newest `limit`; `columns` None: all of a job."""
-        wanted = [*JOB_SCHEMA, KNOWN_AT] if columns is None else list(columns)
-        frames = self.newest(store, wanted, limit) if limit else self.all(store, wanted)
-        schema = {name: SCHEMAS["job"].get(name, pl.Int64()) for name in wanted}
-        return pl.concat([pl.DataFrame(schema=schema), *(frame.select(wanted) for frame in frames)])
+        """Read the jobs as one frame, oldest first: all, or the newest `limit`; by default all columns."""
+        names = [*JOB_SCHEMA, KNOWN_AT] if columns is None else list(columns)
+        frames = self.newest(store, names, limit) if limit else self.all(store, names)
+        schema = {name: SCHEMAS["job"].get(name, pl.Int64()) for name in names}
+        return pl.concat([pl.DataFrame(schema=schema), *(frame.select(names) for frame in frames)])
 
     def _scan(
         self, store: Store, columns: Sequence[str] | None, since: int | None, until: int | None
     ) -> Iterator[pl.DataFrame]:
-        where, one = self.where, None
+        where, cluster = self.where, None
         if len(self.clusters) == 1:
-            (one,) = self.clusters
+            (cluster,) = self.clusters
         elif self.clusters:
-            mine = OneOf("cluster", tuple(self.clusters))
-            where = mine if where is None else where & mine
+            in_clusters = OneOf("cluster", tuple(self.clusters))
+            where = in_clusters if where is None else where & in_clusters
         return store.scan(
-            "job", cluster=one, since=since, until=until, job_ids=self.job_ids, columns=columns, where=where
+            "job",
+            cluster=cluster,
+            since=since,
+            until=until,
+            job_ids=self.job_ids,
+            columns=columns,
+            where=where,
         )
 
     def _backwards(self, now: int) -> Iterator[tuple[int | None, int | None]]:
-        """Windows of time from the newest back, each eight times as long: few where history is dense,
-        and few where it is old."""
+        """Yield windows of time from the newest back, each eight times as long as the one before.
+
+        So a few windows are enough, whether the history is dense or its newest job is old.
+        """
         upper, length = self.until, DAY
         edge = now if upper is None else min(now, upper)
         while length < 8**6 * DAY:
@@ -108,12 +116,12 @@ class Query:
 
 
 def query_of(store: Store, *, note: Note = logged, **which: Unpack[JobFilters]) -> Query:
-    """Make a query of what is asked for."""
+    """Build a query from filters as people write them."""
     if unknown := sorted(set(which).difference(JobFilters.__annotations__)):
-        raise UsageError(f"jobs cannot be chosen by {unknown[0]!r}: {', '.join(JobFilters.__annotations__)}")
+        raise UsageError(f"no filter {unknown[0]!r}; there are {', '.join(JobFilters.__annotations__)}")
     clusters = filters.split(_texts(which.get("cluster")))
     zones = timezones(store)
-    ids = filters.ids_of(_texts(which.get("job_id")))
+    ids = filters.parse_job_ids(_texts(which.get("job_id")))
     tests = [
         filters.one_of("user", _texts(which.get("user"))),
         filters.one_of("account", _texts(which.get("account"))),
@@ -125,26 +133,26 @@ def query_of(store: Store, *, note: Note = logged, **which: Unpack[JobFilters]) 
         clusters=clusters,
         where=filters.all_of(tests),
         job_ids=sorted(ids.exact) if ids and not ids.whole else None,
-        since=_moment(which.get("since"), clusters, zones, note),
-        until=_moment(which.get("until"), clusters, zones, note),
+        since=_unix_time(which.get("since"), clusters, zones, note),
+        until=_unix_time(which.get("until"), clusters, zones, note),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSummary:
-    """How many jobs there are, and how they ended."""
+    """The number of jobs, and their outcomes."""
 
     jobs: int
-    outcomes: Mapping[str, int]  # of those that have ended, the most frequent first
+    outcomes: Mapping[str, int]  # counts of outcomes of ended jobs, the most frequent first
 
     @property
     def ended(self) -> int:
-        """How many have ended."""
+        """The number of ended jobs."""
         return sum(self.outcomes.values())
 
 
 def summarise(store: Store, query: Query, watch: Watch = unwatched) -> JobSummary:
-    """Count jobs by how they ended."""
+    """Count jobs by outcome."""
     outcomes: Counter[str] = Counter()
     jobs = 0
     for frame in watched(query.all(store, ["outcome"]), "counting", watch):
@@ -154,22 +162,22 @@ def summarise(store: Store, query: Query, watch: Watch = unwatched) -> JobSummar
 
 
 def timezones(store: Store) -> dict[str, str]:
-    """Give the zone of each cluster's clock."""
+    """Return the time zone of each cluster."""
     return {name: facts.timezone for name, facts in store.clusters().items()}
 
 
-def _texts(given: Texts | None) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given or ())
+def _texts(texts: Texts | None) -> tuple[str, ...]:
+    return (texts,) if isinstance(texts, str) else tuple(texts or ())
 
 
-def _moment(
-    given: Moment | None, clusters: Sequence[str], zones: Mapping[str, str], note: Note
+def _unix_time(
+    moment: Moment | None, clusters: Sequence[str], zones: Mapping[str, str], note: Note
 ) -> int | None:
-    """A moment in the clock of the clusters asked for, if they share one."""
-    if given is None:
+    """Convert a moment to Unix time, in the time zone of the clusters, or in UTC if they have several."""
+    if moment is None:
         return None
-    meant = {zone for name, zone in zones.items() if not clusters or name in clusters} or {"UTC"}
-    if len(meant) > 1:
-        note(f"these clusters' clocks differ ({', '.join(sorted(meant))}): {given} is read as UTC")
-        meant = {"UTC"}
-    return unix_seconds(given, meant.pop())
+    of_clusters = {zone for name, zone in zones.items() if not clusters or name in clusters} or {"UTC"}
+    if len(of_clusters) > 1:
+        note(f"the clusters' time zones differ ({', '.join(sorted(of_clusters))}): {moment} is taken as UTC")
+        of_clusters = {"UTC"}
+    return unix_seconds(moment, of_clusters.pop())

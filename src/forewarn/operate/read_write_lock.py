@@ -8,20 +8,20 @@ from threading import Condition
 
 
 class ReadWriteLock:
-    """Readers wait for a writer that waits already, so that many readers cannot keep it waiting for ever.
+    """A lock of which readers wait for a waiting writer, so that they cannot starve it.
 
-    A reader must not ask again while it holds the lock: a writer between the two would stop both.
+    A reader must not take the lock again while it holds it: a writer that waits between would block both.
     """
 
     def __init__(self) -> None:
         self._changed = Condition()
         self._readers = 0
-        self._writers = 0  # at work or waiting
-        self._is_written = False
+        self._writers = 0  # that hold the lock or wait for it
+        self._is_held_by_writer = False
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Hold it as one of many readers."""
+        """Hold the lock as one of many readers."""
         with self._changed:
             self._changed.wait_for(lambda: self._writers == 0)
             self._readers += 1
@@ -34,15 +34,15 @@ class ReadWriteLock:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Hold it alone."""
+        """Hold the lock as the only one."""
         with self._changed:
             self._writers += 1
-            self._changed.wait_for(lambda: self._readers == 0 and not self._is_written)
-            self._is_written = True
+            self._changed.wait_for(lambda: self._readers == 0 and not self._is_held_by_writer)
+            self._is_held_by_writer = True
         try:
             yield
         finally:
             with self._changed:
-                self._is_written = False
+                self._is_held_by_writer = False
                 self._writers -= 1
                 self._changed.notify_all()

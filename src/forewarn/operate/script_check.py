@@ -1,4 +1,7 @@
-"""A script checked before it is submitted: what is wrong with it, what will become of it, what to change."""
+"""Check one job script: read it as sbatch does, find its errors, assess the job it will be, advise changes.
+
+`check_scripts.py` does this for files, with all that several scripts share.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from forewarn.assess.advice import ChangedJob
-from forewarn.assess.advice.script_changes import Kind, applied, for_script
+from forewarn.assess.advice.script_changes import Proposal, applied, for_script
 from forewarn.assess.assessment import Advice, Assessment, Change, Finding, Route
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.codes import NoteCode, PassCode, StepCode
 from forewarn.assess.defaults import with_defaults
 from forewarn.assess.script import Host, ask_sbatch, findings, repaired
 from forewarn.assess.script.repair import is_repaired
-from forewarn.assess.script.sbatch_agreement import agreed, agreed_oddness
-from forewarn.assess.verdict import judged
+from forewarn.assess.script.sbatch_agreement import reconcile_findings, reconcile_oddness
+from forewarn.assess.verdict import with_verdict
 from forewarn.errors import UsageError
 from forewarn.evidence import Statement
 from forewarn.job.phase import Phase
@@ -25,43 +28,44 @@ from forewarn.job.sbatch.script import Script, read_script
 from forewarn.job.units import expand_nodes
 
 LARGEST = 4 << 20  # bytes: Slurm's own limit of a script (max_script_size)
-BESIDE = 1.1  # times what a program sizes itself to: it needs some beside its heap
-OLD = 7 * 86400  # seconds after which a history is too old to say nothing about it
+BEYOND_HEAP = 1.1  # a program needs so many times the heap that the script sets (java -Xmx)
+OLD = 7 * 86400  # seconds after which the age of a history is worth a note
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedSubmission:
-    """What came of a check."""
+    """The result of checking one script."""
 
-    script: Script  # with what can be put right by itself put right
+    script: Script  # with the automatic repairs applied
     raw: bytes
-    name: str  # of the job, where the script does not say one
+    name: str  # the job's name if the script sets none
     assessment: Assessment
 
     def fixed(self) -> bytes | None:
-        """The script, byte for byte, repaired and with the first advice followed; None: nothing to change.
+        """Return the script, repaired and with the first advice applied; None if nothing changes.
 
-        It names the job as the script's own name did: the history of that name goes on.
+        The rest stays byte for byte. It sets the job name to the script's old file name, so that the job
+        keeps the history of that name.
         """
         text = self.raw.decode("utf-8", "surrogateescape")
         script = read_script(repaired(text))
         changes = next((advice.changes for advice in self.assessment.advice if advice.changes), ())
-        made = applied(script, changes).text
-        if made == text:
+        new = applied(script, changes).text
+        if new == text:
             return None
-        if "job-name" not in script.options and made.startswith("#!"):
-            made = applied(read_script(made), [Change(option="job-name", before=None, after=self.name)]).text
-        return made.encode("utf-8", "surrogateescape")
+        if "job-name" not in script.options and new.startswith("#!"):
+            new = applied(read_script(new), [Change(option="job-name", before=None, after=self.name)]).text
+        return new.encode("utf-8", "surrogateescape")
 
 
 def read_bytes(path: Path) -> bytes:
-    """A script as it lies there."""
+    """Read a script's bytes, up to the size that sbatch accepts."""
     try:
         if not path.is_file():
             raise UsageError(f"{path}: {'no such file' if not path.exists() else 'not a plain file'}")
         size = path.stat().st_size
         if size > LARGEST:
-            raise UsageError(f"{path}: {size:,} bytes; sbatch takes {LARGEST:,} at most")
+            raise UsageError(f"{path}: {size:,} bytes; sbatch accepts at most {LARGEST:,}")
         return path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
@@ -69,115 +73,117 @@ def read_bytes(path: Path) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionContext:
-    """How scripts are to be submitted, and by what they are judged: one for many scripts."""
+    """How scripts will be submitted, and the assessor of their jobs: the same for many scripts."""
 
-    surroundings: Host
+    host: Host
     cluster: str
     user: str
     at: int
     work_dir: Path
     command_line: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    assessor: Assessor | None = None  # without one only what the script itself shows is said
-    # Gives an assessor in its place, only while it is needed: others wait for an engine that is asked.
-    asking: Callable[[], AbstractContextManager[Assessor]] | None = None
+    assessor: Assessor | None = None  # None: only the script itself is checked
+    # Opens an assessor for one script only, as an open one keeps the engine from updating.
+    open_assessor: Callable[[], AbstractContextManager[Assessor]] | None = None
     ask_slurm: bool = True
 
     @contextmanager
     def with_assessor(self) -> Iterator[SubmissionContext]:
-        """The same with an assessor to ask within the block."""
-        if self.asking is None:
+        """Yield this context with an open assessor."""
+        if self.open_assessor is None:
             yield self
             return
-        with self.asking() as assessor:
+        with self.open_assessor() as assessor:
             yield replace(self, assessor=assessor)
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
-        """Those of the cluster, as far as they are known."""
+        """The cluster's partitions, as far as they are known."""
         return self.assessor.machine.partitions if self.assessor else ()
 
     def read(self, text: str, command_line: Sequence[str] | None = None) -> Script:
-        """A script as sbatch will read it."""
-        typed = self.command_line if command_line is None else command_line
-        return read_script(text, command_line=typed, environment=self.environment)
+        """Read a script as sbatch will."""
+        arguments = self.command_line if command_line is None else command_line
+        return read_script(text, command_line=arguments, environment=self.environment)
 
     def job(self, script: Script, name: str) -> Job:
-        """The job that it will be, as its record will have it."""
+        """Build the job that the script will become, with the defaults that Slurm will fill in."""
         job = script.job(self.cluster, self.user, self.at, str(self.work_dir), script_name=name, job_id="")
-        past = self.assessor.pasts.past_of(self.user) if self.assessor else None
-        return with_defaults(job, self.partitions, past)
+        history = self.assessor.histories.history_of(self.user) if self.assessor else None
+        return with_defaults(job, self.partitions, history)
 
 
 def check(
     raw: bytes, path: Path, submission: SubmissionContext, *, name: str | None = None
 ) -> CheckedSubmission:
-    """Check a script that was read from `path`, and that `name` names the job of where it does not itself."""
-    # What is no UTF-8 is of no use to anything but the shell.
+    """Check a script that was read from `path`; `name` is the job's name if the script sets none."""
+    # Bytes that are not UTF-8 matter to nobody but the shell.
     text, name = raw.decode("utf-8", "replace"), name or path.name
     script = submission.read(text)
-    found = findings(script, path, submission.surroundings, work_dir=submission.work_dir)
+    script_findings = findings(script, path, submission.host, work_dir=submission.work_dir)
     answer = None
     if submission.ask_slurm:
         answer = ask_sbatch(
             raw, submission.command_line, environment=submission.environment, folder=submission.work_dir
         )
-    found = agreed(found, answer)
-    # What can be put right by itself is, before the job is assessed: the risk is that of the script repaired.
+    script_findings = reconcile_findings(script_findings, answer)
+    # Automatic repairs come before the assessment: the risk is that of the repaired script.
     script = submission.read(repaired(text))
-    with submission.with_assessor() as asked:
-        job = asked.job(script, name)
-        if asked.assessor is None:
-            return CheckedSubmission(script, raw, name, _of_the_script_alone(submission, found, job))
-        made = _assessed(asked, asked.assessor, script, job, name, found)
-        limits = tuple(_notes(script, asked.assessor, submission.at))
-    is_script = script.text.startswith("#!")  # else it is none yet, and nothing can be changed in it
+    with submission.with_assessor() as context:
+        job = context.job(script, name)
+        if context.assessor is None:
+            return CheckedSubmission(script, raw, name, _of_script_alone(submission, script_findings, job))
+        assessment = _assess(context, context.assessor, script, job, name, script_findings)
+        notes = tuple(_notes(script, context.assessor, submission.at))
+    is_script = script.text.startswith("#!")  # without that line there is no script to change yet
 
-    def typed(some: Sequence[Kind]) -> tuple[Kind, ...]:
-        return tuple(for_script(one, script, str(path), submission.command_line) for one in some if is_script)
+    def with_commands(advice: Sequence[Proposal]) -> tuple[Proposal, ...]:
+        if not is_script:
+            return ()
+        return tuple(for_script(one, script, str(path), submission.command_line) for one in advice)
 
-    made = judged(
-        made,
-        oddness=agreed_oddness(made.oddness, answer),
-        advice=(*_fixes(found), *typed(made.advice)),
-        savings=typed(made.savings),
-        notes=(*made.notes, *limits),
+    assessment = with_verdict(
+        assessment,
+        oddness=reconcile_oddness(assessment.oddness, answer),
+        advice=(*_fixes(script_findings), *with_commands(assessment.advice)),
+        savings=with_commands(assessment.savings),
+        notes=(*assessment.notes, *notes),
     )
-    return CheckedSubmission(script, raw, name, made)
+    return CheckedSubmission(script, raw, name, assessment)
 
 
-def _assessed(
+def _assess(
     submission: SubmissionContext,
     assessor: Assessor,
     script: Script,
     job: Job,
     name: str,
-    found: Sequence[Finding],
+    script_findings: Sequence[Finding],
 ) -> Assessment:
     def vary(changes: Sequence[Change]) -> ChangedJob:
-        """The job of the script with changes made, read as a check of that script would."""
-        made = applied(script, changes, submission.command_line)
-        other = submission.read(made.text, made.command_line)
-        return ChangedJob(submission.job(other, name), _kept_off(other))
+        """Build the job of the changed script, as a check of that script would."""
+        changed = applied(script, changes, submission.command_line)
+        changed_script = submission.read(changed.text, changed.command_line)
+        return ChangedJob(submission.job(changed_script, name), _excluded_nodes(changed_script))
 
     floor = script.memory_floor
     return assessor.assess(
         job,
-        findings=found,
-        memory_floor=int(floor.bytes * BESIDE) if floor else None,
-        exclude=_kept_off(script),
+        findings=script_findings,
+        memory_floor=int(floor.bytes * BEYOND_HEAP) if floor else None,
+        exclude=_excluded_nodes(script),
         vary=vary,
     )
 
 
-def _kept_off(script: Script) -> frozenset[str]:
+def _excluded_nodes(script: Script) -> frozenset[str]:
     with suppress(ValueError):
         return frozenset(expand_nodes(script.options.value("exclude") or ""))
     return frozenset()
 
 
 def _notes(script: Script, assessor: Assessor, at: int) -> Iterator[Statement]:
-    """What limits the answer."""
+    """Yield notes on the limits of the assessment."""
     if len(script.components) > 1:
         yield Statement(NoteCode.FIRST_COMPONENT, {"components": len(script.components)})
     if script.request.array_tasks is not None:
@@ -188,9 +194,9 @@ def _notes(script: Script, assessor: Assessor, at: int) -> Iterator[Statement]:
         yield Statement(NoteCode.HISTORY_IS_OLD, {"seconds": at - assessor.known_until})
 
 
-def _fixes(found: Sequence[Finding]) -> Iterator[Advice]:
-    """What keeps the job from running comes first; without a risk, as fixing one of two gains nothing."""
-    for finding in found:
+def _fixes(script_findings: Sequence[Finding]) -> Iterator[Advice]:
+    """Yield advice to fix errors; it has no risk afterwards, as fixing one of two errors gains nothing."""
+    for finding in script_findings:
         if finding.severity == "error" and finding.fix:
             line, more = finding.line, {"by_itself": True} if is_repaired(finding) else {}
             step = Statement(StepCode.FIX_LINE, {"line": line}) if line else Statement(StepCode.FIX_SCRIPT)
@@ -204,9 +210,11 @@ def _fixes(found: Sequence[Finding]) -> Iterator[Advice]:
             )
 
 
-def _of_the_script_alone(submission: SubmissionContext, found: Sequence[Finding], job: Job) -> Assessment:
+def _of_script_alone(
+    submission: SubmissionContext, script_findings: Sequence[Finding], job: Job
+) -> Assessment:
     passed = (Statement(PassCode.SCRIPT_ALONE),)
-    return judged(
+    return with_verdict(
         Assessment(
             cluster=submission.cluster,
             job_id=None,
@@ -217,7 +225,7 @@ def _of_the_script_alone(submission: SubmissionContext, found: Sequence[Finding]
             made_at=submission.at,
             phase=Phase.SUBMIT,
             route=Route(model=None, version=None, phase=Phase.SUBMIT, feature_set=None, passed=passed),
-            findings=tuple(found),
-            advice=tuple(_fixes(found)),
+            findings=tuple(script_findings),
+            advice=tuple(_fixes(script_findings)),
         )
     )

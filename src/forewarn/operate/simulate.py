@@ -1,4 +1,4 @@
-"""A made-up cluster whose failures have known causes, written to files."""
+"""Simulate a cluster whose failures have known causes, and write its history to files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _ENDINGS = {"parquet": "parquet", "sacct": "txt", "slurmrestd": "json", "swf": "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationResult:
-    """What was made up."""
+    """A simulated history."""
 
-    summary: SimulationSummary  # cluster, jobs, outcomes, causes, and where jobs and truth lie
-    sources: tuple[str, ...]  # what `ingest` reads: the jobs, and nodes and partitions where asked for
+    summary: SimulationSummary  # cluster, jobs, outcomes, causes, and the paths of jobs and truth
+    sources: tuple[str, ...]  # to ingest: the jobs, and nodes and partitions if they were written
 
 
 def simulate(
@@ -35,7 +35,7 @@ def simulate(
     machine: Path | None = None,
     watch: Watch = unwatched,
 ) -> SimulationResult:
-    """Make up a cluster's history.
+    """Simulate a cluster's history.
 
     Parameters
     ----------
@@ -43,17 +43,19 @@ def simulate(
         The name of one that ships with Forewarn, or a TOML file.
     output
         None: a file in the home's folder `simulated`.
+    form
+        The format of the jobs: parquet, sacct, slurmrestd or swf.
     machine
-        A folder for nodes.json and partitions.json, as slurmrestd tells of them.
+        A folder for nodes.json and partitions.json, as slurmrestd returns them.
     """
     if output is None:
         folder = config.home / "simulated"
         folder.mkdir(parents=True, exist_ok=True)
         output = folder / f"{Path(scenario).stem}-{seed}.{_ENDINGS.get(form, form)}"
     elif not output.parent.is_dir():
-        raise UsageError(f"--output: {output}: its folder {output.parent} is not there")
+        raise UsageError(f"--output: {output}: folder {output.parent} does not exist")
     with watch("simulating") as far:
-        made = simulate_to(scenario, jobs, seed, output, form, far)
+        summary = simulate_to(scenario, jobs, seed, output, form, far)
     parts = write_machine(load_scenario(scenario), machine) if machine else ()
-    sources = (f"{form}:{made.path}", *(f"slurmrestd:{part}" for part in parts))
-    return SimulationResult(summary=made, sources=sources)
+    sources = (f"{form}:{summary.path}", *(f"slurmrestd:{part}" for part in parts))
+    return SimulationResult(summary=summary, sources=sources)

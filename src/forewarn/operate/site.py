@@ -1,7 +1,7 @@
-"""The face for Python: one site, and all that can be asked of it.
+"""The Python interface: a site, with one method for each thing that Forewarn can do.
 
-Each method hands on to a function of this room; nothing is decided here. Heavy parts are imported by the
-methods that need them, so that opening a site is quick.
+Each method calls a function of this package, which decides all. Heavy modules are imported by the methods
+that need them, so that opening a site is fast.
 """
 
 from __future__ import annotations
@@ -43,29 +43,29 @@ if TYPE_CHECKING:
     from forewarn.operate.train import TrainingResult
 
 
-def open_site(home: str | Path | None = None, **given: Any) -> Site:
-    """Open a site: its home folder, and settings over those of environment and file.
+def open_site(home: str | Path | None = None, **overrides: Any) -> Site:
+    """Open a site by its home folder, with settings that override environment and config file.
 
     Parameters
     ----------
     home
-        The folder that holds all state; None: FOREWARN_HOME, else ``~/.local/share/forewarn``.
-    given
+        The folder with all state; None: FOREWARN_HOME, else ``~/.local/share/forewarn``.
+    overrides
         Settings by their names in `Config`: cluster, timezone, policy, slurmrestd, …
     """
-    if unknown := set(given).difference(settings(Config)):
+    if unknown := set(overrides).difference(settings(Config)):
         raise UsageError(f"no setting {sorted(unknown)[0]!r}; there are {', '.join(settings(Config))}")
-    return Site(resolve({"home": home, **given}).config)
+    return Site(resolve({"home": home, **overrides}).config)
 
 
 class Site:
-    """A cluster's home: its history, its models, and what they tell. Make one with `forewarn.open`.
+    """A home with the history of one or more clusters and their models. Open one with `forewarn.open`.
 
     Any number of threads may use it at once. Close it, or use it in a ``with`` block.
     """
 
     def __init__(self, config: Config) -> None:
-        self._workspace = Workspace(config, lives=True)
+        self._workspace = Workspace(config, long_lived=True)
 
     @property
     def config(self) -> Config:
@@ -73,7 +73,7 @@ class Site:
         return self._workspace.config
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Close the store and all files."""
         self._workspace.close()
 
     def __enter__(self) -> Self:
@@ -98,7 +98,7 @@ class Site:
         rejects: str | Path | None = None,
         watch: Watch = unwatched,
     ) -> IngestResult:
-        """Read sources like ``sacct:history.txt`` into the store: see `ingestion.ingest_sources`."""
+        """Read sources like ``sacct:history.txt`` into the store: see `operate.ingest.ingest_sources`."""
         from forewarn.operate.ingest import ingest_sources
 
         return ingest_sources(
@@ -124,7 +124,7 @@ class Site:
         machine: str | Path | None = None,
         watch: Watch = unwatched,
     ) -> SimulationResult:
-        """Make up a history whose failures have known causes; `ingest(*result.sources)` reads it."""
+        """Simulate a history whose failures have known causes; `ingest(*result.sources)` reads it."""
         from forewarn.operate.simulate import simulate
 
         return simulate(
@@ -141,8 +141,9 @@ class Site:
     def jobs(self, *, limit: int | None = None, **which: Unpack[JobFilters]) -> list[Job]:
         """List jobs, oldest first: all, or the newest `limit`.
 
-        Of a user, account, partition, state, job_id or cluster (one, several, or a list as "alice,bob"),
-        submitted from `since` on, before `until`: "now-7days", "2024-05-01", Unix seconds or a datetime.
+        Filters are user, account, partition, state, job_id and cluster (one value, several, or a list such as
+        "alice,bob"), and the time of submission, from `since` on and before `until`: "now-7days",
+        "2024-05-01", Unix seconds or a datetime.
         """
         from forewarn.job.columns import JOB_SCHEMA, to_records
         from forewarn.job.record import Job
@@ -156,28 +157,28 @@ class Site:
         limit: int | None = None,
         **which: Unpack[JobFilters],
     ) -> pl.DataFrame:
-        """List jobs as a frame, chosen as in `jobs`: these columns, or all of a job and `known_at`."""
+        """List jobs as a frame, filtered as in `jobs`, with these columns, or with all and `known_at`."""
         from forewarn.operate.queries import query_of
 
         store = self._workspace.reading()
         return query_of(store, **which).frame(store, columns, limit)
 
     def count(self, **which: Unpack[JobFilters]) -> int:
-        """Count jobs, chosen as in `jobs`."""
+        """Count jobs, filtered as in `jobs`."""
         from forewarn.operate.queries import query_of
 
         store = self._workspace.reading()
         return query_of(store, **which).count(store)
 
     def summary(self, **which: Unpack[JobFilters]) -> JobSummary:
-        """Count jobs, chosen as in `jobs`, by how they ended."""
+        """Count jobs by outcome, filtered as in `jobs`."""
         from forewarn.operate.queries import query_of, summarise
 
         store = self._workspace.reading()
         return summarise(store, query_of(store, **which))
 
     def breakdown(self, by: str, **which: Unpack[JobFilters]) -> Breakdown:
-        """Count jobs and failures, chosen as in `jobs`, by a field, or by day, week or month."""
+        """Count jobs and failures by a field, or by day, week or month, filtered as in `jobs`."""
         from forewarn.operate.breakdown import break_down
         from forewarn.operate.queries import query_of
 
@@ -185,7 +186,7 @@ class Site:
         return break_down(store, query_of(store, **which), by, self.config.policy)
 
     def job_history(self, job_id: str, *, cluster: str | None = None) -> list[JobChange]:
-        """List what was seen of one job, and when."""
+        """List the observations of one job: what changed, and when."""
         from forewarn.operate.job_history import job_history
 
         return job_history(self._workspace.reading(), job_id, (cluster,) if cluster else ())
@@ -198,7 +199,7 @@ class Site:
         feature_set: str = "generic",
         watch: Watch = unwatched,
     ) -> pl.DataFrame:
-        """Compute what was knowable of each job at a moment, as `Model` takes it: one row a job."""
+        """Compute the features of each job at its submit or start, as `Model` needs them: one row per job."""
         from forewarn.operate.features import feature_frame
 
         return feature_frame(self._workspace, cluster, phase=phase, feature_set=feature_set, watch=watch)
@@ -227,7 +228,7 @@ class Site:
         options: Sequence[str] = (),
         ask_slurm: bool = True,
     ) -> Assessment:
-        """Check a script before it is submitted: see `checking.check_scripts`."""
+        """Check a script before it is submitted: see `operate.check_scripts.check_scripts`."""
         from forewarn.operate.check_scripts import check_scripts
 
         result = check_scripts(
@@ -246,30 +247,30 @@ class Site:
     def assess(
         self, jobs: Job | Iterable[Job], *, full: bool | None = None, at: Moment | None = None
     ) -> Assessment | list[Assessment]:
-        """Assess a job, or many in their order; one that has ended as a new request of now.
+        """Assess a job, or many in the given order; a job that has ended as if it were submitted again now.
 
-        One job is assessed as a whole, with reasons, similar jobs and advice; many in brief, unless `full`.
+        One job is assessed in full, with reasons, similar jobs and advice; many in brief, unless `full`.
         """
         from forewarn.job.moments import unix_seconds
         from forewarn.job.record import Job
         from forewarn.operate.assess_jobs import assess_jobs
 
-        moment = None if at is None else unix_seconds(at)
+        unix_time = None if at is None else unix_seconds(at)
         if isinstance(jobs, Job):
-            (made,) = assess_jobs(self._workspace, [jobs], full=full is not False, at=moment)
-            return made
-        return assess_jobs(self._workspace, jobs, full=bool(full), at=moment)
+            (assessment,) = assess_jobs(self._workspace, [jobs], full=full is not False, at=unix_time)
+            return assessment
+        return assess_jobs(self._workspace, jobs, full=bool(full), at=unix_time)
 
     def predict(
         self, *job_ids: str, pending: bool = False, running: bool = False, user: str | None = None
     ) -> LiveResult:
-        """Assess jobs that wait or run in the configured Slurm, in brief: these, or all that fit."""
+        """Assess pending and running jobs of the configured Slurm in brief: these ids, or all that match."""
         from forewarn.operate.live_jobs import assess_live_jobs
 
         return assess_live_jobs(self._workspace, job_ids, pending=pending, running=running, user=user)
 
     def advise(self, *job_ids: str) -> LiveResult:
-        """Assess jobs of the configured Slurm as a whole, with commands that follow the advice."""
+        """Assess pending and running jobs of the configured Slurm in full, with advice as commands to run."""
         from forewarn.operate.live_jobs import assess_live_jobs
 
         return assess_live_jobs(self._workspace, job_ids, full=True)
@@ -277,7 +278,7 @@ class Site:
     def explain(
         self, job_id: str, *, cluster: str | None = None, log: str | Path | None = None
     ) -> PostMortem:
-        """Explain why a job failed, or waits: from its record, its nodes and its output."""
+        """Explain why a job failed or is pending, from its record, its nodes and its output."""
         from forewarn.operate.explain import explain_job
 
         output = None if log is None else Path(log)
@@ -288,8 +289,8 @@ class Site:
     ) -> AbstractContextManager[Collector]:
         """Collect from the configured Slurm: ``with site.collecting() as collector: …``.
 
-        `collector.once()` and `collector.forever(interval)` yield what each round brought; `collector.stop()`
-        ends them from another thread.
+        `collector.once()` and `collector.forever(interval)` yield the counts of each round;
+        `collector.stop()` ends them, from any thread.
         """
         from forewarn.job.moments import unix_seconds
         from forewarn.operate.collect import collecting
@@ -305,10 +306,10 @@ class Site:
         since: Moment | None = None,
         until: Moment | None = None,
     ) -> list[Assessment]:
-        """List the assessments that were kept of live jobs, oldest first."""
-        from forewarn.operate.stored_assessments import kept_assessments
+        """List the saved assessments of live jobs, oldest first."""
+        from forewarn.operate.stored_assessments import read_assessments
 
-        return kept_assessments(
+        return read_assessments(
             self._workspace.reading(), cluster=cluster, job_id=job_id, since=since, until=until
         )
 
@@ -327,7 +328,7 @@ class Site:
         watch: Watch = unwatched,
         **more: Any,
     ) -> TrainingResult:
-        """Search, calibrate, judge and register a model: see `training.train` for `more`."""
+        """Search, calibrate, evaluate and register a model: see `operate.train.train` for `more`."""
         from forewarn.operate.train import train
 
         return train(
@@ -352,7 +353,7 @@ class Site:
         seed: int = 0,
         watch: Watch = unwatched,
     ) -> EvaluationResult:
-        """Judge versions of a model on jobs that none of them has learnt from."""
+        """Evaluate versions of a model on jobs that none of them was trained on."""
         from forewarn.operate.evaluate import evaluate
 
         return evaluate(self._workspace, model, *which, since=since, until=until, seed=seed, watch=watch)
@@ -365,7 +366,7 @@ class Site:
         watch: Watch = unwatched,
         **more: Any,
     ) -> BenchmarkResult:
-        """Measure on one log how well failure can be predicted: see `benchmarking.bench` for `more`."""
+        """Measure on one log how well failure can be predicted: see `operate.bench.bench` for `more`."""
         from forewarn.operate.bench import bench
 
         return bench(self._workspace, source, phases=phases, watch=watch, **more)
@@ -373,13 +374,13 @@ class Site:
     def compare(
         self, source: str | None = None, *, watch: Watch = unwatched, **more: Any
     ) -> ComparisonResult:
-        """Compare the ways to deal with few failures: see `comparison.compare` for `more`."""
+        """Compare ways to deal with class imbalance: see `operate.compare.compare` for `more`."""
         from forewarn.operate.compare import compare
 
         return compare(self._workspace, source, watch=watch, **more)
 
     def profiles(self, source: str | None = None, *, watch: Watch = unwatched, **more: Any) -> ProfilesResult:
-        """Find the few kinds of jobs that there are: see `profiling.find_profiles` for `more`."""
+        """Find the typical profiles of jobs: see `operate.profiles.find_profiles` for `more`."""
         from forewarn.operate.profiles import find_profiles
 
         return find_profiles(self._workspace, source, watch=watch, **more)
@@ -393,43 +394,43 @@ class Site:
         return list_models(self._workspace)
 
     def model(self, name: str, which: int | str = "champion") -> Model:
-        """Give a model to predict with, such as "alps.submit.generic"; `which` is a number or an alias."""
+        """Return a model to predict with, such as "alps.submit.generic"; `which` is a number or an alias."""
         from forewarn.operate.models import load_model
 
         return load_model(self._workspace, name, which)
 
     def show_model(self, name: str, which: int | str = "champion") -> ModelDetails:
-        """Read what a version learnt from, how good it was, and what is in its bundle."""
+        """Read a version's training data, figures and bundle contents."""
         from forewarn.operate.models import show_model
 
         return show_model(self._workspace, name, which)
 
     def promote(self, name: str, which: int | str = "challenger") -> Promotion:
-        """Make a version the champion: it serves from now on."""
+        """Make a version the champion, which serves from now on."""
         from forewarn.operate.models import promote
 
         return promote(self._workspace, name, which)
 
     def rollback(self, name: str) -> Version:
-        """Make the champion before this one the champion again."""
+        """Make the previous champion the champion again; repeat it to go back further."""
         from forewarn.operate.models import rollback
 
         return rollback(self._workspace, name)
 
     def export_model(self, name: str, output: str | Path, which: int | str = "champion") -> Version:
-        """Write a version's bundle as a folder, or as one file that ends in .tar.gz."""
+        """Write a version's bundle as a folder, or as one file if the name ends in .tar.gz."""
         from forewarn.operate.models import export_model
 
         return export_model(self._workspace, name, Path(output), which)
 
     def import_model(self, path: str | Path) -> Version | None:
-        """Register a bundle that was exported; None where the registry cannot be reached."""
+        """Register an exported bundle; return None if the registry cannot be reached."""
         from forewarn.operate.models import import_model
 
         return import_model(self._workspace, Path(path))
 
     def sync_models(self) -> SyncResult:
-        """Register what waits, and let the registry's champions serve here."""
+        """Register waiting bundles, and let the registry's champions serve in this home."""
         from forewarn.operate.models import sync_models
 
         return sync_models(self._workspace)

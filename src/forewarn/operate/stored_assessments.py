@@ -1,4 +1,4 @@
-"""What was said of live jobs and kept, read back."""
+"""Read the assessments of live jobs that were saved in the store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from forewarn.job.moments import Moment, unix_seconds
 from forewarn.store.base import Store
 
 
-def kept_assessments(
+def read_assessments(
     store: Store,
     *,
     cluster: str | None = None,
@@ -17,15 +17,15 @@ def kept_assessments(
     since: Moment | None = None,
     until: Moment | None = None,
 ) -> list[Assessment]:
-    """Read the assessments made in [since, until), oldest first; those of other versions are left out."""
-    found = store.assessments(
+    """Read the assessments made in [since, until), oldest first, without those of other schema versions."""
+    frame = store.assessments(
         cluster=cluster,
         job_id=job_id,
         since=None if since is None else unix_seconds(since),
         until=None if until is None else unix_seconds(until),
         columns=["body"],
     )
-    bodies = (json.loads(body) for body in found["body"] if body)
+    bodies = (json.loads(body) for body in frame["body"] if body)
     return [
         Assessment.from_json(body)
         for body in bodies

@@ -1,4 +1,4 @@
-"""A training: from a history to a registered model with its report."""
+"""Train a model on a history and register it with its report."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from forewarn.progress import Note, Watch, logged, unwatched
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelWeight:
-    """One of the models that a model is the weighted mean of."""
+    """A member of an ensemble and its weight."""
 
     family: str
     weight: float
@@ -36,10 +36,10 @@ class ModelWeight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingResult:
-    """What came of a training: the model, how good it was on later jobs, and where it lies.
+    """The result of a training: the model, its figures on later jobs, and its files.
 
-    `version` is None, and `aliases` are empty, where the registry could not be reached: the bundle is kept,
-    and `Site.sync_models` or the next training registers it.
+    If the registry could not be reached, `version` is None and `aliases` is empty: the bundle is kept, and
+    `Site.sync_models` or the next training registers it.
     """
 
     name: ModelName
@@ -51,27 +51,27 @@ class TrainingResult:
     verdict: str | None
     warnings: tuple[Mapping[str, str], ...]  # level and text
     members: tuple[ModelWeight, ...]
-    search: Mapping[str, Any] | None  # its trials; None where nothing was searched
-    jobs: int  # learnt from
-    may_serve: bool  # whether its report finds it fit to
-    promoted_because: str | None  # why it replaced the champion by itself
+    search: Mapping[str, Any] | None  # its trials; None without a search
+    jobs: int  # trained on
+    may_serve: bool  # whether its report finds it fit to serve
+    promoted_because: str | None  # why it replaced the champion automatically
     bundle: Path
-    report: Path  # an HTML page; the same as JSON lies beside it
+    report: Path  # an HTML page; the same as JSON is beside it
 
 
 def search_settings(families: Sequence[str] | None = None, **settings: Any) -> FitSettings:
-    """Check how a model is to be made before hours are spent; `families` None are all of them."""
-    chosen = tuple(name for name in ALL_FAMILIES if families is None or name in families)
+    """Check the settings of a training before hours are spent on it; `families` None: all of them."""
+    selected = tuple(name for name in ALL_FAMILIES if families is None or name in families)
     if families is not None and (unknown := set(families).difference(ALL_FAMILIES)):
         raise UsageError(f"--family: no family {sorted(unknown)[0]!r}; there are {', '.join(ALL_FAMILIES)}")
     try:
-        made = FitSettings(families=chosen, **settings)
+        fit_settings = FitSettings(families=selected, **settings)
     except TypeError as error:
         raise UsageError(f"no such setting: {str(error).rpartition(' ')[2]}") from None
-    parse_rule(made.threshold)
+    parse_rule(fit_settings.threshold)
     check_train_extra()
-    check_ray_address(made.ray_address)
-    return made
+    check_ray_address(fit_settings.ray_address)
+    return fit_settings
 
 
 def train(
@@ -86,20 +86,20 @@ def train(
     note: Note = logged,
     **settings: Any,
 ) -> TrainingResult:
-    """Search, calibrate, judge and register a model.
+    """Search, calibrate, evaluate and register a model.
 
-    A search that was interrupted goes on where it stopped when the same is asked for again.
+    An interrupted search continues when the same training is started again.
 
     Parameters
     ----------
     cluster, source, status
-        The history to learn from, as `operate.history.open_history` reads them.
+        The history to train on, as in `operate.history.open_history`.
     policy
         What counts as failure, and which jobs take part (`learn.data.population.POPULATIONS`).
     settings
         Those of `learn.fitting.fit_settings.FitSettings`: families, trials, threshold, seed, …
     """
-    made = search_settings(**settings)
+    fit_settings = search_settings(**settings)
     population = population_of(policy or workspace.config.policy)
     if source is None:
         update_field_treatments(workspace, cluster, note)
@@ -107,19 +107,21 @@ def train(
         table = history.table(phase, population, watch)
     absence = [finding.message for finding in table.absences]
     searches = workspace.config.home / "models" / "searches"
-    search = searches / search_key(table, made)
+    search = searches / search_key(table, fit_settings)
     try:
-        trained = train_on(table, made, searches=searches, at=int(time.time()), absence=absence, watch=watch)
+        trained = train_on(
+            table, fit_settings, searches=searches, at=int(time.time()), absence=absence, watch=watch
+        )
     except KeyboardInterrupt:
         if search.exists():
-            note("the same command again goes on with this search")
+            note("run the same command again to continue this search")
         raise
-    result = _registered(workspace, trained, watch)
+    result = _register(workspace, trained, watch)
     shutil.rmtree(search, ignore_errors=True)
     return result
 
 
-def _registered(workspace: Workspace, trained: TrainedModel, watch: Watch) -> TrainingResult:
+def _register(workspace: Workspace, trained: TrainedModel, watch: Watch) -> TrainingResult:
     models = workspace.config.home / "models"
     models.mkdir(parents=True, exist_ok=True)
     registry = workspace.registry()

@@ -1,4 +1,4 @@
-"""One site's home in use: its configuration, and its store, opened when it is first needed."""
+"""A site's home in use: its configuration, its store and its engines, opened at their first use."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ from typing import TYPE_CHECKING, Any, Self
 from forewarn.config import Config
 from forewarn.errors import UsageError
 
-if TYPE_CHECKING:  # the store's imports are heavy, and not everything opens it
+if TYPE_CHECKING:  # the store's imports are heavy, and not every command needs it
     from forewarn.learn.registry.registry import Registry
     from forewarn.operate.engine import Engine
     from forewarn.store.base import Store
 
 
 class Workspace:
-    """What every function of a site works with. Any number of threads may use it at once.
+    """The configuration, store and engines of a site. Any number of threads may use it at once.
 
-    A store that is open for writing serves readers too, so that one process holds the file once.
+    A store that is open for writing serves readers too, so that a process opens the file once.
     """
 
-    def __init__(self, config: Config, *, lives: bool = False) -> None:
-        """`lives`: the process goes on for long, so that what is known of a cluster is held in memory."""
-        self.config, self.lives = config, lives
+    def __init__(self, config: Config, *, long_lived: bool = False) -> None:
+        """Create a workspace; in a `long_lived` process, an engine keeps each cluster in memory."""
+        self.config, self.long_lived = config, long_lived
         self._lock = threading.Lock()
         self._engines: dict[str, Engine] = {}
         self._stores: dict[bool, Store] = {}  # by whether it may write
         self._closed = False
 
     def reading(self) -> Store:
-        """Open the store for reading, or give the one that is open; it belongs to the workspace."""
+        """Return the store, opened for reading at the first call; the workspace closes it."""
         return self._store(write=False)
 
     def writing(self) -> Store:
-        """The same for writing; it makes the store where there is none."""
+        """Return the store, opened for writing at the first call, and created if there is none."""
         return self._store(write=True)
 
     def registry(self) -> Registry:
-        """Give the registry of this home's models."""
+        """Return the registry of this home's models."""
         from forewarn.learn.registry.registry import Registry
 
         return Registry(self.config.home, self.config.tracking)
 
-    def cluster(self, asked: str | None) -> str:
-        """Find the cluster that is meant: the one asked for, the configured one, or the only one."""
-        return chosen_cluster(self.reading().clusters(), asked or self.config.cluster, "the store")
+    def cluster(self, name: str | None) -> str:
+        """Return the name of a cluster in the store: the one named, the configured one, or the only one."""
+        return choose_cluster(self.reading().clusters(), name or self.config.cluster, "the store")
 
     def engine(self, cluster: str) -> Engine:
-        """Give the engine of a cluster: one for all who ask, brought up to what the store has by now."""
+        """Return the engine of a cluster, shared by all threads, and update it if it is due."""
         from forewarn.learn.registry.serving import Serving
         from forewarn.operate.engine import Engine
 
@@ -61,7 +61,7 @@ class Workspace:
         return engine
 
     def close(self) -> None:
-        """Close the store. Nothing can be asked afterwards."""
+        """Close the store. The workspace cannot be used afterwards."""
         with self._lock:
             self._closed = True
             self._engines.clear()
@@ -79,21 +79,21 @@ class Workspace:
 
         with self._lock:
             if self._closed:
-                raise UsageError(f"{self.config.home}: this site has been closed; open it again")
-            found = self._stores.get(True) or self._stores.get(write)
-            if found is None:
-                found = open_store(self.config, read_only=not write)
-                self._stores[write] = found
-            return found
+                raise UsageError(f"{self.config.home}: this site is closed; open it again")
+            store = self._stores.get(True) or self._stores.get(write)
+            if store is None:
+                store = open_store(self.config, read_only=not write)
+                self._stores[write] = store
+            return store
 
 
-def chosen_cluster(known: Mapping[str, Any], asked: str | None, where: str) -> str:
-    """Choose the cluster that was asked for, or the only one of those known."""
-    if asked is None and len(known) == 1:
-        return next(iter(known))
-    there = ", ".join(sorted(known)) or "none: read some history with `forewarn ingest`"
-    if asked is None:
-        raise UsageError(f"--cluster: say which one of {where}; there are {there}")
-    if asked not in known:
-        raise UsageError(f"--cluster: no cluster {asked!r} in {where}; there are {there}")
-    return asked
+def choose_cluster(clusters: Mapping[str, Any], name: str | None, where: str) -> str:
+    """Return the name of a cluster: the one named, or the only one; raise `UsageError` if that is unclear."""
+    if name is None and len(clusters) == 1:
+        return next(iter(clusters))
+    names = ", ".join(sorted(clusters)) or "none: read some history with `forewarn ingest`"
+    if name is None:
+        raise UsageError(f"--cluster: choose one of {where}; there are {names}")
+    if name not in clusters:
+        raise UsageError(f"--cluster: no cluster {name!r} in {where}; there are {names}")
+    return name
