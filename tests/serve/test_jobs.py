@@ -124,11 +124,12 @@ def test_missing_is_never_zero(filled: Forewarn) -> None:
     assert job["start"] is job["end"] is job["known_at"] is job["outcome"] is None
 
 
-def test_values_as_people_read_them(filled: Forewarn) -> None:
+def test_values_for_people_and_as_sacct_writes_them(filled: Forewarn) -> None:
     fields = "jobid,submit,elapsed,timelimit,reqmem,outcome,exitcode"
-    expected = ["12", "2024-01-11T00:30:00", "3-01:00:00", "02:00:00", "4G", "out_of_memory", "0:125"]
-    assert filled("jobs", "-j", 12, "-o", fields).out.splitlines()[-1].split() == expected
-    assert filled("jobs", "-j", 12, "-P", "-o", fields).out.splitlines()[-1].split("|") == expected
+    people = "12 2024-01-11 00:30:00 3-01:00:00 2:00:00 4 GiB out_of_memory 0:125"
+    assert " ".join(filled("jobs", "-j", 12, "-o", fields).out.splitlines()[-1].split()) == people
+    programs = "12|2024-01-11T00:30:00|3-01:00:00|02:00:00|4G|out_of_memory|0:125"
+    assert filled("jobs", "-j", 12, "-P", "-o", fields).out.splitlines()[-1] == programs
 
 
 def test_a_separator_in_a_value_can_be_told_from_one(forewarn: Forewarn, tmp_path: Path) -> None:
@@ -157,7 +158,7 @@ def test_several_clusters_are_told_apart_and_keep_their_clocks(filled: Forewarn,
     assert filled("jobs").out.startswith("cluster")
     assert not filled("jobs", "-M", "alps").out.startswith("cluster")
     result = filled("jobs", "--count", "-S", "2024-01-10")
-    assert "read as UTC" in result.err
+    assert "2024-01-10 is taken as UTC" in result.err
 
 
 def test_summary(filled: Forewarn) -> None:

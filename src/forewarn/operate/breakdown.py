@@ -65,5 +65,5 @@ def _columns(by: str) -> list[str]:
 
 def _group(by: str, zones: Mapping[str, str]) -> pl.Expr:
     if by in _TIMES:
-        return as_text("submit", zones, exact=False).str.to_datetime().dt.strftime(_TIMES[by])
+        return as_text("submit", zones, exact=True).str.to_datetime().dt.strftime(_TIMES[by])
     return as_text(by, zones, exact=False)

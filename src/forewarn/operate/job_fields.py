@@ -6,17 +6,20 @@ A field is an expression over the columns of the store; how it is formatted foll
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
 import polars as pl
 
+from forewarn import formatting
 from forewarn.errors import UsageError
 from forewarn.job.columns import JOB_SCHEMA
 from forewarn.job.units import UNLIMITED
 from forewarn.store.base import KNOWN_AT
+
+SLURM_TIME = "%Y-%m-%dT%H:%M:%S"
 
 
 class Measure(Enum):
@@ -127,30 +130,44 @@ def raw_value(name: str) -> pl.Expr:
 def as_text(name: str, zones: Mapping[str, str], *, exact: bool) -> pl.Expr:
     """Return the field's value as text, null where it is missing; times in the zone of the job's cluster.
 
-    `exact` is for programs: memory is not rounded.
+    `exact` is for programs: as sacct writes it, and memory is not rounded. For people it is
+    `forewarn.formatting` that formats.
     """
     field = FIELDS[name]
     match field.measure:
         case Measure.MOMENT:
-            text = _moment(field.value, zones)
+            text = _moment(field.value, zones, SLURM_TIME if exact else formatting.TIMESTAMP)
         case Measure.DURATION:
-            text = _duration(field.value.cast(pl.Int64))
+            seconds = field.value.cast(pl.Int64)
+            text = _duration(seconds) if exact else _formatted(seconds, formatting.duration)
         case Measure.MEMORY:
-            text = _exact_memory(field.value) if exact else _memory(field.value)
+            text = _exact_memory(field.value) if exact else _formatted(field.value, formatting.byte_size)
         case Measure.COUNT | Measure.TEXT:
             text = field.value.cast(pl.String)
     return text.alias(name)
 
 
-def _moment(value: pl.Expr, zones: Mapping[str, str]) -> pl.Expr:
+def _formatted(value: pl.Expr, form: Callable[[float], str]) -> pl.Expr:
+    """Format each value for people; every distinct value once, since a column can have millions."""
+
+    def texts(values: pl.Series) -> pl.Series:
+        distinct = values.drop_nulls().unique()
+        return values.replace_strict(
+            distinct, [form(one) for one in distinct], default=None, return_dtype=pl.String
+        )
+
+    return value.map_batches(texts, return_dtype=pl.String)
+
+
+def _moment(value: pl.Expr, zones: Mapping[str, str], form: str) -> pl.Expr:
     moment = pl.from_epoch(value, time_unit="s").dt.replace_time_zone("UTC")
     by_zone = (
         pl.when(_col("cluster").is_in([c for c, z in zones.items() if z == zone])).then(
-            moment.dt.convert_time_zone(zone).dt.strftime("%Y-%m-%dT%H:%M:%S")
+            moment.dt.convert_time_zone(zone).dt.strftime(form)
         )
         for zone in set(zones.values())
     )
-    return pl.coalesce(*by_zone, moment.dt.strftime("%Y-%m-%dT%H:%M:%S"))
+    return pl.coalesce(*by_zone, moment.dt.strftime(form))
 
 
 def _duration(value: pl.Expr) -> pl.Expr:
@@ -170,14 +187,6 @@ def _duration(value: pl.Expr) -> pl.Expr:
 
 
 _UNITS = tuple(zip("PTGMK", (1 << 50, 1 << 40, 1 << 30, 1 << 20, 1 << 10), strict=True))
-
-
-def _memory(value: pl.Expr) -> pl.Expr:
-    """Format memory for people, rounded: 2.5G."""
-    text = value.cast(pl.String)
-    for unit, size in reversed(_UNITS):
-        text = pl.when(value >= size).then(pl.format("{}" + unit, (value / size).round(1))).otherwise(text)
-    return text.str.replace(r"\.0([PTGMK])$", "$1")
 
 
 def _exact_memory(value: pl.Expr) -> pl.Expr:
