@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.operate.job_filters import all_of, ids_of, in_partition, in_state, one_of
+from forewarn.operate.job_filters import all_of, parse_job_ids, in_partition, in_state, one_of
 from forewarn.store.filters import AllOf, AnyOf, Between, Equal, Filter, Lists, Missing, Not, OneOf
 
 SCHEMA = {
@@ -81,10 +81,10 @@ JOBS: list[dict[str, Any]] = [
 @pytest.mark.parametrize(
     ("test", "expected"),
     [
-        (ids_of(("123,124_[1-2]",)), [0, 1, 2]),
-        (ids_of(("124",)), [1, 2, 3]),
-        (ids_of(("125", "124_[1,3%1]")), [1, 3, 4, 5]),
-        (ids_of(("125+1",)), [5]),
+        (parse_job_ids(("123,124_[1-2]",)), [0, 1, 2]),
+        (parse_job_ids(("124",)), [1, 2, 3]),
+        (parse_job_ids(("125", "124_[1,3%1]")), [1, 3, 4, 5]),
+        (parse_job_ids(("125+1",)), [5]),
         (in_partition(("gpu",)), [0, 1]),
         (in_state(("F,PD",)), [0, 1]),
         (in_state(("running",)), [3]),

@@ -8,14 +8,14 @@ import pytest
 
 from forewarn.config import Config, resolve
 from forewarn.errors import StoreError, UsageError
-from forewarn.store.opening import open_store, place_of
+from forewarn.store.opening import open_store, location_of
 from tests.store.contract import write
 from tests.store.samples import row
 
 
 def test_the_configured_store(tmp_path: Path) -> None:
     config = Config(home=tmp_path / "home", known_delay=5)
-    place = place_of(config)
+    place = location_of(config)
     assert not place.exists
     place.check()
     assert not config.home.exists(), "nothing is made by asking"

@@ -17,7 +17,7 @@ from forewarn.config import Config
 from forewarn.errors import StoreError, UnfitFileSystemError
 from forewarn.sharing import share
 from forewarn.store.filesystem import refuse_unfit
-from forewarn.store.opening import open_people_store, open_store, place_of
+from forewarn.store.opening import open_people_store, open_store, location_of
 from forewarn.store.people import PeopleStore
 from tests.store.people_contract import PeopleContract
 from tests.store.test_processes import HOLD, end, start
@@ -73,9 +73,9 @@ def test_it_is_the_owners_alone_also_where_the_home_is_shared(tmp_path: Path) ->
         open_store(config).close()
         with open_people_store(config) as people:
             people.add("session", {}, at=1)
-            share(config.home, grp.getgrgid(MEMBERS).gr_name, but=place_of(config).secret_files)
+            share(config.home, grp.getgrgid(MEMBERS).gr_name, but=location_of(config).secret_files)
             people.add("session", {}, at=2)
-            files = [file for file in place_of(config).secret_files if file.exists()]
+            files = [file for file in location_of(config).secret_files if file.exists()]
             assert len(files) == 3
             assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
             assert stat.S_IMODE((config.home / "forewarn.db").stat().st_mode) == 0o640

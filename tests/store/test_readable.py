@@ -14,7 +14,7 @@ import pytest
 from forewarn.config import Config
 from forewarn.errors import StoreBusyError
 from forewarn.store.embedded import FILE, open_embedded
-from forewarn.store.opening import open_store, place_of
+from forewarn.store.opening import open_store, location_of
 from tests.store.samples import many
 
 
@@ -50,12 +50,12 @@ def test_without_a_log(tmp_path: Path, seen: Path, temp: Path) -> None:
     with open_embedded(tmp_path / "home") as store, store.writing() as writer:
         writer.observe("job", many(10))
     assert names(seen) == [FILE]
-    assert place_of(Config(home=tmp_path / "home")).may_write
-    assert not place_of(Config(home=seen)).may_write
+    assert location_of(Config(home=tmp_path / "home")).may_write
+    assert not location_of(Config(home=seen)).may_write
     with open_embedded(seen, read_only=True) as reader:
         assert (reader.count(), reader.may_write) == (10, False)
         assert names(temp) == [], "read in its place"
-        with place_of(Config(home=seen)).private_copy(reader) as copy, open_store(copy) as own:
+        with location_of(Config(home=seen)).private_copy(reader) as copy, open_store(copy) as own:
             with own.writing() as writer:
                 writer.observe("job", many(10, first=100))
             assert (own.count(), reader.count()) == (20, 10)

@@ -10,14 +10,14 @@ from forewarn.config import Config
 from forewarn.errors import StoreError
 from forewarn.operate.doctor.findings import DoctorFinding, Severity
 from forewarn.sharing import is_shared
-from forewarn.store.opening import place_of
+from forewarn.store.opening import location_of
 
 
 def writable(config: Config) -> DoctorFinding:
     """Check that the store can be written, without creating it."""
     home = config.home
     try:
-        place_of(config).check()
+        location_of(config).check()
     except StoreError as error:
         return DoctorFinding("store", Severity.PROBLEM, str(error))
     folder = home

@@ -80,7 +80,7 @@ def share_home(group: str | None, off: bool, home: Path | None) -> None:
     Members can read everything in the store, including other users' jobs. Only the owner can write.
     """
     from forewarn.sharing import share, unshare
-    from forewarn.store.opening import place_of
+    from forewarn.store.opening import location_of
 
     if (group is None) != off:
         raise UsageError("name a group, or use --off")
@@ -94,7 +94,7 @@ def share_home(group: str | None, off: bool, home: Path | None) -> None:
             "slurm_token is a secret in a config file that the group would be able to read: move it to a "
             "file of its own (mode 600) and set slurm_token_file"
         )
-    place = place_of(config)
+    place = location_of(config)
     token = [] if config.slurm_token_file is None else [config.slurm_token_file]
     share(config.home, group, but=[*token, *place.secret_files])
     place.let_group_read()
