@@ -131,7 +131,7 @@ def test_phases_are_judged_on_the_same_jobs_and_posthoc_is_labelled(
 
 def test_a_posthoc_model_cannot_be_made(cluster: tuple[Store, str], tmp_path: Path) -> None:
     table = read_table(*cluster, "posthoc", POPULATIONS["papers"])
-    with pytest.raises(LearningError, match="known only at the end"):
+    with pytest.raises(LearningError, match="known only after the end of a job"):
         train(table, ONLINE, searches=tmp_path, at=0)
 
 
@@ -155,7 +155,7 @@ def test_balancing_counts_in_what_chooses_trials_too(table: JobTable, tmp_path: 
 
 
 def test_online_cannot_be_balanced(table: JobTable, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no train part to balance"):
+    with pytest.raises(UsageError, match="no train block to balance"):
         fit(table, dataclasses.replace(ONLINE, imbalance="smote"), folder=tmp_path)
 
 

@@ -368,10 +368,7 @@ def test_a_job_is_said_in_bytes_a_node(simulated: Usage, table: JobTable) -> Non
     each = usage_forecast.memory.quantile(0.5)[0]  # type: ignore[union-attr]
     assert resources.memory.median == pytest.approx(each * tasks[row] / nodes[row], rel=1e-6)
     assert (
-        resources.memory.low
-        <= resources.memory.median
-        <= resources.memory.high
-        <= resources.memory_request
+        resources.memory.low <= resources.memory.median <= resources.memory.high <= resources.memory_request
     )
     over = usage_forecast.over_memory(resources.memory_request)
     assert over is not None
