@@ -1,7 +1,8 @@
 """`forewarn doctor` beside real daemons finds each of the usual mistakes.
 
 Not tested here: clocks that differ. All daemons of a lab read one kernel's clock. What a wrong one does is a
-token from the future, which is tested, and a controller that says another time: `tests/operate/test_doctor.py`.
+token from the future, which is tested, and a controller with another time:
+`tests/operate/test_doctor.py`.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def test_which_cluster_is_asked_for_where_there_are_several(forewarn: Forewarn, 
         assert forewarn("ingest", "-M", name, f"sacct:{write_sacct(tmp_path / name, *lines)}").code == 0
     result = forewarn("compare")
     assert result.code == 2
-    assert "say which one of the store; there are alps, jura" in result.err
+    assert "choose one of the store; there are alps, jura" in result.err
     result = forewarn("compare", "-M", "nowhere")
     assert result.code == 2
     assert "no cluster 'nowhere' in the store; there are alps, jura" in result.err
@@ -91,9 +91,7 @@ def test_which_cluster_is_asked_for_where_there_are_several(forewarn: Forewarn, 
 def test_bad_rows_of_a_file_are_left_out_with_a_word(forewarn: Forewarn, tmp_path: Path) -> None:
     rows = [swf_line(n, submit=n * 100) for n in range(10)]
     some = write_swf(tmp_path / "some.swf", *rows, "11 what is this")
-    assert (
-        f"skipped 1 of 11 rows as bad, the first: {some}:13: " in forewarn("compare", f"swf:{some}").err
-    )
+    assert f"skipped 1 of 11 rows as bad, the first: {some}:13: " in forewarn("compare", f"swf:{some}").err
     none = write_swf(tmp_path / "none.swf", "1 what is this", "2 and this")
     result = forewarn("compare", f"swf:{none}")
     assert result.code == 4

@@ -141,7 +141,7 @@ def commands(folder: Path) -> list[list[str]]:
 
 
 def answer_and_risks(name: str, out: str) -> tuple[Any, list[float | None]]:
-    """Return the part of an answer that does not depend on the user, and the risks, which change with time."""
+    """Return the part of an answer that does not depend on the user, and the risks, which vary with time."""
     if name in ("jobs", "models"):
         return out, []
     value = json.loads(out)

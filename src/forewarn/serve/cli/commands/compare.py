@@ -107,8 +107,12 @@ def _print(result: ComparisonResult) -> None:
             + _counted(active["jobs"], active["failed"]),
         },
     )
-    ranks: FigureColumns = {"ROC-AUC": lambda e: measure(e["roc_auc"]), "PR-AUC": lambda e: measure(e["pr_auc"])}
-    jobs: FigureColumns = {"jobs": lambda e: number(e["jobs"]) if "jobs" in e else ""}  # not in a row of spreads
+    ranks: FigureColumns = {
+        "ROC-AUC": lambda e: measure(e["roc_auc"]),
+        "PR-AUC": lambda e: measure(e["pr_auc"]),
+    }
+    # A row of spreads has no number of jobs.
+    jobs: FigureColumns = {"jobs": lambda e: number(e["jobs"]) if "jobs" in e else ""}
     _print_methods("Threshold 0.5", found, jobs | _at("at_0_5") | ranks)
     chosen: FigureColumns = {"threshold": lambda e: measure(e["at_validation"]["threshold"], 2)}
     _print_methods("Threshold with the best F1 on the preceding block", found, chosen | _at("at_validation"))

@@ -9,7 +9,7 @@ import click
 
 from forewarn.job.columns import JOB_SCHEMA
 from forewarn.operate.breakdown import break_down
-from forewarn.operate.job_fields import FIELDS, parse_fields, columns_of
+from forewarn.operate.job_fields import FIELDS, columns_of, parse_fields
 from forewarn.operate.job_filters import split
 from forewarn.operate.job_history import job_history
 from forewarn.operate.queries import Query, query_of, summarise, timezones
