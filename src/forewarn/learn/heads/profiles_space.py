@@ -176,8 +176,8 @@ def _codes(about: pl.DataFrame, name: str, memory_per_cpu: float | None) -> NDAr
         ratio = _numbers(about, "memory") / np.where(cpus > 0, cpus, np.nan) / memory_per_cpu
         conditions = [ratio >= APART, ratio <= 1 / APART, np.isfinite(ratio)]
         return np.select(conditions, [levels.index(word) for word in ("memory", "compute", "balanced")], -1)
-    place_of = {level: place for place, level in enumerate(levels)}
-    return np.array([place_of.get(word, -1) for word in about[name]], np.int64)
+    code_of_level = {level: place for place, level in enumerate(levels)}
+    return np.array([code_of_level.get(word, -1) for word in about[name]], np.int64)
 
 
 def _why_useless(values: NDArray[Any], jobs: int) -> str | None:
