@@ -70,7 +70,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 2 MB, which is soon full."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", disk]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(disk)]
     if os.geteuid() != 0 or not shutil.which("mount") or subprocess.run(mount, check=False).returncode:
         pytest.skip("no right to mount a small file system here")
     try:

@@ -31,8 +31,7 @@ def test_the_index_has_every_page() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_are_commands(page: Path) -> None:
     named = re.findall(r"(?:^|`|\$ |\bbin/)forewarn ([a-z]+)", page.read_text(), re.MULTILINE)
-    coming = {"check", "explain"}
-    assert set(named) <= set(COMMANDS) | coming
+    assert set(named) <= set(COMMANDS)
 
 
 def test_every_field_of_the_export_is_read() -> None:

@@ -25,8 +25,9 @@ from forewarn.job.record import Job, Node, Observation
 from forewarn.sources.slurm.scheduler import JobDetails, StepRecord
 from forewarn.store.base import Store
 from forewarn.store.opening import open_store
-from tests.operate.fake_scheduler import FakeScheduler, FakeTime
+from tests.operate.fake_scheduler import FakeScheduler
 from tests.operate.fake_scheduler import job as row
+from tests.sources.fake_slurmrestd import FakeTime
 
 GIB = 1 << 30
 NOW = 1_700_000_000

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from forewarn.features import inputs
+from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
@@ -65,5 +66,5 @@ def test_zones_with_odd_offsets_and_changes() -> None:
             zone,
         )
         job = Job(cluster="c", job_id="1", submit=0)
-        expected = [inputs.job_numbers(job, zone, m)[inputs.L.X_UTC_OFFSET] for m in moments]
-        np.testing.assert_array_equal(made[:, inputs.L.X_UTC_OFFSET], expected)
+        expected = [inputs.job_numbers(job, zone, m)[L.X_UTC_OFFSET] for m in moments]
+        np.testing.assert_array_equal(made[:, L.X_UTC_OFFSET], expected)

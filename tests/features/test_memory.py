@@ -40,7 +40,7 @@ JOBS = st.builds(
 )
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@numba.njit
 def in_kernel(x: Any) -> Any:
     return numbers.total_memory(x), numbers.task_memory(x)
 

@@ -245,14 +245,14 @@ def test_a_state_from_before_an_ingest_is_made_again(tmp_path: Path, jobs: pl.Da
     at = int(jobs["submit"].max()) + 10**5  # type: ignore[arg-type]
     followed.follow(at)
     assert is_current(store, "c", POLICY)
-    assert not followed.follow(at + 1).anew
+    assert not followed.follow(at + 1).rebuilt
     write_runs(store, *runs[:-1])
     assert not is_current(store, "c", POLICY)
     with pytest.raises(StoreError):
         SavedSnapshot(store, "c", at, POLICY)
-    assert followed.follow(at + 2).anew
+    assert followed.follow(at + 2).rebuilt
     assert is_current(store, "c", POLICY)
-    assert not followed.follow(at + 3).anew
+    assert not followed.follow(at + 3).rebuilt
 
 
 def test_a_job_that_comes_after_its_runs_is_matched(tmp_path: Path, jobs: pl.DataFrame) -> None:
@@ -262,10 +262,10 @@ def test_a_job_that_comes_after_its_runs_is_matched(tmp_path: Path, jobs: pl.Dat
     followed = FollowedState(store, "c", POLICY, saves=True)
     followed.follow(last + 10_000)
     write_jobs(store, job("77777", last + 100, last + 300, start=last + 120, outcome="completed"))
-    assert followed.follow(last + 10_001).anew
+    assert followed.follow(last + 10_001).rebuilt
     assert followed.state is not None
     assert asked(followed.state.programs, last + 10_002) == "late"
-    assert not followed.follow(last + 10_003).anew
+    assert not followed.follow(last + 10_003).rebuilt
 
 
 def test_a_job_that_runs_does_not_see_its_own_record(store: Store) -> None:
@@ -278,6 +278,6 @@ def test_a_job_that_runs_does_not_see_its_own_record(store: Store) -> None:
     write_runs(store, run("2", 1020, 1030, "own"))
     bring_up_to_date(store, "c", POLICY)
     for phase in ("submit", "start"):
-        row = SavedSnapshot(store, "c", 2000, POLICY).features([own], phase)[0]  # type: ignore[arg-type]
+        row = SavedSnapshot(store, "c", 2000, POLICY).features([own], phase)[0]
         assert np.isfinite(row[NAMES.index("script_in_flight")])
     np.testing.assert_array_equal(SavedSnapshot(store, "c", 2000, POLICY).features([own], "start")[0], before)

@@ -34,7 +34,7 @@ def kill_again_and_again(
     """Kill a collector at any moment, slurmrestd restarted in between; the jobs that there were meanwhile."""
     luck = random.Random(seed)
     jobs = [submit(site.lab, "carol", "--array=0-3", script="exit $((SLURM_ARRAY_TASK_ID % 2))")]
-    command = [EXECUTABLE, "collect", "--since", "now-1hour", "--interval", "1"]
+    command = [str(EXECUTABLE), "collect", "--since", "now-1hour", "--interval", "1"]
     for turn in range(times):
         jobs.append(submit(site.lab, "carol", script=f"sleep {turn % 3}; exit {turn % 2}"))
         running = subprocess.Popen(command, env=site.environment, stderr=subprocess.DEVNULL)

@@ -8,6 +8,7 @@ import pytest
 
 from lab import needs
 from lab.cli import main
+from lab.errors import LabMissingError
 from lab.locks import try_lock
 from lab.ports import node_prefix, reserve_block
 from lab.trees import find_mirror
@@ -35,21 +36,21 @@ def test_tests_without_a_lab(
 
 def test_every_missing_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(needs, "found", lambda _: False)
-    with pytest.raises(needs.LabMissingError) as raised:
+    with pytest.raises(LabMissingError) as raised:
         needs.check_machine()
     assert all(command in str(raised.value) for command in needs.COMMANDS)
 
 
 def test_without_apt_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(needs, "found", lambda _: False)
-    with pytest.raises(needs.LabMissingError, match="mmdebstrap"):
+    with pytest.raises(LabMissingError, match="mmdebstrap"):
         needs.check_builder()
 
 
 def test_what_apt_says_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(needs, "found", lambda command: command == "apt-get")
     monkeypatch.setattr(needs, "_apt", lambda *_: _Refusal())
-    with pytest.raises(needs.LabMissingError, match="Unable to locate package"):
+    with pytest.raises(LabMissingError, match="Unable to locate package"):
         needs.check_builder()
 
 

@@ -24,14 +24,15 @@ from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
 from forewarn.assess.script import LocalHost
 from forewarn.config import Config
-from forewarn.features.snapshot import Phase, bring_up_to_date
+from forewarn.features.snapshot import bring_up_to_date
 from forewarn.job.outcomes import POLICIES
+from forewarn.job.phase import Phase
 from forewarn.job.record import Job
 from forewarn.learn.data.table import JobTable
 from forewarn.learn.registry.serving import Serving
 from forewarn.operate.collector import Collector
-from forewarn.operate.ingest_file import ingest, review
-from forewarn.operate.one_shot import read_own, stored_assessor
+from forewarn.operate.ingest_file import ingest, review_missing_fields
+from forewarn.operate.one_shot import read_own_history, stored_assessor
 from forewarn.operate.predict import LiveJobSelection, assess_live
 from forewarn.operate.script_check import SubmissionContext, check
 from forewarn.sources.base import SourceOptions, open_source
@@ -135,7 +136,7 @@ def test_every_asker_meets_the_history(
         there = known(ran, store)
         met = {"check": by_check(ran, store, counting)}
         for session, scheduler in (("predict", ran.rest), ("advise", ran.commands)):
-            met[session] = by_live(ran, store, scheduler, counting, whole=session == "advise")
+            met[session] = by_live(ran, store, scheduler, counting, full=session == "advise")
     missed = {
         f"{name} by {session}": f"{counts[name]} of {there[name]}"
         for session, counts in met.items()
@@ -152,7 +153,7 @@ def test_a_person_on_a_login_node_meets_their_own(
     monkeypatch.setattr(Assessor, "table", counting := Counting(Assessor.table))
     monkeypatch.setenv("PATH", ran.path)
     config = Config(home=tmp_path / "own", known_delay=0, cluster="lab")
-    with open_store(Config(home=read_own(config, USER))) as store:
+    with open_store(Config(home=read_own_history(config, USER))) as store:
         assert by_check(ran, store, counting) == known(ran, store)
 
 
@@ -184,7 +185,7 @@ def test_what_the_readme_says_to_type(
 
 
 def checked(site: Site, script: Path) -> Any:
-    command = [EXECUTABLE, "check", script, "-u", USER, "--no-test-only", "--json"]
+    command = [str(EXECUTABLE), "check", str(script), "-u", USER, "--no-test-only", "--json"]
     done = subprocess.run(command, env=site.environment, capture_output=True, text=True, check=False)
     assert done.returncode < 3, done.stderr  # it may warn of the time that it needs
     return json.loads(done.stdout)
@@ -202,7 +203,7 @@ def read(ran: Ran, source: str, store: Store) -> None:
     file.write_text(saved(ran, source, since=ran.since))
     scheme = "slurmrestd" if source.startswith("slurmrestd") else "sacct"
     report = ingest(store, open_source(f"{scheme}:{file}", SourceOptions(cluster="lab")))
-    review(store, report.clusters)
+    review_missing_fields(store, report.clusters)
 
 
 def saved(ran: Ran, source: str, *, since: int) -> str:
@@ -260,7 +261,7 @@ def by_check(ran: Ran, store: Store, counting: Counting) -> dict[str, int]:
     for name, script in ran.scripts.items():
         assessor = stored_assessor(store, Champions("lab", None), now)
         submission = SubmissionContext(
-            surroundings=LocalHost(),
+            host=LocalHost(),
             cluster="lab",
             user=USER,
             at=now,
@@ -274,9 +275,9 @@ def by_check(ran: Ran, store: Store, counting: Counting) -> dict[str, int]:
 
 
 def by_live(
-    ran: Ran, store: Store, scheduler: Scheduler, counting: Counting, *, whole: bool
+    ran: Ran, store: Store, scheduler: Scheduler, counting: Counting, *, full: bool
 ) -> dict[str, int]:
     wanted = LiveJobSelection(job_ids=[str(job) for job in ran.pending.values()])
     serving = Serving(ran.scripts["wrap"].with_name("no models"))
-    assess_live(store, scheduler, serving, wanted, at=int(time.time()), whole=whole)
+    assess_live(store, scheduler, serving, wanted, at=int(time.time()), full=full)
     return {name: counting.met.pop(str(job)) for name, job in ran.pending.items()}

@@ -30,7 +30,7 @@ from forewarn.store.base import ASSESSMENT_SCHEMA, ClusterFacts, Store, View, Wr
 from forewarn.store.filters import Between, Equal
 from tests.store.samples import Row, frame, many, row, seen
 
-FIELDS = st.fixed_dictionaries(
+FIELDS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "job_id": st.sampled_from(["7", "8", "10_1"]),
         "submit": st.sampled_from([100, 200]),
@@ -158,7 +158,7 @@ class StoreContract:
 
     def test_a_job_ends_once_in_a_file(self, store: Store) -> None:
         """The `seen_at` of a final record follows its end: it does not make two ends two sightings."""
-        ended = {"reconstructed": True, "outcome": "failed", "source": "log"}
+        ended: Row = {"reconstructed": True, "outcome": "failed", "source": "log"}
         first, other = (row(seen_at=end, end=end, **ended) for end in (200, 201))
         waiting = [row(seen_at=at, reconstructed=True, source="log") for at in (100, 110)]
         for expected in [(3, 1), (0, 4)]:
@@ -172,18 +172,18 @@ class StoreContract:
 
     def test_a_job_ends_once_a_run_where_its_source_tells_of_every_run(self, store: Store) -> None:
         """A job that was requeued keeps its key; its last end is the job's, in whatever order they come."""
-        said = {"reconstructed": True, "source": "jobcomp"}
-        last, first = (row(seen_at=end, end=end, outcome="failed", **said) for end in (201, 200))
-        start = row(seen_at=200, start=200, **said)  # in the second in which the first run ended
+        run: Row = {"reconstructed": True, "source": "jobcomp"}
+        last, first = (row(seen_at=end, end=end, outcome="failed", **run) for end in (201, 200))
+        start = row(seen_at=200, start=200, **run)  # in the second in which the first run ended
         for expected in [(3, 1), (0, 4)]:
             written = write(store, last, first, start, last, file="log")
             assert (written.new, written.same, written.conflicts.height) == (*expected, 0)
         assert whole(store)["end"].to_list() == [201]
-        other = row(seen_at=201, end=201, outcome="failed", partition="b", **said)
+        other = row(seen_at=201, end=201, outcome="failed", partition="b", **run)
         assert write(store, last, other, file="log").conflicts["line"].to_list() == [2]
 
     def test_two_files_may_tell_two_ends(self, store: Store) -> None:
-        ended = {"reconstructed": True, "outcome": "failed", "source": "log"}
+        ended: Row = {"reconstructed": True, "outcome": "failed", "source": "log"}
         first, other = (row(seen_at=end, end=end, **ended) for end in (200, 201))
         assert [write(store, job, file=f).new for job, f in ((other, "a"), (first, "b"))] == [1, 1]
         assert [write(store, job, file=f).same for job, f in ((other, "a"), (first, "b"))] == [1, 1]
@@ -333,7 +333,8 @@ class StoreContract:
         with self.fresh(known_delay=3) as store:
             # What was given is told late and may change.
             write(store, row("9"), *(r | {"cpus_given": r["seen_at"] % 3 or None} for r in observed))
-            for views in (columns, {"now": columns["now"], "submit": columns["submit"]}):
+            two: dict[View, list[str]] = {"now": columns["now"], "submit": columns["submit"]}
+            for views in (columns, two):
                 found = list(store.scan_views(views, cluster="c", rows=2))
                 for view, names in views.items():
                     each = list(store.scan(view=view, columns=names, cluster="c", rows=2))
@@ -422,7 +423,7 @@ class StoreContract:
         assert whole(store, columns=["source", "seen_at"], until=1).rows() == [("log", 20)]
         for wrong in ({"columns": ["colour"]}, {"where": Equal("colour", 1)}, {"kind": "jbo"}):
             with pytest.raises(UsageError):
-                store.scan(**wrong)  # type: ignore[arg-type]
+                store.scan(**wrong)
 
     def test_where_sees_the_view(self, store: Store) -> None:
         """Not the observations: a job that was pending is not found as pending."""

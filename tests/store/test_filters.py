@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.operate.job_filters import all_of, parse_job_ids, in_partition, in_state, one_of
+from forewarn.operate.job_filters import all_of, in_partition, in_state, one_of, parse_job_ids
 from forewarn.store.filters import AllOf, AnyOf, Between, Equal, Filter, Lists, Missing, Not, OneOf
 
 SCHEMA = {

@@ -8,7 +8,7 @@ import pytest
 
 from forewarn.config import Config, resolve
 from forewarn.errors import StoreError, UsageError
-from forewarn.store.opening import open_store, location_of
+from forewarn.store.opening import location_of, open_store
 from tests.store.contract import write
 from tests.store.samples import row
 

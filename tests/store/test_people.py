@@ -17,7 +17,7 @@ from forewarn.config import Config
 from forewarn.errors import StoreError, UnfitFileSystemError
 from forewarn.sharing import share
 from forewarn.store.filesystem import refuse_unfit
-from forewarn.store.opening import open_people_store, open_store, location_of
+from forewarn.store.opening import location_of, open_people_store, open_store
 from forewarn.store.people import PeopleStore
 from tests.store.people_contract import PeopleContract
 from tests.store.test_processes import HOLD, end, start

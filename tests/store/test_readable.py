@@ -14,7 +14,7 @@ import pytest
 from forewarn.config import Config
 from forewarn.errors import StoreBusyError
 from forewarn.store.embedded import FILE, open_embedded
-from forewarn.store.opening import open_store, location_of
+from forewarn.store.opening import location_of, open_store
 from tests.store.samples import many
 
 
