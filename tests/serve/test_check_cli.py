@@ -448,4 +448,4 @@ def test_explaining_asks_the_forecast_for_memory(
     monkeypatch.delenv("FOREWARN_SLURMRESTD", raising=False)
     killed = forewarn("jobs", "-s", "OOM", "-n", "8", "--json").lines
     advice = [forewarn("explain", row["job_id"], "--json").json["what_to_do"][0] for row in killed]
-    assert any("are enough for 95% of jobs like it: `#SBATCH --mem" in text for text in advice), advice
+    assert any("sufficient for 95% of jobs like this: `#SBATCH --mem" in text for text in advice), advice

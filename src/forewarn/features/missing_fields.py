@@ -20,6 +20,7 @@ import polars as pl
 
 from forewarn.features import labels
 from forewarn.features.slurm_field_differences import without_others
+from forewarn.formatting import percent_in_table
 from forewarn.job.outcomes import POLICIES
 from forewarn.store.base import ClusterFacts, Store
 
@@ -65,9 +66,10 @@ class MissingField:
             )
         jobs = "jobs that started" if self.field in GIVEN else "jobs"
         instead = self.treatment.get("stand_in") or repr(self.treatment["fill"])
+        rate, base = percent_in_table(self.rate), percent_in_table(self.base)
         return (
             f"{self.cluster}: {self.field} is missing in {self.missing:,} of {self.rows:,} {jobs}. Of those "
-            f"with a known outcome {self.rate:.1%} failed, of the others {self.base:.1%}: its absence "
+            f"with a known outcome {rate} failed, of the others {base}: its absence "
             f"reveals the outcome, so features use {instead} instead"
         )
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.errors import NotEnoughError, UsageError
+from forewarn.formatting import timestamp
 from forewarn.job.moments import Moment, unix_seconds
 from forewarn.learn.data.split import FEWEST
 from forewarn.learn.data.table import JobTable
@@ -156,4 +156,4 @@ def _evaluation(
 
 
 def _utc(at: int) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return timestamp(at, "UTC", name_zone=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import polars as pl
 
 from forewarn.errors import UsageError
+from forewarn.formatting import timestamp
 from forewarn.store.base import Store
 
 STALE = 86400  # seconds without a record after which the current state is unknown
@@ -46,7 +45,7 @@ def health_time(store: Store, cluster: str, at: int | str | None, now: int) -> i
     if at is not None:
         return min(newest, now)
     if newest < now - STALE:
-        observed = datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        observed = timestamp(newest, "UTC", name_zone=True)
         raise UsageError(
             f"the newest record of {cluster} is from {observed}, so its current state is unknown. Run "
             "`forewarn collect` to read what is new, or use --at last for the state at that time"

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from forewarn.errors import BadRow, SourceError, UsageError
+from forewarn.formatting import percent_in_table
 from forewarn.job.outcomes import Outcome
 from forewarn.job.units import MOST_COUNT
 from forewarn.sources.base import Batch, Lines, Source, SourceOptions, open_file
@@ -230,7 +231,7 @@ class SwfSource(Source):
         odd = {s: n for s, n in statuses.items() if s not in STATUS["swf"]}
         inverted = statuses[0] > statuses[1] and statuses[0] > total / 2
         if inverted or odd:
-            what = ", ".join(f"{s}: {n / total:.1%}" for s, n in statuses.most_common(5))
+            what = ", ".join(f"{s}: {percent_in_table(n / total)}" for s, n in statuses.most_common(5))
             why = "most jobs would have failed" if inverted else "the format has no such values"
             self.notes.append(
                 f"{self.path.name}: the status field looks like an exit code, so its labels may be inverted "
