@@ -31,7 +31,7 @@ def main() -> None:
     arguments = parser.parse_args()
     slow = Slow()
     slow.fits = arguments.fits
-    forewarn.learn.search.search.family = {"slow": slow}.__getitem__  # type: ignore[assignment]
+    forewarn.learn.search.search.family = {"slow": slow}.__getitem__  # type: ignore[assignment, attr-defined]
     settings = SearchSettings(
         folder=arguments.folder,
         families=("slow",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +20,8 @@ QUICK = {"rounds": 30, "eta": 0.2, "min_child_weight": 2}
 
 
 def learnt(pool: Sample, validation: Sample, **how: int) -> ActiveResult:
-    defaults = {"seed": 0, "threads": 1, "rounds": 6, "batch": 25}
-    return active_learning(family("xgboost"), QUICK, pool, validation, **(defaults | how))
+    settings: dict[str, Any] = {"seed": 0, "threads": 1, "rounds": 6, "batch": 25} | how
+    return active_learning(family("xgboost"), QUICK, pool, validation, **settings)
 
 
 def test_rounds_add_the_batch_and_the_best_is_kept(sample: Make) -> None:

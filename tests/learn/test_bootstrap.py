@@ -86,7 +86,7 @@ def test_the_difference_is_paired() -> None:
 
 @pytest.mark.parametrize("group", [np.zeros(0, np.int64), np.zeros(50, np.int64)])
 def test_where_there_is_no_interval_none_is_given(group: np.ndarray) -> None:
-    fails = np.arange(len(group)) % 2.0
+    fails = (np.arange(len(group)) % 2).astype(np.float64)
     assert intervals(group, statistics(fails, fails, fails > 0))["roc_auc"] is None
 
 

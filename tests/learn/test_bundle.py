@@ -353,4 +353,4 @@ def test_imports_are_verified_first(folder: Path, registry_home: Path, tmp_path:
         registry.import_(tmp_path / "nonsense.tar.gz")
     with pytest.raises(BundleError, match="neither a folder nor an archive"):
         registry.import_(tmp_path / "nowhere.zip")
-    assert registry.versions() == registry.waiting() == []
+    assert (registry.versions(), registry.waiting()) == ([], [])

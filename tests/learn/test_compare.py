@@ -19,7 +19,7 @@ QUICK = {"rounds": 15, "eta": 0.2}
 
 
 def found_on(table: JobTable, **how: Any) -> dict[str, dict[str, Any]]:
-    settings = {"feature_set": "generic", "seed": 0, "threads": 1} | how
+    settings: dict[str, Any] = {"feature_set": "generic", "seed": 0, "threads": 1} | how
     entries = compare(table, split(table), family("xgboost"), QUICK, **settings)
     assert tuple(entry["way"] for entry in entries) == WAYS
     return {entry["way"]: entry for entry in entries}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 import pytest
@@ -18,7 +20,7 @@ from forewarn.learn.evaluation.decisions import (
 from forewarn.learn.evaluation.metrics import ScoredPredictions, at_threshold, weighted_at_threshold
 
 
-def jobs(users: list[str | None], submits: list[int], **request: list[int]) -> pl.DataFrame:
+def jobs(users: Sequence[str | None], submits: list[int], **request: list[int]) -> pl.DataFrame:
     columns = {name: request.get(name, [1] * len(users)) for name in REQUEST}
     return pl.DataFrame({"user": users, "submit": submits, **columns}, schema_overrides={"user": pl.String})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,8 +20,8 @@ from forewarn.learn.evaluation.metrics import at_threshold, ranking
 
 
 def evaluate_on_test(
-    table: JobTable, threshold: float | np.ndarray = 0.3, rows: np.ndarray | None = None, **settings
-):
+    table: JobTable, threshold: float | np.ndarray = 0.3, rows: np.ndarray | None = None, **settings: Any
+) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
     parts = split(table)
     rows = parts.test if rows is None else rows
     p = 1 / (1 + np.exp(-table.column("online")[rows].astype(np.float64)))

@@ -19,7 +19,7 @@ from forewarn.learn.families.base import probabilities
 from forewarn.learn.families.catboost_native import CatboostTrees
 from forewarn.learn.families.shared_library import LibraryError, open_library
 from tests.learn.conftest import make_sample
-from tests.learn.families_contract import FamilyContract, ModelContract, run
+from tests.learn.families_contract import FamilyContract, ModelContract, ValuesContract, run
 
 
 class TestXgboost(FamilyContract):
@@ -60,7 +60,7 @@ class TestForest(FamilyContract):
         assert np.array_equal(model.margins(held.matrix), self.fit(train).margins(held.matrix))
 
 
-class TestOnline(ModelContract):
+class TestOnline(ValuesContract):
     name = "online"
 
     def sample(self, rows: int = 1500, seed: int = 0) -> Sample:
@@ -87,10 +87,9 @@ class TestOnline(ModelContract):
 
 
 class TestRule(ModelContract):
+    """Its columns hold 0, 1 or nothing: no part for other values."""
+
     name = "rule"
-    # Its columns hold 0, 1 or nothing.
-    test_infinite_is_very_large = None
-    test_a_category_that_was_not_there_is_no_trouble = None
 
     def sample(self, rows: int = 1500, seed: int = 0) -> Sample:
         """Draw how the user's last job with this request ended, and the user's last job."""
@@ -127,7 +126,7 @@ class TestRule(ModelContract):
         failed, well, none = model.margins(Matrix(last[::100], ("a",)))
         assert failed > max(well, none)
 
-    def test_other_columns_are_refused(self) -> None:
+    def test_it_learns_from_no_other_columns(self) -> None:
         with pytest.raises(LearningError, match="how a last job ended"):
             self.fit(make_sample(20))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,7 +55,7 @@ def test_a_model_is_better_than_chance_on_jobs_to_come(table: JobTable, fitted: 
     assert found["intervals"]["roc_auc"][0] > 0.6
 
 
-def benchmark_of(table: JobTable, fitted: FitResult) -> dict:
+def benchmark_of(table: JobTable, fitted: FitResult) -> dict[str, Any]:
     return figures(table, fitted, predict_static(table, fitted), seed=0)
 
 
@@ -149,6 +150,7 @@ def test_balancing_counts_in_what_chooses_trials_too(table: JobTable, tmp_path: 
         model = fit(table, settings, folder=tmp_path / how)
         assert model.search is not None
         (trial,) = model.search.trials
+        assert trial.loss is not None
         losses[how] = trial.loss
     # A model that knows nothing has a log loss of ln 2 where both classes weigh the same.
     assert losses["none"] < 0.55 < losses["weights"] < np.log(2)

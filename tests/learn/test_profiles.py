@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -114,13 +115,9 @@ def test_with_everything_known_it_is_scikit_learn_s(table: JobTable, rows: np.nd
     order = np.argsort(-theirs.weights_, kind="stable")
     # Without memory there is no type, but memory is one of the numbers: the tables are uninformative.
     plain = {name: np.full((3, len(CATEGORIES[name])), 1 / len(CATEGORIES[name])) for name in profiles.tables}
-    ours = Profiles(**{**vars_of(profiles), "tables": plain})
+    ours = replace(profiles, tables=plain)
     expected = theirs.predict_proba(values[whole])[:, order]
     assert ours.posterior(about.filter(pl.Series(whole)), "posthoc") == pytest.approx(expected, abs=1e-9)
-
-
-def vars_of(profiles: Profiles) -> dict[str, object]:
-    return {name: getattr(profiles, name) for name in Profiles.__dataclass_fields__}
 
 
 @pytest.mark.parametrize("phase", ["submit", "start"])

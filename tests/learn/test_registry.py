@@ -123,7 +123,7 @@ def test_the_same_bundle_twice_is_one_version(registry: Registry, tmp_path: Path
 def test_posthoc_is_never_registered(registry: Registry, tmp_path: Path) -> None:
     with pytest.raises(LearningError, match="never registered"):
         registry.record(make_bundle(tmp_path / "1", phase="posthoc"))
-    assert registry.versions() == registry.waiting() == []
+    assert (registry.versions(), registry.waiting()) == ([], [])
 
 
 def test_an_unknown_model_or_version_is_an_error(registry: Registry, tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_the_same_seed_and_past_give_the_same_choice_and_another_seed_another(me
 
 def test_tpe_learns_from_what_was_tried_and_random_search_does_not() -> None:
     def late(method: str) -> float:
-        rates = [
+        rates: list[float] = [
             t.params["learning_rate"] for seed in range(3) for t in follow(suggestions(method, seed), 40)[25:]
         ]
         return sum(rates) / len(rates)

@@ -225,7 +225,8 @@ def test_a_search_runs_on_a_cluster_that_is_there(tmp_path: Path, second_ray: st
     result = json.loads(output.splitlines()[-1])
     assert len(result["trials"]) == 4
     assert len((tmp_path / "fits").read_text().splitlines()) == 4
-    with socket.create_connection(tuple(second_ray.split(":"))):  # the cluster is not ours to stop
+    host, port = second_ray.split(":")
+    with socket.create_connection((host, int(port))):  # the cluster is not ours to stop
         pass
 
 

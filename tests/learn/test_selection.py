@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +21,9 @@ from forewarn.learn.data.selection import Rankings, correlations, rankings
 Make = Callable[..., Sample]
 
 
-def of_columns(fails: list[float], *columns: list[float], categorical: tuple[str, ...] = ()) -> Sample:
+def of_columns(
+    fails: Sequence[float], *columns: Sequence[float], categorical: tuple[str, ...] = ()
+) -> Sample:
     values = np.array(columns, np.float32).T
     names = tuple(f"x{place}" for place in range(len(columns)))
     return Sample(Matrix(values, names, frozenset(categorical)), np.array(fails), np.ones(len(fails)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from tests.learn.campaigns import campaigns
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict:
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder: Path = tmp_path_factory.mktemp("campaigns")
     store = open_store(Config(home=folder / "home"))
     with store.writing() as writer:
@@ -30,7 +31,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict:
     return benchmark(read, ("submit", "start"), settings, searches=folder / "searches")
 
 
-def test_at_submit_it_says_that_there_is_not_enough_evidence(found: dict) -> None:
+def test_at_submit_it_says_that_there_is_not_enough_evidence(found: dict[str, Any]) -> None:
     submit = found["submit"]
     assert submit["abstention"]["share"] == 1
     assert submit["calibration"] == "rate"
@@ -38,7 +39,7 @@ def test_at_submit_it_says_that_there_is_not_enough_evidence(found: dict) -> Non
     assert submit["ece"] < 0.15
 
 
-def test_at_start_it_follows_the_first_tasks_as_well_as_the_rules_do(found: dict) -> None:
+def test_at_start_it_follows_the_first_tasks_as_well_as_the_rules_do(found: dict[str, Any]) -> None:
     start = found["start"]
     assert start["abstention"]["share"] == 0
     rules = {name: start["baselines"][name]["f1"] for name in ("last_request", "last_array")}

@@ -93,7 +93,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, registry_template: Path) -> S
     version = registry.record(folder / "bundle")
     assert version
     if "champion" not in version.aliases:
-        registry.promote(version)
+        registry.promote(version.name, version.version)
     one = (pl.col("nodes_asked") == 1) & (pl.col("tasks_asked") == 1) & (pl.col("memory_per") == "node")
     whole = one & (pl.col("gpus_asked").fill_null(0) == 0)
     kinds = jobs.filter(whole & (pl.col("memory_asked") > 0)).group_by(

@@ -111,7 +111,7 @@ def test_after_seven_of_them_memory_is_advised(
     version = registry.record(tmp_path / "bundle")
     assert version
     if "champion" not in version.aliases:
-        registry.promote(version)
+        registry.promote(version.name, version.version)
     listed = forewarn("jobs", "-u", "newcomer", "--json").lines
     assert [(one["state"], one["outcome"]) for one in listed] == [("FAILED", "out_of_memory")] * SEVEN
     script = tmp_path / "job.sbatch"

@@ -19,7 +19,7 @@ from tests.serve.conftest import Forewarn, sacct_line, swf_line, write_sacct, wr
 class Quick(XgboostFamily):
     """The real one with few trees."""
 
-    defaults: ClassVar[Params] = XgboostFamily.defaults | {"rounds": 15, "eta": 0.2}
+    defaults: ClassVar[Params] = {**XgboostFamily.defaults, "rounds": 15, "eta": 0.2}
 
 
 @pytest.fixture

@@ -344,7 +344,8 @@ def test_a_corrupt_bundle(
 
 
 def labels(rows: int, seed: int = 0) -> Iterable[bool]:
-    return (np.random.default_rng(seed).random(rows) < 0.3).tolist()
+    failed: list[bool] = (np.random.default_rng(seed).random(rows) < 0.3).tolist()
+    return failed
 
 
 def swf(folder: Path, *, rows: int = 400, run_time: int = 600, fails: Iterable[bool] | None = None) -> str:

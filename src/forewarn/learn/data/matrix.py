@@ -23,7 +23,7 @@ class Matrix:
     names: tuple[str, ...]
     categorical: frozenset[str] = frozenset()
 
-    def rows(self, which: Rows) -> Matrix:
+    def rows(self, which: Rows | slice) -> Matrix:
         """Select rows."""
         return replace(self, values=self.values[which])
 
@@ -45,8 +45,8 @@ def places_of(names: tuple[str, ...], selected: tuple[str, ...]) -> NDArray[np.i
     >>> places_of(("a", "b", "c"), ("c", "a")).tolist()
     [2, 0]
     """
-    place_of = {name: place for place, name in enumerate(names)}
-    places = np.array([place_of[name] for name in selected], np.intp)
+    location_of = {name: place for place, name in enumerate(names)}
+    places = np.array([location_of[name] for name in selected], np.intp)
     places.flags.writeable = False  # all callers share the cached array
     return places
 
@@ -81,7 +81,7 @@ class Sample:
     fails: NDArray[np.float64]  # 1 or 0, never missing
     weights: NDArray[np.float64]
 
-    def rows(self, which: Rows) -> Sample:
+    def rows(self, which: Rows | slice) -> Sample:
         """Select rows."""
         return Sample(self.matrix.rows(which), self.fails[which], self.weights[which])
 
