@@ -35,15 +35,17 @@ _RECENT_SAME = {"request": "with this request", "name": "with this name"}
 
 def _history(values: Values, reader: Reader, same: str = "") -> str:
     parts = [_streak(values, reader, same)]
+    since_end = f"{rough_duration(values['since_end'])} ago" if "since_end" in values else ""
+    if since_end and abs(values["streak"]) == 1:
+        parts[0] += f" {since_end}"
     if "failure_rate" in values:
         # A weighted rate over about so many jobs: 17% of 15 jobs is no whole number of them.
         jobs = f"the last {values['rate_jobs']} or so"
         if not same:
             jobs = f"{reader.whose} last {values['rate_jobs']} or so jobs"
         parts.append(f"{percent(values['failure_rate'])} of {jobs} failed")
-    if "since_end" in values:
-        which = "it" if abs(values["streak"]) == 1 else "the last one"
-        parts.append(f"{which} ended {rough_duration(values['since_end'])} ago")
+    if since_end and abs(values["streak"]) != 1:
+        parts.append(f"the last one ended {since_end}")
     return "; ".join(parts) + _contradiction(values)
 
 
