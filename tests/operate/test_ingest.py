@@ -87,7 +87,9 @@ def test_counts_add_up(store: Store, tmp_path: Path) -> None:
 def test_two_ends_of_one_job_in_a_file(scheme: str, text: str, store: Store, tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text(text)
-    with pytest.raises(BadRowError, match=f":{len(text.splitlines())}: job_id: contradicts another row of this file"):
+    with pytest.raises(
+        BadRowError, match=f":{len(text.splitlines())}: job_id: contradicts another row of this file"
+    ):
         ingest(store, source_of(f"{scheme}:{path}", Config(), SourceOptions()))
     assert store.count() == 0
 

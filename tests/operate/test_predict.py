@@ -201,14 +201,14 @@ def test_a_stranger_is_passed_on_to_the_model_that_needs_no_history(
     assert stranger.failure
 
 
-def test_without_a_model_the_online_regression_speaks(
+def test_without_a_model_the_online_regression_predicts(
     store: Store, slurm: FakeScheduler, registry_home: Path
 ) -> None:
     bad, good, stranger = ask(store, slurm, registry_home, "500", "501", "503_[1-4]")
     assert bad.failure
     assert good.failure
     assert bad.route.model == good.route.model == "online"
-    assert "`forewarn train` makes one" in passed(bad.route.passed[0])
+    assert "`forewarn train` trains one" in passed(bad.route.passed[0])
     assert bad.failure.probability > 0.7, "each of ann's jobs has failed"
     assert good.failure.probability < 0.3, "none of bob's has"
     assert bad.failure.base_rate == pytest.approx(0.5, abs=0.05)

@@ -27,7 +27,7 @@ from forewarn.operate.predict import (
 from forewarn.operate.workspace import Workspace
 from forewarn.progress import Working
 from forewarn.sources.slurm.connect import connect
-from forewarn.store.opening import place_of
+from forewarn.store.opening import location_of
 
 Order = Literal["hours", "probability", "asked"]
 
@@ -83,8 +83,8 @@ def assess_live_jobs(
     unknown: list[str] = []
     zone = config.of_cluster(config.cluster).timezone
     how: dict[str, Any] = {"at": now, "timezone": zone, "unknown": unknown, "working": working}
-    if workspace.long_lived and config.model is None and place_of(config).may_write:
-        how["asking"] = lambda cluster: _followed(workspace.engine(cluster)).open_assessor(now)
+    if workspace.long_lived and config.model is None and location_of(config).may_write:
+        how["open_assessor"] = lambda cluster: _followed(workspace.engine(cluster)).open_assessor(now)
     with (
         closing(connect(config)) as scheduler,
         open_live_store(config, scheduler.cluster, serving, at=now) as store,
