@@ -257,7 +257,7 @@ def _union(*names: Sequence[str]) -> tuple[str, ...]:
 def _pending_features(
     inputs: Inputs, has_row: NDArray[np.bool_], places: Sequence[int]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Compute features of some jobs while they were pending; return their rows in the table and the values."""
+    """Compute features of some jobs while they were pending; return their table rows and the values."""
     events = events_of(inputs, looks=draw_looks_while_waiting(inputs))
     parts = [
         (jobs, out[:, places].astype(np.float32))

@@ -103,11 +103,11 @@ class Bundle:
 
     def risk(self, matrix: Matrix, excess: Excess) -> Risk:
         """State the risk of jobs: the one number that is shown, warned by, and judged."""
-        own = self.probability(matrix)
+        model_probability = self.probability(matrix)
         if self.causes is None:
-            nothing = np.zeros((len(own), 0))
-            return Risk(own, nothing, own, nothing)
-        return RiskInputs(self.causes, self.usage).risk(own, matrix, excess, self.pooling)
+            nothing = np.zeros((len(model_probability), 0))
+            return Risk(model_probability, nothing, model_probability, nothing)
+        return RiskInputs(self.causes, self.usage).risk(model_probability, matrix, excess, self.pooling)
 
     def contributions(self, matrix: Matrix) -> NDArray[np.float64]:
         """Compute the contribution of each column to the log odds, the bias last, which add up to them."""
@@ -130,9 +130,9 @@ class Bundle:
         """Write the bundle as a new folder: all of it or nothing."""
         with whole_folder(folder, private=True) as partial:
             for place, member in enumerate(self.ensemble.members):
-                own = _member_folder(partial, place, member.recipe.family)
-                own.mkdir(parents=True)
-                member.model.save(own)
+                member_folder = _member_folder(partial, place, member.recipe.family)
+                member_folder.mkdir(parents=True)
+                member.model.save(member_folder)
             if self.causes:
                 (partial / CAUSES).mkdir()
                 self.causes.save(partial / CAUSES)

@@ -127,14 +127,14 @@ def _register(tracking: Tracking, run: str, manifest: Manifest) -> None:
 
 
 def _experiment(tracking: Tracking, name: ModelName, artifacts: Path) -> str:
-    found = tracking.get_experiment_by_name(name.registered)
-    if found is None:
+    experiment = tracking.get_experiment_by_name(name.registered)
+    if experiment is None:
         # Without a server, MLflow would put artifacts into the current working directory.
         place = None if tracking.has_server else artifacts.absolute().as_uri()
         return str(tracking.create_experiment(name.registered, artifact_location=place))
-    if found.lifecycle_stage == "deleted":
-        tracking.restore_experiment(found.experiment_id)
-    return str(found.experiment_id)
+    if experiment.lifecycle_stage == "deleted":
+        tracking.restore_experiment(experiment.experiment_id)
+    return str(experiment.experiment_id)
 
 
 def _describe(tracking: Tracking, run: str, manifest: Manifest) -> None:

@@ -99,8 +99,8 @@ class SearchResult:
         default, best = self.default(family), self.best(family)
         if default is None or best is None or best is default or not len(self.group_weights):
             return None
-        usual, found = (np.array(trial.group_losses) for trial in (default, best))
-        return paired_lead(usual, found, self.group_weights)
+        default_losses, best_losses = (np.array(trial.group_losses) for trial in (default, best))
+        return paired_lead(default_losses, best_losses, self.group_weights)
 
     def chosen(self, family: str) -> Trial | None:
         """Choose a family's trial: the best if it is clearly better than the default, else the default."""
