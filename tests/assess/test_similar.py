@@ -116,8 +116,7 @@ def test_an_array_and_a_bulk_are_told_by_one(store: Store) -> None:
     assert (found.jobs[1].outcome, found.jobs[1].run_time) == ("completed", 600)
     assert found.tally
     assert (
-        words(found.tally)
-        == "43 of your 142 most similar jobs (4 submissions) failed, 40 at the time limit"
+        words(found.tally) == "43 of your 142 most similar jobs (4 submissions) failed, 40 at the time limit"
     )
 
 

@@ -28,7 +28,7 @@ def test_a_field_missing_only_in_failures_is_found_and_hidden() -> None:
     assert found.rate == 1.0
     assert found.base is not None
     assert found.base < 0.5
-    assert "gives the outcome away" in found.message
+    assert "reveals the outcome" in found.message
     facts = with_missing_field_treatments(ClusterFacts(), [found])
     inputs = inputs_of([{"submit": jobs, "now": jobs}], facts, POLICIES["papers"])
     table = pl.concat(feature_frames(inputs, "submit", "generic"))
@@ -46,7 +46,7 @@ def test_a_field_no_job_has_is_stood_in_for() -> None:
     jobs = history(300).with_columns(cpus_asked=pl.lit(None, pl.Int64))
     (found,) = find_missing_fields([jobs], "c")
     assert found.treatment["stand_in"] == "cpus_given"
-    assert "stands in" in found.message
+    assert "is used instead" in found.message
 
 
 def test_what_was_given_missing_only_in_failures_shows_as_what_was_asked() -> None:
@@ -58,7 +58,7 @@ def test_what_was_given_missing_only_in_failures_shows_as_what_was_asked() -> No
     assert found.treatment["stand_in"] == "cpus_asked"
     assert found.rows == jobs["start"].count()
     assert "jobs that started" in found.message
-    assert "see cpus_asked instead" in found.message
+    assert "use cpus_asked instead" in found.message
     facts = with_missing_field_treatments(ClusterFacts(), [found])
     inputs = inputs_of([dict.fromkeys(("submit", "start", "now"), jobs)], facts, POLICIES["papers"])
     table = pl.concat(feature_frames(inputs, "start", "generic"))

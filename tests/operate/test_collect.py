@@ -12,8 +12,10 @@ import pytest
 
 from forewarn.config import Config
 from forewarn.errors import ControllerDownError, DatabaseDownError, StoreBusyError, TokenError
+from forewarn.operate.accounting_position import LATE
 from forewarn.operate.collect import collecting
-from forewarn.operate.collector import LATE, LONGEST_WAIT, MOST_JOBS, Collector, CollectorRound
+from forewarn.operate.collector import LONGEST_WAIT, MOST_JOBS, Collector
+from forewarn.operate.collector_round import CollectorRound
 from forewarn.operate.ingest_file import review_missing_fields
 from forewarn.store.base import Store
 from forewarn.store.opening import open_store
@@ -335,6 +337,7 @@ def test_live_jobs_are_seen_when_they_change(store: Store, slurm: FakeScheduler,
     slurm.live[0] |= {"state": "RUNNING", "start": NOW + 100}
     assert next(rounds).changed_jobs == 1
     assert next(rounds).changed_jobs == 0
+    assert isinstance(rounds, Generator)
     rounds.close()
     assert collect(store, slurm)[0].changed_jobs == 0, "nor after a restart"
     slurm.live = []

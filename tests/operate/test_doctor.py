@@ -35,7 +35,8 @@ def examined(
 def looked_at(
     fake: FakeSlurmrestd, folder: Path, token: str | None, **settings: Any
 ) -> dict[str, DoctorFinding]:
-    config = Config(**({"home": folder / "home", "slurmrestd": fake.address} | settings))
+    defaults: dict[str, Any] = {"home": folder / "home", "slurmrestd": fake.address}
+    config = Config(**(defaults | settings))
     environ = {"SLURM_JWT": token or jwt(), "PATH": str(folder)}
     found = list(examine(config, environ=environ, clock=FakeTime().clock))
     return {finding.check: finding for finding in sorted(found, key=lambda finding: finding.level)}

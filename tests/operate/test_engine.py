@@ -88,8 +88,8 @@ def promote(home: Path, version: int) -> None:
     assert Manifest.read(copy).id == manifest.id
 
 
-def engine_of(store: Store, home: Path, **how: bool) -> Engine:
-    return Engine(store, "alps", Serving(home / "models"), **how)
+def engine_of(store: Store, home: Path, *, saves: bool = False) -> Engine:
+    return Engine(store, "alps", Serving(home / "models"), saves=saves)
 
 
 def new_request(at: int, place: int = 0) -> Job:
@@ -367,7 +367,9 @@ def test_what_the_machine_is_changes_with_the_store(store: Store, home: Path) ->
     with store.writing() as writer:
         writer.observe(
             "partition",
-            to_frame([Observation(seen_at=AT, source="test", reconstructed=False, record=partition)]),
+            to_frame(
+                [Observation(seen_at=AT, source="test", reconstructed=False, record=partition)], "partition"
+            ),
         )
     engine.follow(AT + 2)
     with engine.open_assessor(AT) as assessor:

@@ -98,8 +98,14 @@ def assert_equals_rebuilt_state(store: Store, slurm: FakeScheduler) -> None:
     assert saved.places.keys() == expected.places.keys()
     for user in ("ann", "bob", "cy", "dan"):
         new = Job(
-            **{"cluster": "c", "job_id": f"9{user}", "submit": int(slurm.time.now) + 100, "user": user},
-            **{"cpus_asked": 4, "memory_asked": 1 << 30, "memory_per": "node", "time_limit": 3600},
+            cluster="c",
+            job_id=f"9{user}",
+            submit=int(slurm.time.now) + 100,
+            user=user,
+            cpus_asked=4,
+            memory_asked=1 << 30,
+            memory_per="node",
+            time_limit=3600,
         )
         np.testing.assert_allclose(saved.submit(new), expected.submit(new), rtol=1e-6)
 

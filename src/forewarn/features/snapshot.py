@@ -173,7 +173,7 @@ class SavedSnapshot(Snapshot):
         own: bool = False,
         programs: EarlierPrograms | None = None,
     ) -> None:
-        """Read the saved state; with `own` the store holds one person's jobs, which do not describe the cluster.
+        """Read the saved state; `own`: the store holds one person's jobs, which do not describe the cluster.
 
         `programs`, where whoever asks has read them already.
         """

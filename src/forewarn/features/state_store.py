@@ -242,11 +242,11 @@ def _filled(
     state.key[first:last] = keys.view(np.uint64)
     state.used[USED_ROWS] = last
     index_rows(state)
-    place_of = dict(zip(keys.tolist(), range(first, last), strict=True))
+    row_of_key = dict(zip(keys.tolist(), range(first, last), strict=True))
     for number, (key, ring) in enumerate(rings.items(), 1):
-        if key in place_of:
+        if key in row_of_key:
             state.ring[number - 1] = np.frombuffer(ring).reshape(_RING_SHAPE)
-            state.entity[place_of[key], L.S_RING] = number
+            state.entity[row_of_key[key], L.S_RING] = number
     state.used[USED_RINGS] = len(rings)
     places: dict[int, int] = {}
     for key, values in flights.items():
@@ -254,7 +254,7 @@ def _filled(
         place = places[key] = int(state.flight_free[state.used[FREE_FLIGHTS]])
         _put_flight(state, place, values)
         state.flight_row[place] = [
-            place_of.get(_signed(int(entity)), 0) for entity in state.flight_key[place]
+            row_of_key.get(_signed(int(entity)), 0) for entity in state.flight_key[place]
         ]
     return state, places
 

@@ -67,7 +67,7 @@ SIGNALS: Mapping[int, tuple[str, ExitMeaning]] = MappingProxyType(
                 "Slurm could not start it: its output file or its folder cannot be opened", "launch", 0.8
             ),
         ),
-        125: ("125", ExitMeaning("Slurm's own number for out of memory", "out_of_memory", 0.95)),
+        125: ("125", ExitMeaning("Slurm's code for out of memory", "out_of_memory", 0.95)),
     }
 )
 

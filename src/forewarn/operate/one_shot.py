@@ -32,7 +32,7 @@ from forewarn.learn.registry.serving import Serving
 from forewarn.operate.collector import Collector
 from forewarn.progress import Working
 from forewarn.store.base import Store
-from forewarn.store.opening import open_store, place_of
+from forewarn.store.opening import location_of, open_store
 
 OWN_DAYS = 180  # days of a user's own history
 STALE = 600  # seconds after which a user's own history is read again
@@ -70,7 +70,7 @@ def open_stored_assessor(
             policy = champions.policy
         if not is_maintained(store, name, policy, at):
             try:
-                place = place_of(config)
+                place = location_of(config)
                 writable = config if place.may_write else stack.enter_context(place.private_copy(store))
                 with working(f"reading {store.count(cluster=name):,} earlier jobs"):
                     refresh(writable, name, policy.name)

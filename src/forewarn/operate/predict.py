@@ -32,7 +32,7 @@ from forewarn.progress import Working
 from forewarn.sources.base import Batch
 from forewarn.sources.slurm.scheduler import Scheduler
 from forewarn.store.base import ASSESSMENT_SCHEMA, Store
-from forewarn.store.opening import open_store, place_of
+from forewarn.store.opening import location_of, open_store
 
 UNKNOWN_JOB = 2017  # Slurm's error number of an invalid job id
 PENDING_STATES = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
@@ -67,7 +67,7 @@ def open_live_store(config: Config, cluster: str, serving: Serving, *, at: int) 
     A user who may only read it gets it read-only while a collector updates it, otherwise a private copy that
     can be brought up to date.
     """
-    place = place_of(config)
+    place = location_of(config)
     if place.may_write or not place.exists:
         with open_store(config) as store:
             yield store
