@@ -31,9 +31,9 @@ from forewarn.job.record import Job
 from forewarn.job.units import parse_duration, parse_memory
 from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.table import read_table
-from forewarn.learn.fitting.fit import FitSettings
+from forewarn.learn.fitting.fit_settings import FitSettings
 from forewarn.learn.fitting.train import train
-from forewarn.operate.ingest_file import ingest, review
+from forewarn.operate.ingest_file import ingest, review_missing_fields
 from forewarn.operate.one_shot import stored_assessor
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
@@ -69,11 +69,11 @@ def one(scenario: str, seed: int, jobs: int, sample: int, folder: Path) -> None:
     policy = POPULATIONS["wasted"].policy
     with open_store(Config(home=folder / "home")) as store:
         for source in (f"parquet:{folder / 'before.parquet'}", *(f"slurmrestd:{part}" for part in machine)):
-            review(store, ingest(store, open_source(source)).clusters)
+            review_missing_fields(store, ingest(store, open_source(source)).clusters)
         (cluster,) = store.clusters()
         table = read_table(store, cluster, "submit", POPULATIONS["wasted"])
         settings = FitSettings(trials=1, families=("lightgbm", "online"), seed=seed)
-        train(table, settings, searches=folder / "searches", now=moment).save(folder / "bundle")
+        train(table, settings, searches=folder / "searches", at=moment).save(folder / "bundle")
         bring_up_to_date(store, cluster, policy)
         champions = Champions(cluster, None, (folder / "bundle",))
         assessor = stored_assessor(store, champions, moment)
@@ -81,14 +81,14 @@ def one(scenario: str, seed: int, jobs: int, sample: int, folder: Path) -> None:
             pl.col("submit").is_between(moment, moment + DAYS * 86400) & pl.col("started")
         )
         rng = np.random.default_rng(seed)
-        told = {
+        figures = {
             kind: [
                 followed(assessor, job, true)
                 for job, true in picked(later.filter(which), asked.columns, sample, rng)
             ]
             for kind, which in (("fail", pl.col("cause").is_in(FAILING)), ("well", pl.col("cause") == "none"))
         }
-    print(line(f"{scenario}, {seed}", told["fail"], told["well"]), flush=True)
+    print(line(f"{scenario}, {seed}", figures["fail"], figures["well"]), flush=True)
 
 
 def picked(
@@ -103,19 +103,19 @@ def picked(
 
 
 def followed(assessor: Assessor, job: Job, true: dict[str, Any]) -> dict[str, Any]:
-    """What became of a job with the first advice, with each saving, and with what an oracle would ask for."""
-    made: Assessment = assessor.assess(job)
+    """Return the outcome of a job with the first advice, with each saving, and with an oracle's request."""
+    assessment: Assessment = assessor.assess(job)
     place = places(job, assessor.machine.nodes, assessor.machine.partitions)[0]
     most = max(node.memory or 0 for node in place.nodes)
     longest = limit(place.partition.time_max) if place.partition else None
     sick = [true["sick_node"]] if true["sick_node"] else []
     best = replay(true, memory=max(most, true["had_memory"]), time_limit=longest, exclude=sick)
-    memory, time = asked_by(made.advice[0], true) if made.advice else (None, None)
+    memory, time = asked_by(assessment.advice[0], true) if assessment.advice else (None, None)
     after = replay(true, memory=memory, time_limit=time)
-    less = [asked_by(saving, true) for saving in made.savings]
+    less = [asked_by(saving, true) for saving in assessment.savings]
     broken = [replay(true, memory=m, time_limit=t).outcome is not Outcome.COMPLETED for m, t in less]
     return {
-        "advised": bool(made.advice),
+        "advised": bool(assessment.advice),
         "completes": after.outcome is Outcome.COMPLETED,
         "oracle": best.outcome is Outcome.COMPLETED,
         "memory": memory / true["need_memory"] if memory else None,
@@ -123,44 +123,49 @@ def followed(assessor: Assessor, job: Job, true: dict[str, Any]) -> dict[str, An
         "cause": true["cause"],
         "less": bool(less),
         "broken": any(broken),
-        "stated": made.failure.probability if made.failure else None,
-        "promised": made.advice[0].risk_after if made.advice else None,
+        "stated": assessment.failure.probability if assessment.failure else None,
+        "promised": assessment.advice[0].risk_after if assessment.advice else None,
     }
 
 
-def asked_by(advice: Advice | Saving, true: dict[str, Any]) -> tuple[float | None, int | None]:
+def asked_by(advice: Advice | Saving, true: dict[str, Any]) -> tuple[int | None, int | None]:
     """Memory of all the job, and the time limit, that advice sets."""
     memory, time = None, None
     for change in advice.changes:
         if change.option == "time":
             time = parse_duration(change.after)
         elif change.option.startswith("mem"):
-            said = parse_memory(change.after)
-            assert said
-            memory = said.bytes * (true["had_cpus"] if change.option == "mem-per-cpu" else 1)
+            requested = parse_memory(change.after)
+            assert requested
+            memory = requested.bytes * (true["had_cpus"] if change.option == "mem-per-cpu" else 1)
     return memory, time
 
 
 def line(name: str, failing: list[dict[str, Any]], well: list[dict[str, Any]]) -> str:
     fail, good = (pl.DataFrame(some, infer_schema_length=None) for some in (failing, well))
-    averted, oracle = fail["completes"].sum(), fail["oracle"].sum()
+    averted, oracle = int(fail["completes"].sum()), int(fail["oracle"].sum())
     # Against the true need, where that was what the job lacked, and, in brackets, wherever it was advised.
     memory, time = (f"{_ratio(failing, k, k):.2f} ({_ratio(failing, k):.2f})" for k in ("memory", "time"))
-    harmed = (~good["completes"]).sum()
+    harmed = int((~good["completes"]).sum())
+    broken, less = int(good["broken"].sum()), int(good["less"].sum())
     both = pl.concat([fail.filter("advised"), good.filter("advised")])
     # The two kinds were not sampled alike: the promise is held against those that were advised of each.
-    kept = f"{both['promised'].mean():.2f} / {1 - both['completes'].mean():.2f}" if both.height else "n/a"
+    kept = f"{_mean(both['promised']):.2f} / {1 - _mean(both['completes']):.2f}" if both.height else "n/a"
     return (
-        f"| {name} | {fail.height:,} | {fail['advised'].mean():.0%} | {averted / fail.height:.0%} | "
+        f"| {name} | {fail.height:,} | {_mean(fail['advised']):.0%} | {averted / fail.height:.0%} | "
         f"{oracle / fail.height:.0%} | **{averted / max(oracle, 1):.0%}** | "
         f"{memory} | {time} | "
-        f"{good.height:,} | {good['advised'].mean():.0%} | {harmed / good.height:.2%} | "
-        f"{good['less'].mean():.0%} | {good['broken'].sum() / max(good['less'].sum(), 1):.2%} | {kept} |"
+        f"{good.height:,} | {_mean(good['advised']):.0%} | {harmed / good.height:.2%} | "
+        f"{_mean(good['less']):.0%} | {broken / max(less, 1):.2%} | {kept} |"
     )
 
 
-def _ratio(told: list[dict[str, Any]], what: str, cause: str | None = None) -> float:
-    found = [one[what] for one in told if one[what] and cause in (None, one["cause"])]
+def _mean(values: pl.Series) -> float:
+    return float(values.drop_nulls().to_numpy().mean())
+
+
+def _ratio(figures: list[dict[str, Any]], what: str, cause: str | None = None) -> float:
+    found = [one[what] for one in figures if one[what] and cause in (None, one["cause"])]
     return float(np.median(found)) if found else float("nan")
 
 

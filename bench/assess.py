@@ -25,12 +25,12 @@ from forewarn.job.columns import to_records
 from forewarn.job.record import Job
 from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.table import read_table
-from forewarn.learn.fitting.fit import FitSettings
+from forewarn.learn.fitting.fit_settings import FitSettings
 from forewarn.learn.fitting.train import train
 from forewarn.learn.registry.registry import Registry
 from forewarn.learn.registry.serving import Serving
 from forewarn.operate.engine import Engine
-from forewarn.operate.ingest_file import ingest, review
+from forewarn.operate.ingest_file import ingest, review_missing_fields
 from forewarn.operate.one_shot import refresh
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
@@ -47,19 +47,19 @@ def main(jobs: int, trials: int) -> None:
         folder = Path(scratch)
         home = folder / "home"
         config = Config(home=home)
-        made = simulate("small", jobs, 3, folder / "jobs.parquet", "parquet")
+        simulated = simulate("small", jobs, 3, folder / "jobs.parquet", "parquet")
         machine = write_machine(load_scenario("small"), folder)
         with open_store(config) as store:
-            for source in (f"parquet:{made.path}", *(f"slurmrestd:{part}" for part in machine)):
-                review(store, ingest(store, open_source(source)).clusters)
+            for source in (f"parquet:{simulated.path}", *(f"slurmrestd:{part}" for part in machine)):
+                review_missing_fields(store, ingest(store, open_source(source)).clusters)
             table = read_table(store, "small", "submit", POPULATIONS["wasted"])
-            trained = train(table, FitSettings(trials=trials), searches=folder / "searches", now=1)
+            trained = train(table, FitSettings(trials=trials), searches=folder / "searches", at=1)
             trained.save(folder / "bundle")
             registry = Registry(home)
             version = registry.record(folder / "bundle")
             assert version
             if "champion" not in version.aliases:
-                registry.promote(version)
+                registry.promote(version.name, version.version)
             at = int(table.submit.max()) + 60
             last = [job for frame in store.scan(view="submit") for job in to_records(frame.tail(MANY), Job)]
             asked = [_asked(job, at, place) for place, job in enumerate(last)]
@@ -77,12 +77,12 @@ def _since(begun: float) -> float:
 
 
 def _asked(job: Job, at: int, place: int) -> Job:
-    """The same request again, not submitted yet."""
+    """Return the same request again, not submitted yet."""
     return replace(job, job_id=f"new{place}", submit=at, start=None, end=None, outcome=None, state=None)
 
 
 def measure(engine: Engine, at: int, asked: list[Job]) -> None:
-    with engine.asking(at) as assessor:
+    with engine.open_assessor(at) as assessor:
         champion = assessor.champion("submit", "generic")
         assert champion
         bundle = champion.bundle
@@ -112,26 +112,27 @@ def measure(engine: Engine, at: int, asked: list[Job]) -> None:
         whole = []
         for _ in range(3):
             begun = time.perf_counter()
-            said = assessor.assess_all(asked)
+            assessments = assessor.assess_all(asked)
             whole.append(_since(begun))
         matrix = bundle.assembly.matrix(assessor.table("submit", asked))
         begun = time.perf_counter()
         bundle.probability(matrix)
         alone = _since(begun)
-    taken = min(whole[1:])
-    print(f"\n{len(said):,} jobs at once, in brief: {len(said) / taken:,.0f} a second (the first time")
-    print(f"{len(said) / whole[0]:,.0f}); the bare call on the same rows: {len(said) / alone:,.0f} a second,")
-    print(f"{taken / alone:.0f} times as many.")
-    warned = np.mean([bool(one.failure and one.failure.warns) for one in said])
+    best = min(whole[1:])
+    count = len(assessments)
+    print(f"\n{count:,} jobs at once, in brief: {count / best:,.0f} a second (the first time")
+    print(f"{count / whole[0]:,.0f}); the bare call on the same rows: {count / alone:,.0f} a second,")
+    print(f"{best / alone:.0f} times as many.")
+    warned = np.mean([bool(one.failure and one.failure.warns) for one in assessments])
     print(f"Of these {warned:.0%} are warned of.")
 
 
 def check(config: Config, folder: Path, user: str, name: str, at: int) -> None:
-    """The whole process of `forewarn check`, with the nodes' health kept, and where it has to be judged."""
+    """Time the whole process of `forewarn check`, with the nodes' health cached, and without."""
     script = folder / "job.sbatch"
     script.write_text(SCRIPT.format(name=name))
     program = Path(sys.executable).parent / "forewarn"
-    command = [program, "check", script, "-u", user, "--at", str(at), "--no-test-only", "--json"]
+    command = [str(program), "check", str(script), "-u", user, "--at", str(at), "--no-test-only", "--json"]
     environment = os.environ | {"FOREWARN_HOME": str(config.home)}
     for judged in ("judged before", "not judged yet"):
         taken = []

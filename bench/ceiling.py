@@ -20,8 +20,9 @@ from forewarn.config import Config
 from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.table import read_table
 from forewarn.learn.evaluation.metrics import ScoredPredictions
-from forewarn.learn.fitting.fit import FitSettings, fit
-from forewarn.operate.ingest_file import ingest, review
+from forewarn.learn.fitting.fit import fit
+from forewarn.learn.fitting.fit_settings import FitSettings
+from forewarn.operate.ingest_file import ingest, review_missing_fields
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.opening import open_store
@@ -38,7 +39,7 @@ def main(jobs: int, trials: int) -> None:
             written = simulate(scenario, jobs, 5, folder / "jobs.parquet", "parquet")
             store = open_store(Config(home=folder / "home"))
             cluster = ingest(store, open_source(f"parquet:{folder / 'jobs.parquet'}")).clusters[0]
-            review(store, [cluster])
+            review_missing_fields(store, [cluster])
             truth = pl.read_parquet(written.truth_path, columns=["job_id", "submit", "completes_elsewhere"])
             for policy in ("wasted", "papers"):
                 table = read_table(store, cluster, "submit", POPULATIONS[policy])
@@ -51,8 +52,8 @@ def main(jobs: int, trials: int) -> None:
                 dooms = 1.0 - known["completes_elsewhere"].cast(pl.Float64).to_numpy()
                 fails = table.fails[rows]
                 online, model, ceiling = (
-                    ScoredPredictions(fails, said).roc_auc()
-                    for said in (
+                    ScoredPredictions(fails, scores).roc_auc()
+                    for scores in (
                         np.nan_to_num(table.column("online")[rows].astype(float)),
                         fitted.probabilities(table, rows),
                         dooms,

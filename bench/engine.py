@@ -23,7 +23,7 @@ from forewarn.job.columns import to_frame, to_records
 from forewarn.job.record import Job, Observation
 from forewarn.learn.registry.serving import Serving
 from forewarn.operate.engine import Engine
-from forewarn.operate.ingest_file import ingest, review
+from forewarn.operate.ingest_file import ingest, review_missing_fields
 from forewarn.operate.one_shot import refresh
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
@@ -36,26 +36,26 @@ def main(jobs: int) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         config = Config(home=folder / "home")
-        made = simulate("default", jobs, 3, folder / "jobs.parquet", "parquet")
+        simulated = simulate("default", jobs, 3, folder / "jobs.parquet", "parquet")
         with open_store(config) as store:
-            review(store, ingest(store, open_source(f"parquet:{made.path}")).clusters)
+            review_missing_fields(store, ingest(store, open_source(f"parquet:{simulated.path}")).clusters)
             cluster = next(iter(store.clusters()))
         begun = time.perf_counter()
         refresh(config, cluster, "wasted")
-        made_in = time.perf_counter() - begun
+        build_seconds = time.perf_counter() - begun
         size = sum(path.stat().st_size for path in config.home.iterdir() if path.is_file())
         command = [sys.executable, __file__, "--start", str(config.home), "--cluster", cluster]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         found = json.loads(done.stdout)
     print(
-        f"| {jobs:,} | {size / 1e6:,.0f} MB | {made_in:.1f} s | {found['start']:.1f} s | "
+        f"| {jobs:,} | {size / 1e6:,.0f} MB | {build_seconds:.1f} s | {found['start']:.1f} s | "
         f"{found['first']:.2f} s | {found['memory'] / 1e6:,.0f} MB | {found['follow'] * 1e3:,.0f} ms |",
         flush=True,
     )
 
 
 def start(home: Path, cluster: str) -> None:
-    """What a process sees that starts an engine."""
+    """Measure a process that starts an engine."""
     config = Config(home=home)
     with open_store(config) as store:
         *_, last = store.scan(view="submit", cluster=cluster)

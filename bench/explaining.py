@@ -13,6 +13,7 @@ import argparse
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +24,12 @@ from forewarn.assess.post_mortem.cause_families import FAMILIES
 from forewarn.assess.post_mortem.log_matching import matches
 from forewarn.assess.post_mortem.log_reading import HEAD, TAIL, read_log
 from forewarn.assess.similar import similar_jobs
+from forewarn.assess.user_history import UserHistory, read_history
 from forewarn.config import Config
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import POLICIES, FailureKind
 from forewarn.job.record import Job
-from forewarn.operate.ingest_file import ingest, review
+from forewarn.operate.ingest_file import ingest, review_missing_fields
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.base import Store
@@ -35,7 +37,7 @@ from forewarn.store.opening import open_store
 
 SCENARIOS = ("default", "harsh")
 # What is right for a true cause. Of a mistake in script or input the record knows only the exit code.
-RIGHT = {
+RIGHT: dict[str, set[str | None]] = {
     "memory": {"out_of_memory"},
     "time": {"time_limit"},
     "node": {"node_failure"},
@@ -59,7 +61,7 @@ def main(jobs: int, asked: int, seed: int) -> None:
             written = simulate(scenario, jobs, seed, folder / "jobs.parquet", "parquet")
             store = open_store(Config(home=folder / "home"))
             cluster = ingest(store, open_source(f"parquet:{folder / 'jobs.parquet'}")).clusters[0]
-            review(store, [cluster])
+            review_missing_fields(store, [cluster])
             truth = pl.read_parquet(written.truth_path, columns=["job_id", "submit", "cause"])
             seconds = judge(scenario, store, truth.filter(pl.col("cause") != "none"), asked)
             if scenario == SCENARIOS[-1]:
@@ -75,12 +77,12 @@ def judge(scenario: str, store: Store, truth: pl.DataFrame, asked: int) -> list[
     seconds, counts = [], Counter[tuple[str, str]]()
     for job, cause in zip(to_records(chosen, Job), chosen["cause"], strict=True):
         began = time.perf_counter()
-        said = explain(job, store)
+        report = explain(job, store)
         seconds.append(time.perf_counter() - began)
-        right = said.family in RIGHT[cause]
-        whose = FAMILIES[said.family].kind if said.family else said.kind
+        right = report.family in RIGHT[cause]
+        whose = FAMILIES[report.family].kind if report.family else report.kind
         counts[cause, "whose"] += whose == WHOSE.get(cause, FailureKind.USER)
-        counts[cause, "right" if right else "none" if said.family is None else "wrong"] += 1
+        counts[cause, "right" if right else "none" if report.family is None else "wrong"] += 1
     for cause in sorted({cause for cause, _ in counts}):
         total = sum(counts[cause, how] for how in ("right", "none", "wrong"))
         shares = (f"{counts[cause, how] / total:.0%}" for how in ("right", "none", "wrong", "whose"))
@@ -95,7 +97,7 @@ def costs(store: Store, seconds: list[float], folder: Path) -> None:
     times = {
         "explain, record and surroundings (median)": float(np.median(seconds)),
         "the same, 95 %": float(np.quantile(seconds, 0.95)),
-        "similar jobs": _best(lambda: similar_jobs(store, job, POLICIES["wasted"])),
+        "similar jobs": _best(lambda: similar_jobs(_history(store, job), job, POLICIES["wasted"])),
         f"a log of {log.stat().st_size / 1e6:.0f} MB, of which {(HEAD + TAIL) / 1e6:.1f} MB are read": _best(
             lambda: matches(read_log(log))
         ),
@@ -105,8 +107,12 @@ def costs(store: Store, seconds: list[float], folder: Path) -> None:
         print(f"| {what} | {1000 * taken:.0f} |")
 
 
-def _best(call: object, times: int = 3) -> float:
-    assert callable(call)
+def _history(store: Store, job: Job) -> UserHistory:
+    assert job.user is not None
+    return read_history(store, job.cluster, job.submit, store.clusters()[job.cluster], [job.user])
+
+
+def _best(call: Callable[[], object], times: int = 3) -> float:
     taken = []
     for _ in range(times):
         began = time.perf_counter()

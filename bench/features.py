@@ -39,7 +39,7 @@ POLICY = POLICIES["wasted"]
 
 
 def batch(home: Path) -> None:
-    """The whole table of a store, in this process: prints what it took."""
+    """Compute the whole table of a store in this process, and print the time and memory."""
     store = open_store(Config(home=home), read_only=True)
     (cluster,) = store.clusters()
     table = home.parent / "table.parquet"
@@ -58,7 +58,7 @@ def batch(home: Path) -> None:
 
 
 def filled(folder: Path, jobs: int) -> Path:
-    """A store with so many simulated jobs."""
+    """Create a store with so many simulated jobs."""
     log, home = folder / f"{jobs}.parquet", folder / f"home-{jobs}"
     simulate("default", jobs, 1, log, "parquet", None)
     ingest(open_store(Config(home=home)), open_source(f"parquet:{log}"))
@@ -73,7 +73,7 @@ def measured_batch(home: Path) -> dict[str, float]:
 
 
 def online(home: Path, most: int) -> dict[str, float]:
-    """The first so many jobs one event at a time, state saved every thousand events; time per job."""
+    """Process the first jobs one event at a time, saving every thousand events; return the time per job."""
     store = open_store(Config(home=home))
     (cluster,) = store.clusters()
     jobs = list(to_records(pl.concat(store.scan(cluster=cluster)).sort(*ORDER)[:most], Job))

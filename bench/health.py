@@ -49,20 +49,20 @@ class Tally:
 
 
 def cluster_jobs(scenario: Scenario, seed: int, jobs: int, *, silent: bool) -> pl.DataFrame:
-    """The jobs that ran, with what struck them."""
+    """Return the jobs that ran, with the faults that struck them."""
     parts = list(Simulator(scenario, seed, jobs))
     seen = pl.concat([part for part, _ in parts]).filter(pl.col("outcome").is_not_null())
     truth = pl.concat([part for _, part in parts]).select("job_id", "submit", "cause", "sick_node")
     ran = seen.filter(pl.col("start").is_not_null() & pl.col("nodes").is_not_null())
-    made = ran.join(truth, on=["job_id", "submit"], how="left")
+    joined = ran.join(truth, on=["job_id", "submit"], how="left")
     if silent:
         struck = pl.col("cause") == "node"
-        made = made.with_columns(
+        joined = joined.with_columns(
             outcome=pl.when(struck).then(pl.lit("failed")).otherwise("outcome"),
             exit_code=pl.when(struck).then(1).otherwise("exit_code"),
             exit_signal=pl.when(struck).then(0).otherwise("exit_signal"),
         )
-    return made.sort("end")
+    return joined.sort("end")
 
 
 def illnesses(jobs: pl.DataFrame, fewest: int) -> list[tuple[str, int, int]]:
@@ -80,8 +80,10 @@ def illnesses(jobs: pl.DataFrame, fewest: int) -> list[tuple[str, int, int]]:
 
 def times_as_many(jobs: pl.DataFrame, node: str, first: int, now: int) -> tuple[int, float]:
     """Jobs that ended on the node since it fell ill, and by how much it multiplied their failures."""
-    spoken = ~pl.col("outcome").is_in(["cancelled", "preempted"])
-    here = jobs.filter((pl.col("end") >= first) & (pl.col("end") <= now) & spoken & (pl.col("nodes") == node))
+    has_cause = ~pl.col("outcome").is_in(["cancelled", "preempted"])
+    here = jobs.filter(
+        (pl.col("end") >= first) & (pl.col("end") <= now) & has_cause & (pl.col("nodes") == node)
+    )
     fails = pl.col("outcome") != "completed"
     struck = pl.col("cause") == "node"
     rate, own = here.select(rate=fails.mean(), own=fails.filter(~struck).mean()).row(0)
@@ -155,15 +157,15 @@ def main(name: str, jobs: int, clusters: int, seed: int, only: str) -> None:
         "sick, 30 % fail": ({**often, "ill_failure": 0.3}, False, False),
         "as the scenario has it": ({}, False, False),
     }
-    for told, (faults, silent, drains) in settings.items():
-        if only and only != told:
+    for setting, (faults, silent, drains) in settings.items():
+        if only and only != setting:
             continue
         scenario = replace(plain, faults=replace(plain.faults, **faults))
         tally = Tally()
         for at in range(seed, seed + clusters):
             look(cluster_jobs(scenario, at, jobs, silent=silent), at, tally, drains=drains)
         print(
-            f"| {name}, {told} | {tally.clusters} | {tally.moments} | {share(tally.found, tally.sick)} "
+            f"| {name}, {setting} | {tally.clusters} | {tally.moments} | {share(tally.found, tally.sick)} "
             f"| {share(len(tally.nodes_found), len(tally.nodes))} "
             f"| {share(tally.weaker_found, tally.weaker)} | {tally.late} | {tally.innocent} "
             f"| {share(len(tally.clusters_wronged), tally.clusters)} |",

@@ -12,7 +12,7 @@ YEAR = 365 * 86_400
 
 
 def jobs(first: int, count: int, total: int, seed: int = 1) -> pl.DataFrame:
-    """`count` of `total` jobs that a cluster saw in a year, in order of submit, as one sacct record each."""
+    """Return `count` of `total` jobs that a cluster saw in a year, by submit, as one sacct record each."""
     chance = np.random.default_rng([seed, first])
     number = np.arange(first, first + count)
     drawn = pl.DataFrame(

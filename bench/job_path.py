@@ -32,7 +32,7 @@ def described(scan: Any) -> str:
 
 
 def is_import(frame: FrameType | None) -> bool:
-    """Whether a call is part of a module's import, as that of a decorator is."""
+    """Check whether a call is part of a module's import, as that of a decorator is."""
     while frame is not None:
         if frame.f_code.co_name == "<module>" and "/forewarn/" in frame.f_code.co_filename:
             return True
@@ -79,8 +79,8 @@ class Counted:
             case "store/scanning.py", "_in_order" if seen["self"].kind == "job":
                 self.scans.append(described(seen["self"]))
 
-    def told(self) -> dict[str, Any]:
-        """What was counted."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return the counts."""
         rooms = Counter(module.split("/")[0] for module in self.passed if "/" in module)
         return {
             "modules imported": sum(name.startswith("forewarn.") for name in sys.modules),
@@ -107,11 +107,11 @@ def watch(out: Path, source: str, command: list[str]) -> None:
             raise
     finally:
         sys.setprofile(None)
-        out.write_text(json.dumps(counted.told()), encoding="utf-8")
+        out.write_text(json.dumps(counted.as_dict()), encoding="utf-8")
 
 
 def run(jobs: int) -> dict[str, Any]:
-    """Every command on the path, and what was counted in it."""
+    """Run every command on the path, and return the counts of each."""
     with TemporaryDirectory(prefix="job-path-") as folder:
         home, log, script = Path(folder, "home"), Path(folder, "jobs.txt"), Path(folder, "job.sbatch")
         given = ["simulate", "--scenario", "small", "--format", "sacct", "--jobs", str(jobs), "-o", str(log)]
@@ -127,15 +127,15 @@ def run(jobs: int) -> dict[str, Any]:
             "check, first": ["check", str(script), "--home", str(home), "--user", about["User"]],
             "check": ["check", str(script), "--home", str(home), "--user", about["User"]],
         }
-        told = {}
+        counts_by_command = {}
         for name, command in commands.items():
             out = Path(folder, "counted.json")
             here = [sys.executable, __file__, "--watch", str(out), "--source", str(log), "--", *command]
             done = subprocess.run(here, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise SystemExit(f"{name}: {done.stderr}")
-            told[name] = json.loads(out.read_text(encoding="utf-8"))
-        return told
+            counts_by_command[name] = json.loads(out.read_text(encoding="utf-8"))
+        return counts_by_command
 
 
 def main() -> None:

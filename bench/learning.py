@@ -20,10 +20,11 @@ from forewarn.config import Config
 from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.table import read_table
 from forewarn.learn.evaluation.benchmark import figures
-from forewarn.learn.evaluation.prequential import retrained, static
-from forewarn.learn.fitting.fit import ALL_FAMILIES, FitSettings, fit
+from forewarn.learn.evaluation.prequential import predict_retrained, predict_static
+from forewarn.learn.fitting.fit import fit
+from forewarn.learn.fitting.fit_settings import ALL_FAMILIES, FitSettings
 from forewarn.learn.fitting.train import search_key
-from forewarn.operate.ingest_file import ingest, review
+from forewarn.operate.ingest_file import ingest, review_missing_fields
 from forewarn.sources.base import SourceOptions, open_source
 from forewarn.store.opening import open_store
 
@@ -34,24 +35,28 @@ STATUS = {"Sandia-Ross": "exit-code"}
 def measured(
     log: Path, phases: list[str], retrain: list[str], settings: FitSettings, keep: Path
 ) -> Iterator[dict[str, Any]]:
-    """The figures of each phase and way of retraining."""
+    """Measure each phase and way of retraining."""
     status = next((how for name, how in STATUS.items() if log.name.startswith(name)), None)
     with TemporaryDirectory() as home, open_store(Config(home=Path(home))) as store:
         (cluster,) = ingest(store, open_source(f"swf:{log}", SourceOptions(status=status))).clusters
-        review(store, [cluster])
+        review_missing_fields(store, [cluster])
         for phase in phases:
             began = time.perf_counter()
             table = read_table(store, cluster, phase, POPULATIONS["papers"])
             fitted = fit(table, settings, folder=keep / search_key(table, settings))
             for how in retrain:
-                said = static(table, fitted) if how == "none" else retrained(table, fitted, settings)
-                found = figures(table, fitted, said, seed=settings.seed)
+                predictions = (
+                    predict_static(table, fitted)
+                    if how == "none"
+                    else predict_retrained(table, fitted, settings)
+                )
+                found = figures(table, fitted, predictions, seed=settings.seed)
                 seconds = round(time.perf_counter() - began, 1)
                 yield {"log": log.name, "phase": phase, "retrain": how, "seconds": seconds, **found}
 
 
 def row(found: dict[str, Any]) -> str:
-    """Of the table in docs/measurements.md."""
+    """Format a row of the table in docs/measurements.md."""
     at, half, ahead = found["at_validation"], found["at_0_5"], found["above_best_baseline"]
     low, high = ahead["interval"] or (float("nan"), float("nan"))
     roc, pr = ("[{:.3f}, {:.3f}]".format(*found["intervals"][name]) for name in ("roc_auc", "pr_auc"))

@@ -62,7 +62,7 @@ class Collected:
 
 
 def restless(_: float) -> None:
-    """The collector rests between its rounds for as long as it has worked: not part of what is measured."""
+    """Do not rest between rounds: the collector's rests are not part of the measurement."""
 
 
 # --- in a process of its own ----------------------------------------------------------------------
@@ -90,7 +90,7 @@ def collect(lab: Lab, way: str, home: Path, jobs: int, days: int) -> Collected:
 
 
 def site(lab: Lab, way: str) -> tuple[Config, dict[str, str]]:
-    """How somebody is configured who reads this lab by REST or by Slurm's commands."""
+    """Return the configuration of a site that reads this lab by REST or by Slurm's commands."""
     environ = os.environ | {"PATH": f"{lab.state / 'bin'}:{os.environ['PATH']}"}
     if way == "sacct":
         return Config(scheduler="commands"), environ
@@ -114,7 +114,7 @@ class Pairs:
         self._environ = site(lab, way)[1] | {"SLURM_TIME_FORMAT": "%s"}
 
     def join(self, scheduler: Scheduler) -> None:
-        """From here on."""
+        """Ask each request of a scheduler without Forewarn too, from here on."""
         if isinstance(scheduler, SlurmrestdScheduler):
             transport = scheduler.session.transport
             ask = transport.ask
@@ -156,33 +156,33 @@ class Pairs:
 
 
 def measured(lab: Lab, options: argparse.Namespace, way: str, home: Path) -> tuple[Collected, int]:
-    """One collection, and the most memory that slurmrestd had during it."""
+    """Run one collection; return it and the peak memory of slurmrestd meanwhile."""
     for what in ("stop", "start"):  # its peak begins anew
         getattr(lab.daemons, what)("slurmrestd")
     command = [sys.executable, "-m", "bench.live", "--state", str(lab.state), "--jobs", str(options.jobs)]
     command += ["--days", str(options.days)]
-    told = subprocess.run(
+    process = subprocess.run(
         [*command, "--collect", way, "--home", str(home)], check=True, stdout=subprocess.PIPE, text=True
     )
-    return Collected(**json.loads(told.stdout)), lab.daemons.peak_memory_bytes("slurmrestd") or 0
+    return Collected(**json.loads(process.stdout)), lab.daemons.peak_memory_bytes("slurmrestd") or 0
 
 
 def compare(lab: Lab, home: Path, days: int) -> str:
-    """What the store has against what sacct says, in words."""
+    """Compare the store with sacct, in words."""
     options = ("-a", "-X", "-D", "-n", "-P", "-S", f"now-{days + 5}days", "-o", "JobID,Submit")
-    said = lab.run("root", "env", "SLURM_TIME_FORMAT=%s", "sacct", *options, timeout=600).splitlines()
+    sacct_rows = lab.run("root", "env", "SLURM_TIME_FORMAT=%s", "sacct", *options, timeout=600).splitlines()
     with open_store(Config(home=home), read_only=True) as store:
         ours = Counter(
             f"{job}|{submit}"
             for frame in store.scan(columns=["job_id", "submit"])
             for job, submit in frame.iter_rows()
         )
-    missing, twice = set(said) - ours.keys(), sum(ours.values()) - len(ours)
-    return f"{len(said):,} by sacct, {len(ours):,} by us, {len(missing):,} missing, {twice:,} twice"
+    missing, twice = set(sacct_rows) - ours.keys(), sum(ours.values()) - len(ours)
+    return f"{len(sacct_rows):,} by sacct, {len(ours):,} by us, {len(missing):,} missing, {twice:,} twice"
 
 
 def show_history(lab: Lab, options: argparse.Namespace) -> None:
-    """The table of the long history."""
+    """Print the table of the long history."""
     load_jobs(lab, options.jobs, options.days)
     rows, found = [], []
     for way, name in (("REST", "curl"), ("sacct", "sacct")):

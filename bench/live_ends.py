@@ -54,7 +54,7 @@ class Ends:
 
 
 def show_ends(lab: Lab, count: int, rates: Sequence[int], minutes: int) -> None:
-    """The table of a cluster where jobs end."""
+    """Print the table of a cluster where jobs end."""
     *_, free = lab.settings.node_names
     fill(lab, count, leave=free)
     measured = [at_rate(lab, rate, minutes, free) for rate in rates]
@@ -82,9 +82,9 @@ def at_rate(lab: Lab, rate: int, minutes: int, node: str) -> Ends:
     print(f"ends: {rate} a minute", file=sys.stderr)
     count = int(rate * (minutes + SETTLING / 60 + 1))
     submit = SUBMIT.format(count=count, node=node, pause=round(60 / rate, 3))
-    said: list[str] = []
+    outputs: list[str] = []
     submitter = threading.Thread(
-        target=lambda: said.append(lab.run(USER, "bash", "-c", submit, timeout=3600)), daemon=True
+        target=lambda: outputs.append(lab.run(USER, "bash", "-c", submit, timeout=3600)), daemon=True
     )
     with TemporaryDirectory() as home, collecting(lab, Path(home)) as rounds:
         submitter.start()
@@ -98,7 +98,7 @@ def at_rate(lab: Lab, rate: int, minutes: int, node: str) -> Ends:
         took = time.time() - began
         squeue = _one_squeue(lab)  # now: slurmctld shows it, too, what has ended within MinJobAge
         submitter.join()
-        jobs = [int(word) for word in said[0].split()]
+        jobs = [int(word) for word in outputs[0].split()]
         wait_until(lambda: live(lab, USER) == 0, 300, "all have ended")
         time.sleep(SETTLING)
         found = _found(lab, Path(home), jobs)
@@ -136,7 +136,7 @@ def _one_squeue(lab: Lab) -> float:
 
 
 def _found(lab: Lab, home: Path, jobs: list[int]) -> str:
-    """What a collector that nobody stopped has of jobs, against what sacct says, in words."""
+    """Compare the jobs of a collector that was never stopped with sacct, in words."""
     theirs = by_sacct(lab, jobs)
     with open_store(Config(home=home), read_only=True) as store:
         columns = ["job_id", "submit", "outcome", "cpu_time"]

@@ -57,7 +57,7 @@ class Phase:
 
 
 def show_load(lab: Lab, count: int, minutes: int) -> None:
-    """The table of the steady cluster."""
+    """Print the table of the steady cluster."""
     fill(lab, count)
     running = len(lab.run("root", "squeue", "-h", "-t", "R").splitlines())
     phases = [
@@ -91,7 +91,7 @@ def fill(lab: Lab, count: int, leave: str = "") -> None:
 
 
 def live(lab: Lab, user: str | None = None) -> int:
-    """How many jobs wait or run."""
+    """Count the pending and running jobs."""
     whose = () if user is None else ("-u", user)
     return len(lab.run("root", "squeue", "-h", "-o", "%i", *whose).splitlines())
 
@@ -103,7 +103,7 @@ def reset(lab: Lab) -> None:
 
 
 def statistics(lab: Lab) -> tuple[Statistics, Statistics]:
-    """What slurmctld and slurmdbd have counted since."""
+    """Return the counters of slurmctld and slurmdbd since their reset."""
     return _counted(lab.run("root", "sdiag")), _counted(lab.run("root", "sacctmgr", "show", "stats"))
 
 
@@ -122,13 +122,13 @@ def phase(lab: Lab, name: str, do: Callable[[], tuple[int, int, str]]) -> Phase:
 
 
 def calls_of(text: str) -> Calls:
-    """The calls that a daemon counts, by type or by user; without those of looking at them."""
+    """Return the calls that a daemon counts, by type or by user, without those of reading the counters."""
     found = {name: (int(count), int(time_) / 1e6) for name, count, time_ in CALLS.findall(text)}
     return {name: calls for name, calls in found.items() if name not in OURSELVES}
 
 
 def per_minute(calls: Calls, minutes: int) -> str:
-    """In words."""
+    """Format a rate per minute."""
     count, seconds = sum(c for c, _ in calls.values()), sum(s for _, s in calls.values())
     return f"{count / minutes:.1f}, {seconds * 1000 / minutes:.1f} ms"
 
@@ -141,10 +141,10 @@ def nobody(minutes: int) -> tuple[int, int, str]:
 
 def collector(lab: Lab, minutes: int) -> tuple[int, int, str]:
     """Let a collector run that has collected all there is, as people start it."""
-    with TemporaryDirectory() as home, collecting(lab, Path(home)) as told:
+    with TemporaryDirectory() as home, collecting(lab, Path(home)) as rounds_so_far:
         reset(lab)
         time.sleep(minutes * 60)
-        rounds = told()
+        rounds = rounds_so_far()
     assert not any(done["troubles"] for done in rounds), rounds
     changes = sum(done["changed_jobs"] + done["new_jobs"] for done in rounds[1:])
     note = f"{len(rounds)} rounds, {changes} observations written after the first"
@@ -153,7 +153,7 @@ def collector(lab: Lab, minutes: int) -> tuple[int, int, str]:
 
 @contextmanager
 def collecting(lab: Lab, home: Path) -> Iterator[Callable[[], list[Any]]]:
-    """A collector that has collected all there is and goes on, and its rounds so far."""
+    """Run a collector that has read all history and continues; yield its rounds so far."""
     settings = {"FOREWARN_HOME": str(home), "FOREWARN_SLURMRESTD": lab.rest_url}
     settings |= {"FOREWARN_SLURM_USER": "root", "SLURM_JWT": lab.token("root", 36000)}
     others = {k: v for k, v in os.environ.items() if not k.startswith(("FOREWARN", "SLURM"))}
@@ -171,7 +171,7 @@ def collecting(lab: Lab, home: Path) -> Iterator[Callable[[], list[Any]]]:
 
 
 def json_texts(text: str) -> list[str]:
-    """The objects that were printed one after the other; not one that is still being printed."""
+    """Split objects printed one after the other, without one that is still being printed."""
     decoder, at, found = json.JSONDecoder(), 0, []
     while at < len(text.rstrip()):
         try:
@@ -184,7 +184,7 @@ def json_texts(text: str) -> list[str]:
 
 
 def squeue(lab: Lab, minutes: int, *, full: bool = True) -> tuple[int, int, str]:
-    """One a minute."""
+    """Run squeue once a minute; return the calls and the bytes received."""
     received = 0
     for _ in range(minutes):
         began = time.monotonic()

@@ -39,7 +39,7 @@ def main(home: Path, cluster: str, calls: int) -> None:
     with open_store(Config(home=home)) as store:
         table = read_table(store, cluster, "submit", POPULATIONS["wasted"])
     last = table.rows(np.arange(len(table.values) - MANY, len(table.values)))
-    now = replace(last, known=np.full(MANY, -1))  # as jobs of now: none has ended
+    now = replace(last, known_at=np.full(MANY, -1))  # as jobs of now: none has ended
     print("| part | one row, ms | times the margins | 2,000 rows, ms | times the margins | a row, µs |")
     print("|---|---|---|---|---|---|")
     one = measure(bundle, [now.rows(np.array([place])) for place in range(20)], calls)
@@ -71,11 +71,13 @@ def measure(bundle: Bundle, tables: list[JobTable], calls: int) -> dict[str, flo
     if (causes := bundle.causes) is not None:
         steps["causes, given failure"] = lambda i: causes.given_failure(matrices[i])
     if (usage := bundle.usage) is not None:
-        foreseen = [usage.foresee(table) for table in tables]
-        steps["usage, all quantities"] = lambda i: usage.foresee(tables[i])
-        steps["usage, quantiles of run time"] = lambda i: foreseen[i].run_time.quantiles(LEVELS)
-        steps["usage, over limit"] = lambda i: foreseen[i].over_limit(tables[i].column("time_limit"))
-        steps["risk"] = lambda i: bundle.risk(matrices[i], bundle.excess_of(foreseen[i], tables[i]))
+        forecasts = [usage.forecast(table) for table in tables]
+        run_times = [forecast.run_time for forecast in forecasts if forecast.run_time is not None]
+        limits = [table.column("time_limit").astype(np.float64) for table in tables]
+        steps["usage, all quantities"] = lambda i: usage.forecast(tables[i])
+        steps["usage, quantiles of run time"] = lambda i: run_times[i].quantiles(LEVELS)
+        steps["usage, over limit"] = lambda i: forecasts[i].over_limit(limits[i])
+        steps["risk"] = lambda i: bundle.risk(matrices[i], bundle.excess_of(forecasts[i], tables[i]))
     if (oddness := bundle.oddness) is not None:
         steps["oddness"] = lambda i: oddness.rarer_than(tables[i])
     taken: dict[str, list[float]] = {name: [] for name in steps}

@@ -24,15 +24,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forewarn.config import Config
-from forewarn.features.batch import events_of, looks_while_waiting, read_inputs, walk
+from forewarn.features.batch import draw_looks_while_waiting, events_of, read_inputs, walk
 from forewarn.features.inputs import Inputs
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.state import START, SUBMIT, WAITING, new_state
 from forewarn.learn.data.population import POPULATIONS, Population
 from forewarn.learn.data.table import JobTable, read_table
 from forewarn.learn.evaluation.metrics import ScoredPredictions, f1
-from forewarn.learn.fitting.fit import FitResult, FitSettings, fit
-from forewarn.operate.ingest_file import ingest, review
+from forewarn.learn.fitting.fit import fit
+from forewarn.learn.fitting.fit_result import FitResult
+from forewarn.learn.fitting.fit_settings import FitSettings
+from forewarn.operate.ingest_file import ingest, review_missing_fields
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.base import Store
@@ -61,7 +63,7 @@ def main() -> None:
             simulate("default", given.jobs, 5, Path(home) / "jobs.parquet", "parquet")
             source = f"parquet:{Path(home) / 'jobs.parquet'}"
         (cluster,) = ingest(store, open_source(source)).clusters
-        review(store, [cluster])
+        review_missing_fields(store, [cluster])
         population = POPULATIONS[given.policy]
         for line in (
             *at_start(store, cluster, population, settings),
@@ -72,12 +74,12 @@ def main() -> None:
 
 def at_start(store: Store, cluster: str, population: Population, settings: FitSettings) -> Iterator[str]:
     table = read_table(store, cluster, "start", population)
-    models = {"before": _fit(replace(table, waiting=None), settings), "after": _fit(table, settings)}
+    models = {"before": _fit(replace(table, pending_features=None), settings), "after": _fit(table, settings)}
     inputs = read_inputs(store, cluster, population.policy, phase="start")
     test = models["after"].parts.test
     moments = {
         "at start": (table, test),
-        "pending": _seen(table, test, inputs, looks_while_waiting(inputs)),
+        "pending": _seen(table, test, inputs, draw_looks_while_waiting(inputs)),
         "running": _running(table, test, inputs),
     }
     for name, (then, rows) in moments.items():
@@ -86,14 +88,14 @@ def at_start(store: Store, cluster: str, population: Population, settings: FitSe
 
 
 def _seen(table: JobTable, test: Rows, inputs: Inputs, looks: NDArray[np.int64]) -> tuple[JobTable, Rows]:
-    """The jobs of the test part that were looked at while they waited, as they were then."""
+    """Return the jobs of the test part that were observed while pending, as they were then."""
     events = events_of(inputs, looks=looks)
     parts = [*walk(new_state(), inputs, events, emitted=WAITING)]
     return _put(table, test, inputs, *(np.concatenate([part[k] for part in parts]) for k in (1, 2)))
 
 
 def _running(table: JobTable, test: Rows, inputs: Inputs) -> tuple[JobTable, Rows]:
-    """Some jobs at a random moment of their run, as if they started then, with the wait that they had."""
+    """Return jobs at a random moment of their run, as if they started then, with the wait that they had."""
     random = np.random.default_rng(1)
     submit = inputs.ids["submit"].to_numpy()
     runs = (inputs.start >= submit) & (inputs.known > inputs.start + 1)
@@ -126,7 +128,7 @@ def _put(
     rows_there = row_of[jobs]
     values = table.values.copy()
     values[rows_there[rows_there >= 0]] = out[rows_there >= 0][:, L.selected(table.phase, "generic")]
-    return replace(table, values=values, waiting=None), np.intersect1d(test, rows_there)
+    return replace(table, values=values, pending_features=None), np.intersect1d(test, rows_there)
 
 
 def on_login(
@@ -146,7 +148,7 @@ def on_login(
         values[own] = _own_features(inputs, own)
     names = {L.FEATURES[place].name for place in L.OF_OTHERS}
     blanked = values.copy()
-    blanked[np.ix_(rows, [place for place, name in enumerate(table.names) if name in names])] = np.nan
+    blanked[np.ix_(rows, np.flatnonzero([name in names for name in table.names]))] = np.nan
     yield _line("login node, the site's history", model, table, rows)
     yield _line("login node, before", model, replace(table, values=values), rows)
     yield _line("login node, after", model, replace(table, values=blanked), rows)
@@ -155,21 +157,21 @@ def on_login(
 def _own_features(inputs: Inputs, own: Rows) -> NDArray[np.float32]:
     """Features at submit where nothing but these jobs is known."""
     part = Inputs(
-        inputs.ids[own],
-        *(
-            values[own]
-            for values in (
-                *(inputs.start, inputs.known, inputs.numbers, inputs.atoms),
-                *(inputs.numbers_at_start, inputs.atoms_at_start, inputs.results),
-            )
-        ),
-        np.zeros(len(own) + 1, np.int64),
-        np.zeros(0, np.uint64),
+        ids=inputs.ids[own],
+        start=inputs.start[own],
+        known=inputs.known[own],
+        numbers=inputs.numbers[own],
+        atoms=inputs.atoms[own],
+        numbers_at_start=inputs.numbers_at_start[own],
+        atoms_at_start=inputs.atoms_at_start[own],
+        results=inputs.results[own],
+        node_first=np.zeros(len(own) + 1, np.int64),
+        node_keys=np.zeros(0, np.uint64),
     )
-    made = np.full((len(own), L.N_FEATURES), np.nan)
+    own_values = np.full((len(own), L.N_FEATURES), np.nan)
     for _, jobs, out in walk(new_state(), part, events_of(part), emitted=SUBMIT):
-        made[jobs] = out
-    return made[:, L.selected("submit", "generic")].astype(np.float32)
+        own_values[jobs] = out
+    return own_values[:, L.selected("submit", "generic")].astype(np.float32)
 
 
 def _fit(table: JobTable, settings: FitSettings) -> FitResult:

@@ -30,11 +30,12 @@ from forewarn.job.phase import PHASES
 from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.table import JobTable, read_table
 from forewarn.learn.evaluation import bootstrap
-from forewarn.learn.evaluation.baselines import baselines, best_baseline, label
+from forewarn.learn.evaluation.baselines import baseline_alarms, best_rule, rule_label
 from forewarn.learn.evaluation.metrics import ScoredPredictions, f1
-from forewarn.learn.evaluation.prequential import static
-from forewarn.learn.fitting.fit import ALL_FAMILIES, FitSettings, fit
-from forewarn.operate.ingest_file import ingest, review
+from forewarn.learn.evaluation.prequential import predict_static
+from forewarn.learn.fitting.fit import fit
+from forewarn.learn.fitting.fit_settings import ALL_FAMILIES, FitSettings
+from forewarn.operate.ingest_file import ingest, review_missing_fields
 from forewarn.sources.base import SourceOptions, open_source
 from forewarn.store.base import ClusterFacts, Store
 from forewarn.store.opening import open_store
@@ -96,7 +97,7 @@ STATES = {
 def filled(store: Store, log: Log, path: Path) -> str:
     """Put a log into a store; its cluster. A log that holds other rows than it is known to is refused."""
     if log.source == "slurmdb":
-        clusters = ("supercloud",)
+        clusters: tuple[str, ...] = ("supercloud",)
         with store.writing() as writer:
             writer.observe("job", slurmdb(path))
             writer.describe_cluster(clusters[0], ClusterFacts())
@@ -107,7 +108,7 @@ def filled(store: Store, log: Log, path: Path) -> str:
         if report.bad != log.bad_rows:
             raise SourceError(f"{path}: {report.bad} bad rows, where {log.bad_rows} are known")
         clusters = tuple(report.clusters)
-    review(store, clusters)
+    review_missing_fields(store, clusters)
     return clusters[0]
 
 
@@ -144,29 +145,33 @@ def slurmdb(path: Path) -> pl.DataFrame:
 
 
 def row(table: JobTable, settings: FitSettings) -> tuple[bool, tuple[str, ...]]:
-    """Whether it is below the best rule, and the cells of a table that say so."""
+    """Return whether a model is below the best rule, and the cells of its row in the table."""
     with TemporaryDirectory() as searches:
         fitted = fit(table, settings, folder=Path(searches))
-    said = static(table, fitted)
-    fails, alarms = table.fails[said.rows], said.p >= said.thresholds
-    rules = baselines(table, said.rows, fitted.learnt)
-    best = best_baseline(rules, fails)
-    groups = bootstrap.groups(table.about[said.rows])
+    predictions = predict_static(table, fitted)
+    fails, alarms = table.fails[predictions.rows], predictions.p >= predictions.thresholds
+    rules = baseline_alarms(table, predictions.rows, fitted.learnt_rows)
+    best = best_rule(rules, fails)
+    groups = bootstrap.groups(table.about[predictions.rows])
     ahead = bootstrap.difference(groups, fails, alarms, rules[best])
     low, high = ahead["interval"] or (np.nan, np.nan)
-    judged = ScoredPredictions(fails, said.p)
+    judged = ScoredPredictions(fails, predictions.p)
     return bool(high < 0), (
         *(f"{len(fails):,}", f"{judged.roc_auc():.3f}", f"{judged.pr_auc():.3f}", f"{judged.ece():.3f}"),
-        *(f"{f1(fails, alarms):.3f}", f"{f1(fails, rules[best]):.3f}", label(best).removeprefix("rule: ")),
+        *(
+            f"{f1(fails, alarms):.3f}",
+            f"{f1(fails, rules[best]):.3f}",
+            rule_label(best).removeprefix("rule: "),
+        ),
         f"{ahead['f1']:+.3f} [{low:+.3f}, {high:+.3f}]",
-        label(fitted.rule) if fitted.rule else "model",
+        rule_label(fitted.rule) if fitted.rule else "model",
     )
 
 
 def tables(
     log: Log, folder: Path, phases: Sequence[str] = PHASES, *, short: bool = False
 ) -> Iterator[tuple[str, JobTable]]:
-    """The table of each phase of a log, or of its first lines."""
+    """Yield the table of each phase of a log, or of its first lines."""
     with TemporaryDirectory() as home:
         path = folder / log.path
         if short and log.first_lines is not None:
@@ -178,7 +183,7 @@ def tables(
 
 
 def first_lines(path: Path, copy: Path, lines: int) -> Path:
-    """A copy of the first lines of a log, packed as it is."""
+    """Copy the first lines of a log, compressed as it is."""
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rb") as whole, opened(copy, "wb") as part:
         part.writelines(islice(whole, lines))

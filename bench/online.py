@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score
 
 from forewarn.features.batch import inputs_of
-from forewarn.features.missing_fields import find_absences, with_policies
+from forewarn.features.missing_fields import find_missing_fields, with_missing_field_treatments
 from forewarn.features.table import feature_frames
 from forewarn.job.outcomes import POLICIES
 from forewarn.sources.base import open_source
@@ -50,7 +50,7 @@ def main(folder: Path) -> None:
         source = open_source(f"swf:{folder / log}-cln.swf.gz")
         jobs = pl.concat(b.frame for b in source.batches())
         jobs = jobs.with_columns(known_at=pl.when(pl.col("outcome").is_not_null()).then("end"))
-        facts = with_policies(ClusterFacts(source.timezone), find_absences([jobs], log))
+        facts = with_missing_field_treatments(ClusterFacts(source.timezone), find_missing_fields([jobs], log))
         inputs = inputs_of([{"submit": jobs, "now": jobs}], facts, POLICIES["papers"])
         table = pl.concat(feature_frames(inputs, "submit", "generic"))
         truth, place = inputs.results[:, 0], np.arange(jobs.height) / jobs.height

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -76,7 +77,7 @@ def main() -> None:
             simulate("default", count, 1, path, format_, None)
             read = ours(f"{format_}:{path}")
             rows = read()
-            rounds = [(timed(read), timed(lambda p=path, b=bare: b(p))) for _ in range(3)]
+            rounds = [(timed(read), timed(partial(bare, path))) for _ in range(3)]
             mine, theirs = min(r[0] for r in rounds), min(r[1] for r in rounds)
             print(f"{format_:<12} {path.stat().st_size / 1e6:>8.0f} {rows:>9,} {mine:>8.2f}", end="")
             print(f" {rows / mine:>10,.0f} {theirs:>8.2f} {mine / theirs:>6.2f}", flush=True)

@@ -23,25 +23,25 @@ from forewarn.config import Config
 from forewarn.learn.data.matrix import Matrix, Sample
 from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.selection import rankings
-from forewarn.learn.data.split import settled, split
+from forewarn.learn.data.split import settled_rows, split
 from forewarn.learn.data.table import JobTable, read_table
 from forewarn.learn.families import FAMILIES
 from forewarn.learn.search.search import SearchSettings, search
-from forewarn.operate.ingest_file import ingest, review
+from forewarn.operate.ingest_file import ingest, review_missing_fields
 from forewarn.sources.base import open_source
 from forewarn.store.opening import open_store
 
 
 def submitted(source: str, home: Path) -> JobTable:
-    """The log's jobs at submit."""
+    """Return the log's jobs at submit."""
     store = open_store(Config(home=home))
     report = ingest(store, open_source(source))
-    review(store, report.clusters)
+    review_missing_fields(store, report.clusters)
     return read_table(store, report.clusters[0], "submit", POPULATIONS["papers"])
 
 
 def sample(table: JobTable, rows: NDArray[np.int64], cut: int) -> Sample:
-    known = settled(table, rows, cut)
+    known = settled_rows(table, rows, cut)
     return Sample(Matrix(table.values[known], table.names), table.fails[known], np.ones(len(known)))
 
 

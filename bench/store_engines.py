@@ -1,7 +1,7 @@
 """What the embedded store could be made of, measured on the same jobs.
 
-    python bench/store_engines.py                  # 10 million jobs: a quarter of an hour
-    python bench/store_engines.py --jobs 200000    # a quick look
+    python -m bench.store_engines                  # 10 million jobs: a quarter of an hour
+    python -m bench.store_engines --jobs 200000    # a quick look
 
 Each engine runs in a process of its own (for its peak memory) and does the same: one write of all
 jobs that skips what is there already, the same again, a scan of everything into Polars, a scan of 12
@@ -25,6 +25,7 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
@@ -32,18 +33,20 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
+from bench.job_frames import BEGIN, YEAR, jobs
 from forewarn.config import Config
 from forewarn.job.columns import SCHEMAS
 from forewarn.store import segments
 from forewarn.store.opening import open_store
-from job_frames import BEGIN, YEAR, jobs
 
 BATCH = 100_000
 SCHEMA = SCHEMAS["job"]
 IDENTITY = ("cluster", "job_id", "submit", "seen_at", "source")
 MONTH = (BEGIN + 31 * 86_400, BEGIN + 61 * 86_400)
-TWELVE = ("cluster", "job_id", "submit", "user", "account", "name", "partition")
-TWELVE += ("cpus_asked", "time_limit", "start", "end", "outcome")
+TWELVE = (
+    *("cluster", "job_id", "submit", "user", "account", "name", "partition"),
+    *("cpus_asked", "time_limit", "start", "end", "outcome"),
+)
 Frames = Iterable[pl.DataFrame]
 
 
@@ -66,7 +69,7 @@ class Engine(ABC):
 
     @abstractmethod
     def write(self, frames: Frames) -> None:
-        """All of them or nothing, without those that are there."""
+        """Write all records or none, without those that are there already."""
 
     @abstractmethod
     def count(self) -> int: ...
@@ -138,8 +141,11 @@ class Files(Embedded):
                 os.fsync(file.fileno())
             return str(path).encode()
 
-        def unpacked(path: bytes, *asked: Any, **more: Any) -> pl.DataFrame:
-            return unpack(path.decode(), *asked, **more)
+        def unpacked(
+            data: bytes, kind: str, columns: Iterable[str] | None = None, where: pl.Expr | None = None
+        ) -> pl.DataFrame:
+            # The name stands for the bytes: of a file, Polars reads only the columns that it needs.
+            return unpack(data.decode(), kind, columns, where)  # type: ignore[arg-type]
 
         segments.packed, segments.unpacked = packed, unpacked
 
@@ -221,7 +227,7 @@ class DuckDb(Engine):
             self.connection.register("batch", frame.to_arrow())
             self.connection.execute(
                 f"INSERT INTO job SELECT * FROM batch ANTI JOIN (SELECT {quoted(IDENTITY)} FROM job"
-                f" WHERE submit BETWEEN {frame['submit'].min()} AND {frame['submit'].max()})"
+                f" WHERE submit BETWEEN {frame['submit'].min()!r} AND {frame['submit'].max()!r})"
                 f" USING ({quoted(IDENTITY)})"
             )
         self.connection.execute("COMMIT")
@@ -230,7 +236,9 @@ class DuckDb(Engine):
         return int(self.connection.execute("SELECT count(*) FROM job").fetchall()[0][0])
 
     def _fetch(self, query: str) -> Frames:
-        for batch in self.connection.execute(query).to_arrow_reader(1_000_000):
+        batches = self.connection.execute(query).to_arrow_reader(1_000_000)
+        assert batches is not None
+        for batch in batches:
             yield pl.DataFrame(batch)
 
     def scan(self) -> Frames:
@@ -257,7 +265,7 @@ ENGINES: dict[str, type[Engine]] = {
 
 
 def measure(name: str, source: Path, home: Path, count: int) -> dict[str, Any]:
-    """All figures of one engine."""
+    """Measure all figures of one engine."""
     engine = ENGINES[name](home)
     paths = sorted(source.iterdir())[: count // BATCH]
     spent = np.zeros(2)
@@ -275,9 +283,9 @@ def measure(name: str, source: Path, home: Path, count: int) -> dict[str, Any]:
 
     def probe() -> None:
         nonlocal second
-        command = [sys.executable, __file__, "--probe", name, "--home", str(home)]
-        said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        second = said.stdout.strip() or said.stderr.strip().splitlines()[-1]
+        command = [sys.executable, "-m", "bench.store_engines", "--probe", name, "--home", str(home)]
+        process = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        second = process.stdout.strip() or process.stderr.strip().splitlines()[-1]
 
     def seconds(work: Callable[[], Any]) -> tuple[Any, Any]:
         nonlocal spent
@@ -294,7 +302,7 @@ def measure(name: str, source: Path, home: Path, count: int) -> dict[str, Any]:
     assert rows == count, rows
     month, in_month = seconds(lambda: sum(frame.height for frame in engine.month()))
     ids = pl.read_parquet(paths[len(paths) // 2])["job_id"].sample(20, seed=1)
-    lookups = [seconds(lambda job_id=job_id: engine.lookup(job_id)) for job_id in ids]
+    lookups = [seconds(partial(engine.lookup, job_id)) for job_id in ids]
     assert all(found for _, found in lookups)
     engine.close()
     size = sum(path.stat().st_size for path in home.iterdir())
@@ -317,7 +325,7 @@ def clocks() -> Any:
 
 
 def memory() -> int:
-    """The most memory that this process has had, in MB."""
+    """Return the peak memory of this process, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
@@ -352,17 +360,17 @@ def compare(asked: argparse.Namespace) -> None:
         for name in asked.engines:
             count = min(asked.jobs, asked.row_jobs) if ENGINES[name].by_row else asked.jobs
             with TemporaryDirectory(dir=asked.folder) as home:
-                command = [sys.executable, __file__, "--measure", name, "--jobs", str(count)]
-                said = subprocess.run(
-                    [*command, "--source", str(source), "--home", home],
+                command = [sys.executable, "-m", "bench.store_engines", "--measure", name]
+                process = subprocess.run(
+                    [*command, "--jobs", str(count), "--source", str(source), "--home", home],
                     capture_output=True,
                     text=True,
                     check=False,
                 )
-            if said.returncode:
-                print(f"{name:22}failed: {said.stderr.strip().splitlines()[-1]}")
+            if process.returncode:
+                print(f"{name:22}failed: {process.stderr.strip().splitlines()[-1]}")
                 continue
-            found = json.loads(said.stdout)
+            found = json.loads(process.stdout)
             rates = [f"{found[step][0]:,.0f} ({found[step][1]:,.0f})" for step in ("write", "again", "scan")]
             print(
                 f"{name:22}{count:>11,}{rates[0]:>19}{rates[1]:>19}{rates[2]:>23}"

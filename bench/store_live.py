@@ -1,6 +1,6 @@
 """What the embedded store costs those who use it all day: the collector's writes, the API's small reads.
 
-python bench/store_live.py --jobs 1000000
+python -m bench.store_live --jobs 1000000
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import polars as pl
 
+from bench.job_frames import jobs
 from forewarn.config import Config
 from forewarn.store.base import Store
 from forewarn.store.opening import open_store
-from job_frames import jobs
 
 ENTITIES = 200_000
 VALUE = bytes(120)  # the state of one entity

@@ -41,10 +41,10 @@ def step(name: str, folder: Path, jobs: int) -> str:
     if name == "scan":
         return f"{sum(frame.height for frame in store.scan()):,} rows, all columns"
     table = folder / "table.parquet"
-    made = write_features(store, table, phase=name.split()[1], policy=POLICIES["wasted"])
-    said = f"{made.jobs:,} rows × {made.features}, {table.stat().st_size / 1e6:,.0f} MB"
+    summary = write_features(store, table, phase=name.split()[1], policy=POLICIES["wasted"])
+    result = f"{summary.jobs:,} rows × {summary.features}, {table.stat().st_size / 1e6:,.0f} MB"
     table.unlink()
-    return said
+    return result
 
 
 def main() -> None:
@@ -57,9 +57,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.step:
         began = time.perf_counter()
-        said = step(options.step, options.folder, options.jobs)
+        result = step(options.step, options.folder, options.jobs)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 / 1024
-        print(f"{options.step:<16} {time.perf_counter() - began:>8.1f} s   peak {peak:>5.1f} GiB   {said}")
+        print(f"{options.step:<16} {time.perf_counter() - began:>8.1f} s   peak {peak:>5.1f} GiB   {result}")
         return
     with TemporaryDirectory() as name:
         folder = options.folder or Path(name)

@@ -22,9 +22,9 @@ from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.split import split
 from forewarn.learn.data.table import read_table
 from forewarn.learn.heads.usage import Usage
-from forewarn.learn.heads.usage.evaluation import judge
+from forewarn.learn.heads.usage.evaluation import evaluate_usage
 from forewarn.learn.heads.usage.quantities import QUANTITIES
-from forewarn.operate.ingest_file import ingest, review
+from forewarn.operate.ingest_file import ingest, review_missing_fields
 from forewarn.sources.base import SourceOptions, open_source
 from forewarn.sources.simulator import simulate
 from forewarn.store.opening import open_store
@@ -43,11 +43,11 @@ RULES = {
 def measured(
     spec: str, phase: str, feature_set: str, threads: int, only: tuple[str, ...]
 ) -> Iterator[dict[str, Any]]:
-    """The figures of each quantity of a log."""
+    """Measure the figures of each quantity of a log."""
     status = next((how for name, how in STATUS.items() if name in spec), None)
     with TemporaryDirectory() as home, open_store(Config(home=Path(home))) as store:
         (cluster,) = ingest(store, open_source(spec, SourceOptions(status=status))).clusters
-        review(store, [cluster])
+        review_missing_fields(store, [cluster])
         table = read_table(store, cluster, phase, POPULATIONS["papers"])
     parts = split(table)
     assembly = Assembly.fit(table, parts.train, feature_set)
@@ -57,17 +57,17 @@ def measured(
         return
     seconds = time.perf_counter() - began
     one = table.rows(parts.test[:1])
-    usage.foresee(one)
+    usage.forecast(one)
     began = time.perf_counter()
     for _ in range(20):
-        usage.foresee(one)
+        usage.forecast(one)
     speed = (time.perf_counter() - began) / 20
-    for name, found in judge(usage, table, parts.cuts).items():
+    for name, found in evaluate_usage(usage, table, parts.cuts).items():
         yield {"log": cluster, "quantity": name, "seconds": seconds, "one_row": speed, **found}
 
 
 def printed(found: dict[str, Any]) -> Iterator[str]:
-    """The rows of one quantity: the model's, then those of each rule."""
+    """Yield the rows of one quantity: the model's, then those of each rule."""
     model = found["model"] | {"pinball": found["pinball"], "coverage": found["coverage"]}
     rules = {RULES[name]: found["rules"][name] for name in RULES if name in found["rules"]}
     for who, row in {"**model**": model, **rules}.items():

@@ -27,11 +27,11 @@ from forewarn.job.columns import to_records
 from forewarn.job.record import Job
 from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.table import JobTable, read_table
-from forewarn.learn.fitting.fit import FitSettings
+from forewarn.learn.fitting.fit_settings import FitSettings
 from forewarn.learn.fitting.train import train
-from forewarn.learn.heads.usage.evaluation import point
+from forewarn.learn.heads.usage.evaluation import evaluate_point
 from forewarn.learn.heads.usage.quantities import Target, targets
-from forewarn.operate.ingest_file import ingest, review
+from forewarn.operate.ingest_file import ingest, review_missing_fields
 from forewarn.operate.one_shot import stored_assessor
 from forewarn.sources.base import open_source
 from forewarn.sources.simulator import simulate
@@ -59,7 +59,7 @@ def main(scenario: str, seed: int, jobs: int, moments: int) -> None:
             cluster = _add(store, seen.filter(pl.col("seen_at") < begin), folder)
             known = read_table(store, cluster, "submit", POPULATIONS["wasted"])
             settings = FitSettings(trials=1, families=("lightgbm", "online"), seed=seed)
-            trained = train(known, settings, searches=folder / "searches", now=begin)
+            trained = train(known, settings, searches=folder / "searches", at=begin)
             trained.save(folder / "bundle")
             before = begin
             for moment in submits[np.linspace(0, len(submits) - 1, moments).astype(int)].tolist():
@@ -74,8 +74,8 @@ def main(scenario: str, seed: int, jobs: int, moments: int) -> None:
         usage = trained.bundle.usage
         assert usage is not None
         chosen = np.array(which)
-        judged = usage.foresee(table, chosen)
-        alone = usage.foresee(replace(table.rows(chosen), known=np.full(len(chosen), -1)))
+        judged = usage.forecast(table, chosen)
+        alone = usage.forecast(replace(table.rows(chosen), known_at=np.full(len(chosen), -1)))
         print("| what | jobs | by | R² | mean distance | median rel. error |")
         print("|---|---|---|---|---|---|")
         for name in QUANTITIES:
@@ -89,7 +89,7 @@ def main(scenario: str, seed: int, jobs: int, moments: int) -> None:
 
 
 def _whole(seen: pl.DataFrame, folder: Path) -> JobTable:
-    """The table of the whole history."""
+    """Return the table of the whole history."""
     with open_store(Config(home=folder / "whole")) as store:
         cluster = _add(store, seen, folder)
         return read_table(store, cluster, "submit", POPULATIONS["wasted"])
@@ -99,14 +99,16 @@ def _add(store: Store, some: pl.DataFrame, folder: Path) -> str:
     """Put observations into a store; its cluster."""
     if some.height:
         some.write_parquet(folder / "part.parquet")
-        review(store, ingest(store, open_source(f"parquet:{folder / 'part.parquet'}")).clusters)
+        review_missing_fields(
+            store, ingest(store, open_source(f"parquet:{folder / 'part.parquet'}")).clusters
+        )
     return next(iter(store.clusters()))
 
 
 def _served(
     store: Store, cluster: str, moment: int, soon: pl.DataFrame, folder: Path
 ) -> Iterator[dict[str, float]]:
-    """What an assessment as of a moment says of each job."""
+    """Yield the prediction that an assessment at a moment has for each job."""
     if not soon.height:
         return
     policy = POPULATIONS["wasted"].policy
@@ -116,16 +118,16 @@ def _served(
     new = soon.with_columns(
         start=None, end=None, outcome=None, state=None, cpu_time=None, io_read=None, io_written=None
     )
-    for made in assessor.assess_all(list(to_records(new, Job))):
-        told = {name: getattr(made.resources, name, None) for name in QUANTITIES}
-        yield {name: one.median if one else float("nan") for name, one in told.items()}
+    for assessment in assessor.assess_all(list(to_records(new, Job))):
+        forecasts = {name: getattr(assessment.resources, name, None) for name in QUANTITIES}
+        yield {name: one.median if one else float("nan") for name, one in forecasts.items()}
 
 
 def _lines(name: str, target: Target, rows: NDArray[np.int64], answers: dict[str, Floats]) -> Iterator[str]:
     there = target.known[rows]
     truth = Target(target.value[rows][there], target.exact[rows][there])
-    for who, said in answers.items():
-        found = point(name, said[there], truth)
+    for who, predictions in answers.items():
+        found = evaluate_point(name, predictions[there], truth)
         figures = (found.get(what) for what in ("r2", "mean_distance", "median_relative_error"))
         cells = ("n/a" if figure is None else f"{figure:.3f}" for figure in figures)
         yield f"| {name.replace('_', ' ')} | {int(there.sum()):,} | {who} | {' | '.join(cells)} |"

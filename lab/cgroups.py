@@ -10,7 +10,7 @@ MOUNT = Path("/sys/fs/cgroup")
 
 
 def can_limit_memory() -> bool:
-    """Whether the kernel ends a job that grows too large; else Slurm notices by polling, and it is FAILED."""
+    """Check whether the kernel can end a job that grows too large; else Slurm polls, and it is FAILED."""
     return (MOUNT / "memory" / "memory.limit_in_bytes").exists()
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def clock_offsets(lab: Lab) -> dict[str, float]:
-    """By how many seconds each clock is ahead of this machine's; all read one kernel's, so about none."""
+    """Return the seconds by which each clock is ahead; all read one kernel's, so about none."""
     return {
         "lab": int(lab.run("root", "date", "+%s")) - time.time(),
         "mariadb": int(lab.sql("SELECT UNIX_TIMESTAMP();")) - time.time(),
@@ -19,7 +19,7 @@ def clock_offsets(lab: Lab) -> dict[str, float]:
 
 
 def _controller_time(lab: Lab) -> int:
-    """slurmctld's own idea of now, which `scontrol show config` prints in local time."""
+    """Return slurmctld's own time, which `scontrol show config` prints in local time."""
     first = lab.run("root", "scontrol", "show", "config").splitlines()[0]
     text = first.removeprefix("Configuration data as of ").strip()
     return int(lab.run("root", "date", "-d", text, "+%s"))

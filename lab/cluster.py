@@ -26,7 +26,7 @@ SAVED = "var/lib/slurm/slurmctld/assoc_usage"
 
 
 def silent(message: str) -> None:
-    """For callers to whom the progress of a start is nothing."""
+    """Ignore the progress of a start."""
 
 
 class Lab:
@@ -82,9 +82,9 @@ class Lab:
         )
 
     def token(self, user: str, lifetime: int = 3600) -> str:
-        """A JWT for a user that is good for so many seconds, made by slurmctld."""
-        said = self.run("root", "scontrol", "token", f"username={user}", f"lifespan={lifetime}")
-        return said.strip().removeprefix("SLURM_JWT=")
+        """Return a JWT of slurmctld for a user, valid for so many seconds."""
+        output = self.run("root", "scontrol", "token", f"username={user}", f"lifespan={lifetime}")
+        return output.strip().removeprefix("SLURM_JWT=")
 
     def down(self) -> None:
         """End every process of the lab, in good order as far as they follow; its state is kept."""
@@ -151,7 +151,7 @@ def start_lab(
 
 
 def _obstacle(settings: Settings) -> str | None:
-    """What is in the way of a lab with these settings, if anything is."""
+    """Return the reason why a lab with these settings cannot start, if there is one."""
     taken = [port for port in settings.fixed_ports if answers(port)]
     if taken:
         return f"port {taken[0]} is taken by another program"

@@ -32,7 +32,7 @@ class Daemon:
 
 
 def daemons_of(settings: Settings) -> dict[str, Daemon]:
-    """All daemons of a lab by name, in the order in which they start."""
+    """Return all daemons of a lab by name, in the order in which they start."""
     rest = settings.rest_port
     rest_socket = "/run/slurmrestd/slurmrestd.sock"
     daemons = [
@@ -97,7 +97,7 @@ class Daemons:
         self._signal(name, "KILL", 20)
 
     def pid(self, name: str) -> int | None:
-        """The number of a daemon inside the lab; None if it does not run."""
+        """Return the process id of a daemon inside the lab; None if it does not run."""
         self._named(name)
         try:
             pid = int(self._outside(f"/run/lab/{name}.pid").read_text())
@@ -106,15 +106,15 @@ class Daemons:
         return pid if self._inside.inner_process(pid) is not None else None
 
     def memory_bytes(self, name: str) -> int | None:
-        """What a daemon has resident now."""
+        """Return the resident memory of a daemon."""
         return self._status(name, "VmRSS")
 
     def peak_memory_bytes(self, name: str) -> int | None:
-        """The most that a daemon had resident since it was started."""
+        """Return the peak resident memory of a daemon since its start."""
         return self._status(name, "VmHWM")
 
     def _status(self, name: str, field: str) -> int | None:
-        """An amount of memory in /proc/PID/status, in bytes."""
+        """Read an amount of memory from /proc/PID/status, in bytes."""
         pid = self.pid(name)
         entry = self._inside.inner_process(pid) if pid is not None else None
         if entry is None:
@@ -125,7 +125,7 @@ class Daemons:
         return None
 
     def log(self, name: str) -> Path:
-        """The log of a daemon, on the host; what it says before it has a log is in `var/log/NAME.out`."""
+        """Return the path of a daemon's log on the host; earlier output is in `var/log/NAME.out`."""
         own = {"munged": "munge/munged.log", "mariadb": "mysql/error.log"}.get(name, f"slurm/{name}.log")
         file = self._outside(f"/var/log/{own}")
         return file if file.exists() else self._outside(f"/var/log/{name}.out")
@@ -134,26 +134,26 @@ class Daemons:
         pid = self.pid(name)
         if pid is None:
             return
-        told = float("-inf")
+        reported_at = float("-inf")
 
         def ended() -> bool:
-            nonlocal told
+            nonlocal reported_at
             if self.pid(name) is None:
                 return True
             # Again and again: slurmctld forgets a TERM that comes in the first moments of its start.
-            if time.monotonic() > told + 3:
+            if time.monotonic() > reported_at + 3:
                 self._inside.run("root", ["bash", "-c", f"kill -{signal} {pid}"], check=False)
-                told = time.monotonic()
+                reported_at = time.monotonic()
             return False
 
         self._wait(timeout, ended, f"{name} has not ended after {timeout:g} s; see {self.log(name)}")
 
     def _ready(self, daemon: Daemon) -> bool:
         if self.pid(daemon.name) is None:
-            said = self.log(daemon.name).read_text(errors="replace").strip().splitlines()[-3:]
-            raise LabError(f"{daemon.name} ended at once: {' / '.join(said)} ({self.log(daemon.name)})")
-        made = daemon.socket is None or self._outside(daemon.socket).exists()
-        return made and (daemon.port is None or answers(daemon.port))
+            last_lines = self.log(daemon.name).read_text(errors="replace").strip().splitlines()[-3:]
+            raise LabError(f"{daemon.name} ended at once: {' / '.join(last_lines)} ({self.log(daemon.name)})")
+        socket_exists = daemon.socket is None or self._outside(daemon.socket).exists()
+        return socket_exists and (daemon.port is None or answers(daemon.port))
 
     def _wait(self, timeout: float, done: Callable[[], bool], failure: str) -> None:
         deadline = time.monotonic() + timeout

@@ -122,7 +122,7 @@ def _submit(lab: Lab) -> dict[str, int]:
 
 
 def _interfere(lab: Lab, jobs: dict[str, int]) -> None:
-    """What people, operators and misfortune do to jobs."""
+    """Do to jobs what people, operators and faults do."""
     *_, preempting, failing = lab.settings.node_names
     lab.run(USER, "scancel", str(jobs["cancelled_pending"]))
     lab.run(USER, "scontrol", "release", str(jobs["released"]))

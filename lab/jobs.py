@@ -34,12 +34,12 @@ class Record:
 
 def submit(lab: Lab, user: str, *options: str, script: str) -> int:
     """Submit a script with options of sbatch, from the user's home; the job's id."""
-    said = lab.run(user, "sbatch", "--parsable", *options, text=f"#!/bin/bash\n{script}\n")
-    return int(said.strip().split(";")[0])
+    output = lab.run(user, "sbatch", "--parsable", *options, text=f"#!/bin/bash\n{script}\n")
+    return int(output.strip().split(";")[0])
 
 
 def records(lab: Lab, jobs: Iterable[int]) -> list[Record]:
-    """What accounting has of some jobs, earlier runs of requeued ones included, oldest first."""
+    """Return the accounting records of jobs, with earlier runs of requeued ones, oldest first."""
     ids = ",".join(map(str, jobs))
     options = ("-a", "-X", "-D", "-n", "-P", "-o", "JobID,State,ExitCode,End,Partition", "-j", ids)
     rows = [line.split("|") for line in lab.run("root", "sacct", *options).splitlines()]
@@ -50,7 +50,7 @@ def records(lab: Lab, jobs: Iterable[int]) -> list[Record]:
 
 
 def live_state(lab: Lab, job: int) -> str | None:
-    """The state of a job that slurmctld still knows, such as RUNNING; None if it does not."""
+    """Return the state of a job that slurmctld still has, such as RUNNING; None if it does not."""
     result = lab.try_run("root", "scontrol", "-o", "show", "job", str(job))
     for word in result.stdout.split():
         if word.startswith("JobState="):
@@ -100,8 +100,8 @@ def wait_quiet(lab: Lab, timeout: float = 120) -> None:
     def is_quiet() -> bool:
         try:
             busy = lab.run("root", *on_nodes).split()
-            told = "DBD Agent queue size: 0" in lab.run("root", "sdiag")
-            return not busy and told and set(node_states(lab).values()) == {"idle"}
+            queue_is_empty = "DBD Agent queue size: 0" in lab.run("root", "sdiag")
+            return not busy and queue_is_empty and set(node_states(lab).values()) == {"idle"}
         except LabError:  # a daemon may be on its way back
             return False
 

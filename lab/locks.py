@@ -19,7 +19,7 @@ def locked(path: Path) -> Iterator[TextIO]:
 
 
 def try_lock(path: Path) -> TextIO | None:
-    """The lock, held until the file is closed here and in every child that has it; None if it is taken."""
+    """Take the lock, held until the file is closed here and in every child; return None if it is taken."""
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.open("w")
     try:

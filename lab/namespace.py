@@ -101,18 +101,18 @@ class Namespace:
         except subprocess.TimeoutExpired:
             raise LabError(f"`{' '.join(command)}` as {user} has not ended after {timeout:g} s") from None
         if check and result.returncode:
-            said = result.stderr.strip() or result.stdout.strip()
-            raise LabError(f"`{' '.join(command)}` as {user} ended with {result.returncode}: {said}")
+            message = result.stderr.strip() or result.stdout.strip()
+            raise LabError(f"`{' '.join(command)}` as {user} ended with {result.returncode}: {message}")
         return result
 
     def inner_process(self, pid: int) -> Path | None:
-        """The /proc entry of a process by its number inside; None if it has ended."""
+        """Return the /proc entry of a process by its number inside; None if it has ended."""
         holder = self.holder
         entry = Path(f"/proc/{holder}/root/proc/{pid}")
         return entry if holder is not None and _state(entry) not in ("", "Z") else None
 
     def processes(self) -> list[int]:
-        """The numbers, outside, of every process of the lab."""
+        """Return the numbers, outside, of every process of the lab."""
         holder = self.holder
         if holder is None:
             return []
@@ -135,12 +135,12 @@ class Namespace:
 
 
 def _is(pid: int, started: str) -> bool:
-    """Whether this is still the process that was started then, and it has not ended."""
+    """Check whether this is still the process that was started then, and it has not ended."""
     return _started(pid) == started and _state(Path(f"/proc/{pid}")) not in ("", "Z")
 
 
 def _started(pid: int) -> str:
-    """When a process started, in ticks since boot: with its number, this names a process for good."""
+    """Return when a process started, in ticks since boot: with its number, that identifies it for good."""
     return _stat(Path(f"/proc/{pid}"), 21)
 
 

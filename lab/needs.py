@@ -39,7 +39,7 @@ def check_builder() -> None:
 
 
 def found(command: str) -> bool:
-    """Whether a command is on the PATH, or where root's PATH would have it."""
+    """Check whether a command is on the PATH, or where root's PATH would have it."""
     return shutil.which(command, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin") is not None
 
 

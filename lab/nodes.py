@@ -14,7 +14,7 @@ USABLE = {"idle", "mixed", "allocated", "completing"}
 
 
 def node_states(lab: Lab) -> dict[str, str]:
-    """The state of each node as sinfo has it: `idle`, `down`, `idle*` if it does not answer."""
+    """Return the state of each node as in sinfo: `idle`, `down`, `idle*` if it does not answer."""
     lines = lab.run("root", "sinfo", "-h", "-N", "-p", "main", "-o", "%N %T").splitlines()
     return dict(line.split() for line in lines)
 

@@ -12,7 +12,7 @@ def cache_home() -> Path:
 
 
 def default_state(version: str) -> Path:
-    """The state of the one lab that a person has of a version, if they name no other."""
+    """Return the state folder of a user's default lab of a version."""
     return _xdg("XDG_STATE_HOME", ".local/state") / "forewarn" / "lab" / version
 
 

@@ -16,7 +16,7 @@ BLOCK = 500
 
 
 def reserve_block(wanted: int | None, obstacle: Callable[[int], str | None]) -> tuple[int, TextIO]:
-    """The first port of a block, and the lock that keeps it for as long as the lab holds the file open.
+    """Reserve a block; return its first port and the lock that keeps it while the lab holds the file open.
 
     `obstacle` says what is in the way of a block, if anything: then the next is tried, unless one was wanted.
     """
@@ -35,12 +35,12 @@ def reserve_block(wanted: int | None, obstacle: Callable[[int], str | None]) -> 
 
 
 def answers(port: int) -> bool:
-    """Whether something listens on a port of the loopback."""
+    """Check whether something listens on a port of the loopback."""
     with socket.socket() as client:
         client.settimeout(1)
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def node_prefix(base: int) -> str:
-    """The start of the nodes' names, one for each block: na1, na2, … nb1, nb2, …."""
+    """Return the start of the nodes' names, one for each block: na1, na2, … nb1, nb2, …."""
     return "n" + string.ascii_lowercase[(base - FIRST) // BLOCK % 26]

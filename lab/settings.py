@@ -75,7 +75,7 @@ class Settings:
 
 
 def load_settings(state: Path) -> Settings | None:
-    """The settings of the lab in this folder; None if there never was one."""
+    """Load the settings of the lab in this folder; None if there never was one."""
     file = state / "lab.json"
     try:
         return Settings(**json.loads(file.read_text()))

@@ -31,7 +31,7 @@ APT_OPTIONS = ('Acquire::Check-Valid-Until "false"', 'APT::Install-Recommends "f
 
 
 def ensure_tree(version: SlurmVersion, say: Callable[[str], None]) -> Path:
-    """The tree of a version, built first if it is not there yet (a minute or so)."""
+    """Return the tree of a version, built first if it does not exist (about a minute)."""
     packages = (*PACKAGES, version.compiler)
     tree = cache_home() / f"{version.suite}-{_fingerprint(packages)}"
     if tree.is_dir():
@@ -87,7 +87,7 @@ def _build(suite: str, tree: Path, packages: tuple[str, ...], lock: int) -> None
 
 
 def find_mirror() -> str:
-    """The Debian mirror that this machine's own apt is set up with, or $FOREWARN_LAB_MIRROR."""
+    """Find the Debian mirror of this machine's own apt, or $FOREWARN_LAB_MIRROR."""
     chosen = os.environ.get("FOREWARN_LAB_MIRROR")
     if chosen:
         return chosen

@@ -30,7 +30,7 @@ DEFAULT = "24.11"
 
 
 def version_named(name: str) -> SlurmVersion:
-    """The version of that name, or an error that lists those there are."""
+    """Return the version of that name, or raise an error that lists those there are."""
     try:
         return VERSIONS[name]
     except KeyError:

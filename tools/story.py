@@ -35,16 +35,16 @@ def begin(folder: Path) -> None:
     (folder / "solver").write_text("#!/bin/sh\necho solving\n")
     (folder / "solver").chmod(0o755)
     (folder / "job.sbatch").write_text(script_of(job))
-    told = {"job_id": job.job_id, "submit": job.submit, "user": job.user, "cluster": job.cluster}
+    story = {"job_id": job.job_id, "submit": job.submit, "user": job.user, "cluster": job.cluster}
     failed = seen.filter((pl.col("outcome") == "out_of_memory") & (pl.col("seen_at") < job.submit))
-    told["failed"] = failed.filter(pl.col("user") == job.user).tail(1)["job_id"].item()
-    (folder / "story.json").write_text(json.dumps(told))
-    for name, value in told.items():
+    story["failed"] = failed.filter(pl.col("user") == job.user).tail(1)["job_id"].item()
+    (folder / "story.json").write_text(json.dumps(story))
+    for name, value in story.items():
         print(f"STORY_{name.upper()}={value}")
 
 
 def chosen(seen: pl.DataFrame, truth: pl.DataFrame) -> Job:
-    """The first job of the last part that runs out of memory though its user has run many like it."""
+    """Choose the first job of the last part that runs out of memory though its user has run many like it."""
     asked = seen.group_by("job_id", "submit", maintain_order=True).first()
     jobs = asked.join(truth.drop("cluster"), on=["job_id", "submit"]).sort("submit")
     jobs = jobs.with_columns(before=pl.int_range(pl.len()).over("user", "name"))
@@ -63,7 +63,7 @@ def chosen(seen: pl.DataFrame, truth: pl.DataFrame) -> Job:
 
 
 def script_of(job: Job) -> str:
-    """As its user might have written it."""
+    """Return the job's script as its user might have written it."""
     memory = "mem-per-cpu" if job.memory_per == "cpu" else "mem"
     options = {
         "job-name": job.name,
@@ -80,9 +80,9 @@ def script_of(job: Job) -> str:
 
 def follow(folder: Path) -> None:
     """Ask the truth."""
-    told = json.loads((folder / "story.json").read_text())
+    story = json.loads((folder / "story.json").read_text())
     truth = pl.read_parquet(folder / "jobs.parquet.truth.parquet")
-    same = (pl.col("job_id") == told["job_id"]) & (pl.col("submit") == told["submit"])
+    same = (pl.col("job_id") == story["job_id"]) & (pl.col("submit") == story["submit"])
     true = truth.filter(same).to_dicts()[0]
     for name in ("job.sbatch", "job.fixed.sbatch"):
         if (folder / name).exists():
@@ -90,7 +90,7 @@ def follow(folder: Path) -> None:
 
 
 def became(true: dict[str, Any], script: str) -> str:
-    """What becomes of the job with what a script asks for."""
+    """Return the outcome of the job with a script's request."""
     job = read_script(script).job("", None, 0)
     memory = job.memory_asked
     if memory is not None and job.memory_per == "cpu":

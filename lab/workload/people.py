@@ -23,7 +23,7 @@ class Person:
     """Programs of which their script is wrong until they mend it."""
 
     def next_request(self) -> tuple[str, Request]:
-        """The program they submit now, and how."""
+        """Choose the program to submit now, and how."""
         program = self.luck.choice(self.programs)
         chance = self.carelessness * 0.5 ** self.lessons.get(program, 0)
         if self.luck.random() < max(chance, 0.05):
@@ -31,14 +31,14 @@ class Person:
         return program, SCENES[program](self.luck, program in self.wrong_now)
 
     def hears_of(self, program: str, *, failed: bool) -> None:
-        """They look at what became of a job: after a failure they mend the script, mostly."""
+        """React to the outcome of a job: after a failure, mostly fix the script."""
         if failed and program in self.wrong_now and self.luck.random() < 0.6:
             self.wrong_now.discard(program)
             self.lessons[program] = self.lessons.get(program, 0) + 1
 
 
 def make_people(seed: int) -> list[Person]:
-    """The lab's people; every program has somebody who runs it."""
+    """Create the lab's users; each program has one who runs it."""
     luck = random.Random(seed)
     programs = list(SCENES)
     luck.shuffle(programs)

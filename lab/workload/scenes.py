@@ -30,7 +30,7 @@ def compiled(luck: random.Random, mistake: bool) -> Request:
 
 
 def analysed(luck: random.Random, mistake: bool) -> Request:
-    """A Python script; wrong: without its package (exit code 1)."""
+    """Request a Python script; wrong: without its package (exit code 1)."""
     setup = "" if mistake else f"export PYTHONPATH={SITE}/packages\n"
     script = f"{setup}seq {luck.randint(1000, 50000)} >table.$SLURM_JOB_ID\n"
     script += f"python3 {SITE}/analyse.py table.$SLURM_JOB_ID"
@@ -38,7 +38,7 @@ def analysed(luck: random.Random, mistake: bool) -> Request:
 
 
 def assembled(luck: random.Random, mistake: bool) -> Request:
-    """A program that grows; wrong: with less memory than it needs (OUT_OF_MEMORY)."""
+    """Request a program that grows; wrong: with less memory than it needs (OUT_OF_MEMORY)."""
     need = luck.choice((60, 100, 140))
     asked = need // 2 if mistake else need + 80
     script = f"python3 {SITE}/assemble.py {need} {luck.randint(2, 8)}"
@@ -46,7 +46,7 @@ def assembled(luck: random.Random, mistake: bool) -> Request:
 
 
 def stepped(luck: random.Random, mistake: bool) -> Request:
-    """Several steps over two nodes, as MPI programs have; wrong: one task of a step fails."""
+    """Request several steps over two nodes, as MPI programs do; wrong: one task of a step fails."""
     last = "false" if mistake else "hostname"
     script = f"set -e\nsrun -n 4 hostname\nsrun -n 2 sleep {luck.randint(1, 4)}\nsrun -n 2 {last}"
     return Request(("-J", "coupled", "-N", "2", "-n", "4", "-t", "5", "--mem=100"), script)
@@ -70,20 +70,20 @@ def preprocessed(luck: random.Random, mistake: bool) -> Request:
 
 
 def simulated(luck: random.Random, mistake: bool) -> Request:
-    """A run of known length; wrong: a limit that is shorter (TIMEOUT)."""
+    """Request a run of known length; wrong: with a shorter limit (TIMEOUT)."""
     seconds, limit = (240, 1) if mistake else (luck.randint(3, 30), 5)
     return Request(("-J", "simulate", "-t", str(limit), "--mem=100"), f"sleep {seconds}; echo done")
 
 
 def swept(luck: random.Random, mistake: bool) -> Request:
-    """An array over parameters; wrong: some of them do not converge (exit code 4)."""
+    """Request an array over parameters; wrong: some of them do not converge (exit code 4)."""
     fails = "test $((SLURM_ARRAY_TASK_ID % 3)) -ne 0 || exit 4" if mistake else "true"
     script = f"sleep {luck.randint(1, 3)}; {fails}"
     return Request(("-J", "sweep", f"--array=0-{luck.randint(3, 6)}%3", "-t", "5", "--mem=50"), script)
 
 
 def idled(luck: random.Random, mistake: bool) -> Request:
-    """A job of low priority on a whole node, until somebody pushes it away (PREEMPTED) or it is over."""
+    """Request a job of low priority on a whole node, until preempted (PREEMPTED) or done."""
     seconds = 120 if mistake else luck.randint(5, 15)
     return Request(("-J", "scavenge", "-p", "low", "-t", "10", "--mem=1000", "-c", "32"), f"sleep {seconds}")
 

@@ -41,14 +41,14 @@ class Session:
         shutil.copytree(PROGRAMS, site, dirs_exist_ok=True)
         start, length = time.monotonic(), minutes * 60
         misfortunes = [(part * length, what) for part, what in self._misfortunes()]
-        said = start
+        reported_at = start
         while (now := time.monotonic()) < start + length:
             while misfortunes and now >= start + misfortunes[0][0]:
                 misfortunes.pop(0)[1]()
             self._somebody_submits()
             self._people_look()
-            if now > said + 30:
-                said = now
+            if now > reported_at + 30:
+                reported_at = now
                 self._say(f"{self._submitted} jobs submitted, {len(self._watched)} in flight")
             time.sleep(self._pause * self._luck.uniform(0.5, 1.5))
         self._say(f"{self._submitted} jobs submitted; waiting for those that run")
@@ -57,7 +57,7 @@ class Session:
         return self._count()
 
     def _misfortunes(self) -> list[tuple[float, Callable[[], None]]]:
-        """When, as a share of the session, and what; in order of time."""
+        """Return the faults and when they come, as a share of the session, in order of time."""
         return [
             (0.1, self._someone_holds),
             (0.2, self._someone_waits_for_another),
@@ -81,7 +81,7 @@ class Session:
             self._lab.try_run(person.name, "scancel", str(job))
 
     def _people_look(self) -> None:
-        """Each look costs a question: only the oldest few are asked after."""
+        """Let people look at their jobs; each look is a request, so only the oldest few are looked at."""
         for job in list(self._watched)[:2]:
             state = live_state(self._lab, job)
             person, program = self._watched.pop(job)

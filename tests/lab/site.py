@@ -20,7 +20,7 @@ from forewarn.store.opening import open_store
 from lab.cluster import Lab
 
 EXECUTABLE = Path(sys.executable).parent / "forewarn"
-Told = tuple[str, int, str]  # job, submit, outcome
+JobEnd = tuple[str, int, str]  # job, submit, outcome
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Site:
         with open_store(Config(home=self.home), read_only=True) as store:
             return store.observations("job", {"cluster": self.lab.settings.cluster}).to_dicts()
 
-    def has(self, jobs: Iterable[int]) -> Counter[Told]:
+    def has(self, jobs: Iterable[int]) -> Counter[JobEnd]:
         """What the store holds of some jobs, arrays and earlier runs with them."""
         numbers = set(jobs)
         with open_store(Config(home=self.home), read_only=True) as store:
@@ -70,7 +70,7 @@ class Site:
             )
 
 
-def by_sacct(lab: Lab, jobs: Iterable[int]) -> Counter[Told]:
+def by_sacct(lab: Lab, jobs: Iterable[int]) -> Counter[JobEnd]:
     """What sacct says of some jobs, which all have ended or are held."""
     ids = ",".join(map(str, jobs))
     asked = ("sacct", "-a", "-X", "-D", "-n", "-P", "-o", "JobID,Submit,State", "-j", ids)

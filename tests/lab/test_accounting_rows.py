@@ -43,8 +43,10 @@ def test_what_is_asked_about_too_early(lab: Lab, scheduler: Scheduler) -> None:
         after = [record for record in records(lab, own) if not record.whole]
         asked += bool(before and after)
         wait_ended(lab, [array])
-        told = [row for batch in scheduler.accounting_records([str(array)]) for row in batch.frame["job_id"]]
-        assert sorted(told) == [f"{array}_0", f"{array}_1"]
+        job_rows = [
+            row for batch in scheduler.accounting_records([str(array)]) for row in batch.frame["job_id"]
+        ]
+        assert sorted(job_rows) == [f"{array}_0", f"{array}_1"]
     assert asked, "slurmdbd had half a record when it was asked"
     seen = [row for frame in given for row in frame.iter_rows(named=True)]
     assert [row for row in seen if row["name"] != "soon over" or row["array_job_id"] is None] == []
@@ -61,7 +63,7 @@ def test_an_array_that_is_cancelled_while_it_waits(lab: Lab, scheduler: Schedule
         lab.run("erin", "scancel", str(array))
     wait_ended(lab, [array])
     frames = [split_arrays(piece.batch.frame) for piece in scheduler.history(since)]
-    told = {row["job_id"]: row for frame in frames for row in frame.iter_rows(named=True)}
-    assert [told[f"{array}_{n}"]["outcome"] for n in (0, 2, 3)] == ["cancelled"] * 3
+    job_rows = {row["job_id"]: row for frame in frames for row in frame.iter_rows(named=True)}
+    assert [job_rows[f"{array}_{n}"]["outcome"] for n in (0, 2, 3)] == ["cancelled"] * 3
     if lab.settings.version != "22.05" or isinstance(scheduler, CommandScheduler):  # v0.0.38 has no scripts
-        assert told[str(ended)]["script_hash"] is not None
+        assert job_rows[str(ended)]["script_hash"] is not None

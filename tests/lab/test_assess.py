@@ -42,7 +42,7 @@ def test_an_ordinary_user_checks_a_script(site: Site, tmp_path: Path) -> None:
             "FOREWARN_MODEL": str(tmp_path / "lab.tar.gz"),
             "PATH": f"{lab.state / 'bin'}:{own['PATH']}",
         }
-        said = {}
+        assessments = {}
         for name in ("fft", "sim"):
             script = tmp_path / f"{name}.sbatch"
             script.write_text(SCRIPT.format(name=name))
@@ -54,10 +54,10 @@ def test_an_ordinary_user_checks_a_script(site: Site, tmp_path: Path) -> None:
                 check=False,
             )
             assert done.returncode < 3, done.stderr
-            said[name] = json.loads(done.stdout)
+            assessments[name] = json.loads(done.stdout)
     finally:
         lab.sql(f"DELETE FROM lab_job_table WHERE id_job > {FIRST_JOB};")
-    bad, good = said["fft"], said["sim"]
+    bad, good = assessments["fft"], assessments["sim"]
     assert bad["route"]["model"] == "lab.submit.generic"
     assert bad["failure"]["probability"] > good["failure"]["probability"] + 0.05
     assert bad["nodes"]["fit"] > 0, "the machine was looked at too"
@@ -87,7 +87,7 @@ def test_slurm_takes_the_commands_of_advice(
         command = for_job(advice, str(job)).command
         assert command
         lab.run("alice", *command.split())
-        told = lab.run("root", "scontrol", "show", "job", str(job))
-        assert shown in told
+        shown_job = lab.run("root", "scontrol", "show", "job", str(job))
+        assert shown in shown_job
     finally:
         lab.try_run("root", "scancel", str(job))

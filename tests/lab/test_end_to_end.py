@@ -17,17 +17,17 @@ from tests.lab.site import EXECUTABLE, Site, by_sacct
 
 def test_every_ending_is_collected(site: Site, endings: dict[str, Ending]) -> None:
     jobs = [ending.job_id for ending in endings.values()]
-    said = by_sacct(site.lab, jobs)
-    assert max(said.values()) == 1
+    by_accounting = by_sacct(site.lab, jobs)
+    assert max(by_accounting.values()) == 1
     site.run("collect", "--once", "--since", "now-1day")
-    assert site.has(jobs) == said, "none missing, none twice, each with its outcome"
+    assert site.has(jobs) == by_accounting, "none missing, none twice, each with its outcome"
     before = site.observations()
     again = site.json("collect", "--once")
     assert (again["new_jobs"], again["changed_jobs"], again["bad"]) == (0, 0, 0), changes(
         before, site.observations()
     )
     assert again["lag"] == 0
-    outcomes = {outcome for _, _, outcome in said}
+    outcomes = {outcome for _, _, outcome in by_accounting}
     assert outcomes >= {Outcome.COMPLETED, Outcome.FAILED, Outcome.TIMEOUT, Outcome.CANCELLED, ""}
 
 
@@ -67,11 +67,11 @@ def test_endings_while_mariadb_alone_is_away(site: Site) -> None:
     """slurmdbd stays and takes what slurmctld tells it, but has nowhere to keep it."""
     lab = site.lab
     log = site.home / "collector.log"
-    with log.open("w") as said:
+    with log.open("w") as by_accounting:
         collector = subprocess.Popen(
             [EXECUTABLE, "collect", "--since", "now-1hour", "--interval", "1"],
             env=site.environment,
-            stderr=said,
+            stderr=by_accounting,
         )
     try:
         wait_until(lambda: (site.home / FILE).exists(), 30, "it collects")
@@ -122,7 +122,10 @@ def test_from_history_to_a_prediction(site: Site) -> None:
         assert (route["model"], route["version"], route["phase"]) == ("lab.submit.generic", 1, "submit")
         assert bad["failure"]["causes"][0]["outcome"] == "failed"
         assert "no model for start" in late["notes"][0]
-        waiting = {said["job_id"]: said for said in site.json("predict", "--pending", "-u", "alice")}
+        waiting = {
+            by_accounting["job_id"]: by_accounting
+            for by_accounting in site.json("predict", "--pending", "-u", "alice")
+        }
         assert waiting[str(held[0])]["failure"]["warns"]
         assert str(running) not in waiting
     finally:

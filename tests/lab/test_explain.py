@@ -94,9 +94,9 @@ def explainer(lab: Lab, environment: dict[str, str]) -> Iterator[Explainer]:
 def test_every_ending_has_its_cause(explainer: Explainer, endings: dict[str, Ending]) -> None:
     wrong = {}
     for name, expected in CAUSES.items():
-        said = explainer(endings[name].job_id)
-        if (said.phase, said.family) != expected:
-            wrong[name] = (said.phase, said.family, said.cause)
+        report = explainer(endings[name].job_id)
+        if (report.phase, report.family) != expected:
+            wrong[name] = (report.phase, report.family, report.cause)
     assert not wrong
     held = explainer(endings["held"].job_id)
     assert "held by its user" in held.cause
@@ -136,19 +136,19 @@ def test_mistakes_are_read_from_the_output(explainer: Explainer) -> None:
     wait_ended(lab, jobs.values())
     for name, (_, family, quoted) in MISTAKES.items():
         path = lab.state / f"home/bob/mistake.{name}.out"
-        said = explainer(jobs[name], path)
-        assert said.family == family, (name, said.cause, path.read_text())
+        report = explainer(jobs[name], path)
+        assert report.family == family, (name, report.cause, path.read_text())
         lines = path.read_text().splitlines()
-        assert quoted in said.log[0].text, (name, said.log)
-        assert lines[said.log[0].line - 1] == said.log[0].text, "quoted from the line that it names"
-        assert said.confidence in ("likely", "very likely", "certain")
+        assert quoted in report.log[0].text, (name, report.log)
+        assert lines[report.log[0].line - 1] == report.log[0].text, "quoted from the line that it names"
+        assert report.confidence in ("likely", "very likely", "certain")
 
 
 def test_what_slurm_refused(explainer: Explainer) -> None:
     """It keeps a record of it as of a failed job, with an exit code that is none."""
     lab = explainer.lab
-    said = lab.try_run("bob", "sbatch", "-J", "refused", "-t", "1", "--mem=900G", "--wrap", "true")
-    assert said.returncode != 0
+    report = lab.try_run("bob", "sbatch", "-J", "refused", "-t", "1", "--mem=900G", "--wrap", "true")
+    assert report.returncode != 0
     listed = ("sacct", "-a", "-X", "-n", "-P", "-o", "JobID", "--name", "refused")
     wait_until(lambda: bool(lab.run("root", *listed).strip()), 60, "accounting has the refused job")
     number = lab.run("root", *listed).split()[-1]

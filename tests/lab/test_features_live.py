@@ -1,7 +1,8 @@
 """Features of real jobs, computed live, are those that accounting gives later: by each way that there is.
 
 What was seen live is in one store, as it was at that moment; what accounting tells afterwards, in another.
-Every field that differs is in `features.slurm_field_differences.DIFFERENT`; those that stay do so of two jobs here, on purpose.
+Every field that differs is in `features.slurm_field_differences.DIFFERENT`; those that stay do so of two jobs
+here, on purpose.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from forewarn.features.table import feature_frames
 from forewarn.job.columns import record_schema
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.phase import Phase
-from forewarn.operate.collector import Collector, read_history
+from forewarn.operate.collector import Collector
+from forewarn.operate.history import read_accounting
 from forewarn.sources.commands import CommandScheduler
 from forewarn.sources.commands.runner import Runner
 from forewarn.sources.slurm.scheduler import Scheduler
@@ -75,16 +77,16 @@ class Seen:
 def seen(lab: Lab, tmp_path: Path) -> Iterator[dict[str, Seen]]:
     since = int(time.time())
     path = f"{lab.state / 'bin'}:{os.environ['PATH']}"
-    asker = RestSession(
+    session = RestSession(
         Transport(Address.read(lab.rest_url)), from_text(lab.token("root"), "the lab"), user="root"
     )
     schedulers: dict[str, Scheduler] = {
-        "REST": SlurmrestdScheduler(asker, cluster="lab"),
+        "REST": SlurmrestdScheduler(session, cluster="lab"),
         "commands": CommandScheduler(Runner(environ=os.environ | {"PATH": path}), cluster="lab"),
     }
-    made = {way: Seen(schedulers[way], open_store(Config(home=tmp_path / way)), since) for way in WAYS}
-    yield made
-    for one in made.values():
+    seen_by_way = {way: Seen(schedulers[way], open_store(Config(home=tmp_path / way)), since) for way in WAYS}
+    yield seen_by_way
+    for one in seen_by_way.values():
         one.store.close()
         one.scheduler.close()
 
@@ -120,7 +122,7 @@ def test_live_is_later(lab: Lab, seen: dict[str, Seen], tmp_path: Path) -> None:
 
     for way, later in (("REST", "slurmdb"), ("commands", "sacct")):
         with open_store(Config(home=tmp_path / later)) as store:
-            read_history(store, seen[way].scheduler, since)
+            read_accounting(store, seen[way].scheduler, since)
             for live in WAYS:
                 check(seen[live], store, {str(jobs[name]): CHANGED[name] for name in CHANGED})
 
@@ -147,8 +149,8 @@ def waiting(lab: Lab) -> Iterator[None]:
 def check(live: Seen, later: Store, changed: dict[str, str]) -> None:
     """Hold what was seen live against what accounting tells."""
     known = asked(live.store, live.since, "submit")
-    told = asked(later, live.since, "submit")
-    assert known["job_id"].to_list() == told["job_id"].to_list()
+    from_accounting = asked(later, live.since, "submit")
+    assert known["job_id"].to_list() == from_accounting["job_id"].to_list()
     assert known.filter(pl.col("user") == "erin").height == 2 + len(REQUESTS) + 2
     for view, fields in (("submit", ASKED), ("start", GIVEN)):
         one, other = asked(live.store, live.since, view), asked(later, live.since, view)

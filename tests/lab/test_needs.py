@@ -18,9 +18,9 @@ from tests.lab.conftest import boot
 def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert main(["up"]) == 3
-    said = capsys.readouterr().err
-    assert "root" in said
-    assert len(said.splitlines()) == 1
+    message = capsys.readouterr().err
+    assert "root" in message
+    assert len(message.splitlines()) == 1
 
 
 @pytest.mark.parametrize(("required", "outcome"), [("1", "Failed"), ("", "Skipped")])

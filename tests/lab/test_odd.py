@@ -55,9 +55,9 @@ def test_sbatch_and_the_rules_agree(lab: Lab, machine: tuple[str, list[Node], li
         job = Job(cluster=cluster, job_id="0", submit=0, **fields)  # type: ignore[arg-type]
         impossible = [oddity for oddity in oddities(job, nodes, partitions) if oddity.impossible]
         # Held, Slurm would not look for nodes yet.
-        said = lab.try_run("bob", "sbatch", "--parsable", *options, "--wrap", "true")
-        never = said.returncode != 0 or waits_for_ever(lab, said.stdout.strip().split(";")[0])
-        assert bool(impossible) == never, (options, said.stderr, impossible)
+        sbatch = lab.try_run("bob", "sbatch", "--parsable", *options, "--wrap", "true")
+        never = sbatch.returncode != 0 or waits_for_ever(lab, sbatch.stdout.strip().split(";")[0])
+        assert bool(impossible) == never, (options, sbatch.stderr, impossible)
 
 
 def waits_for_ever(lab: Lab, number: str) -> bool:
@@ -80,7 +80,7 @@ def test_a_limit_beyond_the_partition_s_waits_for_ever(
     """Slurm takes it, unless EnforcePartLimits is set, and never starts it."""
     cluster, nodes, partitions = machine
     job = Job(cluster=cluster, job_id="0", submit=0, partition="short", time_limit=3600)
-    (told,) = oddities(job, nodes, partitions)
-    assert what(told) == "requests a time limit of 1:00:00; partition short allows 0:10:00"
-    said = lab.try_run("bob", "sbatch", "--parsable", "-p", "short", "-t", "60", "--wrap", "true")
-    assert said.returncode != 0 or waits_for_ever(lab, said.stdout.strip().split(";")[0])
+    (only_oddity,) = oddities(job, nodes, partitions)
+    assert what(only_oddity) == "requests a time limit of 1:00:00; partition short allows 0:10:00"
+    sbatch = lab.try_run("bob", "sbatch", "--parsable", "-p", "short", "-t", "60", "--wrap", "true")
+    assert sbatch.returncode != 0 or waits_for_ever(lab, sbatch.stdout.strip().split(";")[0])

@@ -122,8 +122,8 @@ def submitted(lab: Lab, script: Path) -> int:
     command = f"cat > ~/{script.name} && sbatch --parsable ~/{script.name}"
     if script.stem == "wrap":
         command = "sbatch --parsable -c 5 -t 4 --wrap true"
-    said = lab.run(USER, "sh", "-c", command, text=script.read_text())
-    return int(said.strip().split(";")[0])
+    output = lab.run(USER, "sh", "-c", command, text=script.read_text())
+    return int(output.strip().split(";")[0])
 
 
 @pytest.mark.parametrize(("lab", "source"), CASES, indirect=["lab"], scope="session")
@@ -246,11 +246,11 @@ class Counting:
 
     def __get__(self, assessor: Assessor, _: type) -> object:
         def table(phase: Phase, jobs: Sequence[Job]) -> JobTable:
-            made: JobTable = self._table(assessor, phase, jobs)  # type: ignore[operator]
-            for job, count in zip(jobs, made.column("user_request_ended"), strict=True):
+            job_table: JobTable = self._table(assessor, phase, jobs)  # type: ignore[operator]
+            for job, count in zip(jobs, job_table.column("user_request_ended"), strict=True):
                 # Advice asks again of the job with changes.
                 self.met.setdefault(str(job.array_job_id or job.job_id), int(count))
-            return made
+            return job_table
 
         return table
 

@@ -25,7 +25,7 @@ from lab.cluster import Lab
 from lab.endings import GROW
 from lab.jobs import records, submit, wait_ended, wait_until
 
-Said = dict[str, dict[tuple[Any, ...], dict[str, Any]]]  # by way and key of the job
+RecordsByWay = dict[str, dict[tuple[Any, ...], dict[str, Any]]]  # by way and key of the job
 # What docs/sources.md says that they tell differently.
 DIFFERENT = {"reason", "exit_signal", "memory_asked", "memory_per", "defaulted", "cpu_time"}
 KILLED = "killed"  # of which a step ran out of memory, while the script ends with a code of its own
@@ -52,44 +52,44 @@ def jobs(lab: Lab) -> Iterator[list[int]]:
 
 def test_equal_in_what_they_share(lab: Lab, jobs: list[int]) -> None:
     begin = int(time.time()) - 600
-    said: Said = {}
+    all_records: RecordsByWay = {}
     for way, scheduler in ways(lab):
         with closing(scheduler):
             live = [batch.frame for batch in scheduler.live_jobs()]
             past = [piece.batch.frame for piece in scheduler.history(begin)]
         for area, frames in (("live", live), ("past", past)):
-            said[f"{way} {area}"] = {
+            all_records[f"{way} {area}"] = {
                 tuple(row[name] for name in KEYS["job"]): row
                 for frame in frames
                 for row in frame.iter_rows(named=True)
                 if int(re.split("[_+]", row["job_id"])[0]) in jobs  # array tasks, parts of het jobs
             }
-    assert len(said) >= 6
-    keys = next(iter(said.values())).keys()
+    assert len(all_records) >= 6
+    keys = next(iter(all_records.values())).keys()
     assert len(keys) == 8
     held = {key for key in keys if key[1] == str(jobs[-1])}
-    for way, rows in said.items():
+    for way, rows in all_records.items():
         # A job that was never eligible overlaps no window of accounting's.
         assert keys - rows.keys() <= (held if way.endswith("past") else set()), way
     differ = {
-        (key[1], field): told
+        (key[1], field): by_way
         for key in keys
         for field in record_schema("job").keys() - DIFFERENT
-        if len(set((told := values(said, key, field)).values())) > 1
+        if len(set((by_way := values(all_records, key, field)).values())) > 1
     }
     assert not differ
-    killed = {way: row for way, rows in said.items() for row in rows.values() if row["name"] == KILLED}
+    killed = {way: row for way, rows in all_records.items() for row in rows.values() if row["name"] == KILLED}
     by_step = "out_of_memory" if can_limit_memory() else "failed"
     assert {way: (row["state"], row["outcome"]) for way, row in killed.items()} == dict.fromkeys(
-        said, ("FAILED", by_step)
+        all_records, ("FAILED", by_step)
     )
 
 
-def values(said: Said, key: tuple[Any, ...], field: str) -> dict[str, Any]:
+def values(all_records: RecordsByWay, key: tuple[Any, ...], field: str) -> dict[str, Any]:
     """What each way tells of a field, those that tell it."""
     return {
         way: rows[key][field]
-        for way, rows in said.items()
+        for way, rows in all_records.items()
         if key in rows and rows[key][field] is not None and field not in NUMBERS.get(way.split()[0], ())
     }
 

@@ -96,8 +96,8 @@ def target(richer: Lab) -> int:
 
 def held(lab: Lab, name: str, text: str, *options: str) -> int:
     """Submit a script from a file of its own, held; the job's number."""
-    said = lab.run("alice", "sbatch", "--parsable", "--hold", *options, place(lab, name, text))
-    return int(said.strip().split(";")[0])
+    output = lab.run("alice", "sbatch", "--parsable", "--hold", *options, place(lab, name, text))
+    return int(output.strip().split(";")[0])
 
 
 def place(lab: Lab, name: str, text: str) -> str:
@@ -289,5 +289,5 @@ def test_who_makes_the_folder_of_the_output(lab: Lab) -> None:
 
 def state_of(lab: Lab, job: int) -> str | None:
     """How a job ended, by accounting; None while it has not."""
-    told = lab.run("root", "sacct", "-X", "-n", "-P", "-o", "State", "-j", str(job)).strip()
-    return told if told in ("COMPLETED", "FAILED") else None
+    job_state = lab.run("root", "sacct", "-X", "-n", "-P", "-o", "State", "-j", str(job)).strip()
+    return job_state if job_state in ("COMPLETED", "FAILED") else None

@@ -39,7 +39,7 @@ SILENT |= {"unset_variable", "steps_too_wide"}
 
 
 JUDGEMENTS = ("right", "wrong", "silent", "unsaid")
-SAID = {"likely_to_fail": CANNOT_RUN, "warning": WARNING, "fine": NOTHING}
+BY_VERDICT = {"likely_to_fail": CANNOT_RUN, "warning": WARNING, "fine": NOTHING}
 
 
 @dataclass(frozen=True)
@@ -47,30 +47,30 @@ class Row:
     """A script, what was said of it, and what became of it."""
 
     trial: Trial
-    said: str  # cannot run, warning, nothing, or the verdict `cannot_say`
+    prediction: str  # cannot run, warning, nothing, or the verdict `cannot_say`
     findings: tuple[str, ...]
     ended: str
 
     @property
     def judgement(self) -> str:
-        if self.said in (CANNOT_RUN, WARNING):
+        if self.prediction in (CANNOT_RUN, WARNING):
             return "right" if self.ended != WELL or self.trial.has_flaw else "wrong"
         if self.ended != WELL:
             return "silent"
-        return "right" if self.said == NOTHING else "unsaid"
+        return "right" if self.prediction == NOTHING else "unsaid"
 
     def __str__(self) -> str:
         found = "; ".join(self.findings) or "-"
-        return f"| {self.trial.name} | {self.said} | {found} | {self.ended} | {self.judgement} |"
+        return f"| {self.trial.name} | {self.prediction} | {found} | {self.ended} | {self.judgement} |"
 
 
 def test_what_is_said_comes_true(lab: Lab, site: Site) -> None:
     folder = _folder(lab)
     site.run("collect", "--once")
     makers = _place(lab, folder)
-    said = {name: _findings(one) for name, one in _checked(site, folder).items()}
+    prediction = {name: _findings(one) for name, one in _checked(site, folder).items()}
     ended = _run(lab, folder, makers)
-    rows = [Row(trial, *said[trial.name], ended[trial.name]) for trial in TRIALS]
+    rows = [Row(trial, *prediction[trial.name], ended[trial.name]) for trial in TRIALS]
     print("\n".join(map(str, rows)))
     assert ended == {trial.name: trial.ends for trial in TRIALS}
     assert [str(row) for row in rows if row.judgement == "wrong"] == []
@@ -132,10 +132,14 @@ def _verdicts(checked: dict[str, Any]) -> dict[str, dict[str, str]]:
     """The verdict of each script beside its fate, and why."""
     rows = {}
     for trial in TRIALS:
-        told = checked[trial.name]
-        said = SAID.get(told["verdict"], told["verdict"])
-        judgement = Row(trial, said, (), trial.ends).judgement
-        rows[trial.name] = {"judgement": judgement, "verdict": told["verdict"], "why": told["summary"]}
+        assessment = checked[trial.name]
+        prediction = BY_VERDICT.get(assessment["verdict"], assessment["verdict"])
+        judgement = Row(trial, prediction, (), trial.ends).judgement
+        rows[trial.name] = {
+            "judgement": judgement,
+            "verdict": assessment["verdict"],
+            "why": assessment["summary"],
+        }
     print("\n".join(f"{name}: {row}" for name, row in rows.items()))
     return rows
 
@@ -148,8 +152,8 @@ def _place(lab: Lab, folder: Path) -> list[int]:
     for trial in TRIALS:
         text = trial.text
         if trial.makes:
-            made = f"sleep 1; echo 1 > trial/{trial.makes}"
-            makers.append(submit(lab, ALICE.name, "--hold", "-J", "maker", "-t", "1", script=made))
+            maker_script = f"sleep 1; echo 1 > trial/{trial.makes}"
+            makers.append(submit(lab, ALICE.name, "--hold", "-J", "maker", "-t", "1", script=maker_script))
             text = text.replace("@JOB@", str(makers[-1]))
         for name, content in {_file(trial): text, **trial.files}.items():
             (folder / name).write_bytes(content.encode())
@@ -178,13 +182,13 @@ def _checked(site: Site, folder: Path, user: LabUser = ALICE) -> dict[str, Any]:
     return {Path(one["script"]).stem: one for one in json.loads(done.stdout)}
 
 
-def _findings(told: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
-    odd = (told["oddness"] or {}).get("oddities", ())
+def _findings(assessment: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+    odd = (assessment["oddness"] or {}).get("oddities", ())
     certain = [one["what"] for one in odd if one["impossible"]]
-    certain += [one["what"] for one in told["findings"] if one["severity"] == "error"]
-    doubts = [one["what"] for one in told["findings"] if one["severity"] == "warning"]
-    said = CANNOT_RUN if certain else WARNING if doubts else NOTHING
-    return said, (*certain, *doubts)
+    certain += [one["what"] for one in assessment["findings"] if one["severity"] == "error"]
+    doubts = [one["what"] for one in assessment["findings"] if one["severity"] == "warning"]
+    prediction = CANNOT_RUN if certain else WARNING if doubts else NOTHING
+    return prediction, (*certain, *doubts)
 
 
 def _submitted(lab: Lab, trial: Trial, folder: Path) -> int | None:

@@ -16,8 +16,8 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs/slurm-setup.md"
 def test_the_guide_can_be_followed(lab: Lab) -> None:
     blocks = re.findall(r"^```sh\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
     assert len(blocks) == 7
-    said = [lab.run("root", "bash", "-e", "-o", "pipefail", "-c", block) for block in blocks]
-    assert NEWEST_API[lab.settings.version] in said[5].split()
+    outputs = [lab.run("root", "bash", "-e", "-o", "pipefail", "-c", block) for block in blocks]
+    assert NEWEST_API[lab.settings.version] in outputs[5].split()
 
     job = submit(lab, "alice", "--hold", script="true")
     token = (lab.state / "home/forewarn/slurm.token").read_text().strip()

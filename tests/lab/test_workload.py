@@ -62,11 +62,11 @@ def test_people_learn(seed: int) -> None:
     person.carelessness = 0.9
 
     def mistakes() -> int:
-        made = 0
+        mistake_count = 0
         for _ in range(100):
             program, _ = person.next_request()
-            made += program in person.wrong_now
+            mistake_count += program in person.wrong_now
             person.hears_of(program, failed=program in person.wrong_now)
-        return made
+        return mistake_count
 
     assert mistakes() > mistakes()

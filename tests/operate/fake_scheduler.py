@@ -146,8 +146,8 @@ def job(number: int | str, submit: int, **fields: Any) -> Row:
     """A job as accounting tells it, or, without `end`, as the controller does."""
     base = {"cluster": "c", "job_id": str(number), "submit": submit, "user": "ann", "state": "PENDING"}
     if "end" in fields:
-        told = {"seen_at": fields["end"], "source": "slurmrestd", "reconstructed": True}
-        base |= {"state": "COMPLETED", "outcome": "completed", "start": submit} | told
+        final = {"seen_at": fields["end"], "source": "slurmrestd", "reconstructed": True}
+        base |= {"state": "COMPLETED", "outcome": "completed", "start": submit} | final
     return base | fields
 
 

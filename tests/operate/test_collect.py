@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import islice
 from pathlib import Path
 from threading import Event, Thread
@@ -80,9 +80,9 @@ def test_fields_that_accounting_does_not_tell_are_hidden(store: Store, slurm: Fa
     assert store.clusters()["c"].fields == fields, "a review finds its own anew and keeps the others"
 
 
-def test_a_job_that_has_not_ended_is_told_by_the_controller(store: Store, slurm: FakeScheduler) -> None:
-    told = {"seen_at": NOW - 50, "source": "slurmrestd", "reconstructed": True}
-    slurm.ended.append(job(50, NOW - 60, state="RUNNING", start=NOW - 50, time_limit=999) | told)
+def test_a_job_that_has_not_ended_comes_from_the_controller(store: Store, slurm: FakeScheduler) -> None:
+    final = {"seen_at": NOW - 50, "source": "slurmrestd", "reconstructed": True}
+    slurm.ended.append(job(50, NOW - 60, state="RUNNING", start=NOW - 50, time_limit=999) | final)
     slurm.live = [job(50, NOW - 60, state="RUNNING", start=NOW - 50, time_limit=60)]
     collect(store, slurm)
     seen = store.observations("job", {"job_id": "50"})
@@ -116,7 +116,7 @@ def test_what_ends_is_read_once(store: Store, slurm: FakeScheduler, time: FakeTi
     assert slurm.asked_about == []
 
 
-def test_a_step_that_is_told_after_its_job(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
+def test_a_step_that_is_recorded_after_its_job(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
     rounds = collector(store, slurm).forever(60)
     next(rounds)
     slurm.ended.append(job(99, NOW - 100, start=NOW - 90, end=NOW + 20))
@@ -199,7 +199,7 @@ def test_what_an_ended_job_used_is_asked_for(store: Store, slurm: FakeScheduler,
     assert len(slurm.asked_about) < 12, "less and less often"
 
 
-def test_what_accounting_has_told_is_not_asked_for(store: Store, slurm: FakeScheduler) -> None:
+def test_an_end_that_accounting_has_is_not_queried(store: Store, slurm: FakeScheduler) -> None:
     """The controller shows it for minutes more, and says of it what accounting does not."""
     slurm.ended.append(job(50, NOW - 60, start=NOW - 50, end=NOW - 5))
     rounds = collector(store, slurm).forever(60)

@@ -102,7 +102,7 @@ def test_the_first_bad_row_is_named_and_nothing_is_written(store: Store, tmp_pat
     assert (store.count(), store.clusters()) == (0, {})
 
 
-def test_a_zone_that_is_said_wins_over_one_that_was_read(store: Store, tmp_path: Path) -> None:
+def test_a_configured_time_zone_wins_over_that_of_the_file(store: Store, tmp_path: Path) -> None:
     def zone() -> str:
         return store.clusters()["a"].timezone
 

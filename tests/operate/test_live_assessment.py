@@ -212,9 +212,8 @@ def test_what_a_job_used_is_learnt_when_accounting_has_it_after_the_end(
             | {"source": "slurmdb", "reconstructed": True}
         )
         slurm.live.remove(rows[n])
-        slurm.time.now += (
-            1  # what is submitted in the second of a round is processed before that round's ends
-        )
+        # A job submitted in the second of a round is processed before the ends of that round.
+        slurm.time.now += 1
         ends(waits(600 + n, slurm), slurm, "completed")
     assert not one_round(new_collector(store, slurm, tmp_path) if restarted else collector, slurm).troubles
     measured = SavedSnapshot(store, "c", int(slurm.time.now), POLICY).features(

@@ -65,12 +65,12 @@ def train(registry_home: Path, tmp_path: Path) -> Train:
     """Let a tiny model serve."""
 
     def trained(phase: str = "submit", feature_set: str = "generic", **changed: Any) -> None:
-        made = tiny_bundle()
+        bundle = tiny_bundle()
         reading = reading_of(with_slurm_treatments(ClusterFacts()))  # as the collector sets it
-        facts = dataclasses.replace(made.facts, phase=phase, feature_set=feature_set, reading=reading)
-        assembly = dataclasses.replace(made.assembly, phase=phase)
+        facts = dataclasses.replace(bundle.facts, phase=phase, feature_set=feature_set, reading=reading)
+        assembly = dataclasses.replace(bundle.assembly, phase=phase)
         folder = tmp_path / f"{phase}-{feature_set}"
-        dataclasses.replace(made, facts=facts, assembly=assembly, **changed).save(folder)
+        dataclasses.replace(bundle, facts=facts, assembly=assembly, **changed).save(folder)
         assert Registry(registry_home).record(folder)
 
     return trained
@@ -87,12 +87,16 @@ def test_at_the_phase_of_each_job(
     train()
     train("start")
     waits, runs, ended = ask(store, slurm, registry_home, "500", "502", "504")
-    for said in (waits, runs):
+    for assessment in (waits, runs):
         # What waits is asked about as if it started now: all that was learnt since its submit counts.
-        assert (said.phase, said.route.model, said.route.version) == ("start", "alps.start.generic", 1)
-        assert said.failure
-        assert said.failure.warns == (said.failure.probability >= said.failure.threshold)
-        assert said.failure.rests_on == 500
+        assert (assessment.phase, assessment.route.model, assessment.route.version) == (
+            "start",
+            "alps.start.generic",
+            1,
+        )
+        assert assessment.failure
+        assert assessment.failure.warns == (assessment.failure.probability >= assessment.failure.threshold)
+        assert assessment.failure.rests_on == 500
     assert (ended.failure, ended.verdict) == (None, Verdict.CANNOT_SAY)
     assert "forewarn explain" in summary(ended)
 
@@ -104,7 +108,7 @@ def test_the_features_are_those_of_a_training(
     train()
     slurm.time.now += 10
     slurm.live.append(alps(600, NOW + 10, user="bob", cpus_asked=4))
-    (said,) = ask(store, slurm, registry_home, "600")
+    (assessment,) = ask(store, slurm, registry_home, "600")
     slurm.live = []
     slurm.ended.append(alps(600, NOW + 10, user="bob", cpus_asked=4, start=NOW + 15, end=NOW + 60))
     slurm.time.now += 120
@@ -112,9 +116,9 @@ def test_the_features_are_those_of_a_training(
     table = read_table(store, "alps", "submit", POPULATIONS[FACTS["population"]])
     row = np.flatnonzero(table.about["job_id"].to_numpy() == "600")
     bundle = tiny_bundle()
-    assert said.failure
+    assert assessment.failure
     then = bundle.probability(bundle.assembly.matrix(table, row))[0]
-    assert said.failure.probability == pytest.approx(then, abs=1e-9)
+    assert assessment.failure.probability == pytest.approx(then, abs=1e-9)
 
 
 def test_what_became_known_since_its_submit_counts(
@@ -142,9 +146,9 @@ def test_a_running_job_without_a_model_for_start(
     store: Store, slurm: FakeScheduler, registry_home: Path, train: Train
 ) -> None:
     train(feature_set="restricted")
-    (said,) = ask(store, slurm, registry_home, "502")
-    assert (said.phase, said.route.model) == ("submit", "alps.submit.restricted")
-    assert [note.code for note in said.notes] == ["no_model_for_start"]
+    (assessment,) = ask(store, slurm, registry_home, "502")
+    assert (assessment.phase, assessment.route.model) == ("submit", "alps.submit.restricted")
+    assert [note.code for note in assessment.notes] == ["no_model_for_start"]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +171,7 @@ def test_which_jobs(
     ids: list[str],
 ) -> None:
     train()
-    assert [said.job_id for said in ask(store, slurm, registry_home, **which)] == ids
+    assert [assessment.job_id for assessment in ask(store, slurm, registry_home, **which)] == ids
 
 
 def nobody_below(rung: int) -> Abstention:
@@ -220,8 +224,8 @@ def test_an_array_is_kept_by_the_task_that_speaks_for_it(
     store: Store, slurm: FakeScheduler, registry_home: Path, train: Train
 ) -> None:
     train()
-    (said,) = ask(store, slurm, registry_home, "503_[1-4]")
-    assert said.job_id == "503_[1-4]"
+    (assessment,) = ask(store, slurm, registry_home, "503_[1-4]")
+    assert assessment.job_id == "503_[1-4]"
     assert store.assessments(cluster="alps")["job_id"].to_list() == ["503_1"], "as its end will be told"
 
 
@@ -230,8 +234,8 @@ def test_a_job_that_was_never_collected(
 ) -> None:
     train()
     slurm.live.append(alps(600, NOW, cpus_asked=4))
-    (said,) = ask(store, slurm, registry_home, "600")
-    assert said.failure
+    (assessment,) = ask(store, slurm, registry_home, "600")
+    assert assessment.failure
     assert store.observations("job", {"job_id": "600"}).height == 1
 
 

@@ -206,9 +206,9 @@ def test_two_threads_open_one_store(tmp_path: Path, history: str) -> None:
 
 
 def test_a_simulated_cluster_is_read_at_once(site: forewarn.Site) -> None:
-    made = site.simulate("small", jobs=300, seed=3)
-    assert made.summary.path.parent == site.config.home / "simulated"
-    site.ingest(*made.sources)
+    simulated = site.simulate("small", jobs=300, seed=3)
+    assert simulated.summary.path.parent == site.config.home / "simulated"
+    site.ingest(*simulated.sources)
     assert site.count() == 300
     frame = site.features("small")
     assert frame.height == 300
@@ -225,8 +225,8 @@ def test_a_simulated_cluster_is_read_at_once(site: forewarn.Site) -> None:
 
 
 def test_health_is_that_of_the_moment_asked_for(site: forewarn.Site, tmp_path: Path) -> None:
-    made = site.simulate("small", jobs=300, machine=tmp_path)
-    site.ingest(*made.sources, cluster="small")
+    simulated = site.simulate("small", jobs=300, machine=tmp_path)
+    site.ingest(*simulated.sources, cluster="small")
     found = site.health(at="last", cluster="small")
     assert len(found.nodes) == 24
     assert found.exit_code == max(node.health.exit_code for node in found.nodes)

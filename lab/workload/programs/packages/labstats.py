@@ -2,11 +2,11 @@
 
 
 def mean(numbers):
-    """The average."""
+    """Return the average."""
     return sum(numbers) / len(numbers)
 
 
 def spread(numbers):
-    """The standard deviation."""
+    """Return the standard deviation."""
     middle = mean(numbers)
     return (sum((number - middle) ** 2 for number in numbers) / len(numbers)) ** 0.5
