@@ -63,8 +63,8 @@ lab-down: $(READY)  ## end it; its history is kept
 
 bench: $(READY)  ## parsing, store, features, learning, assessments, a real Slurm: all that is measured (hours)
 	$(BIN)/python bench/parsing.py
-	$(BIN)/python bench/store_engines.py --jobs 1000000 --row-jobs 200000
-	$(BIN)/python bench/store_live.py
+	$(BIN)/python -m bench.store_engines --jobs 1000000 --row-jobs 200000
+	$(BIN)/python -m bench.store_live
 	$(BIN)/python bench/features.py
 	$(BIN)/python bench/simulate.py
 	$(BIN)/python bench/ceiling.py
