@@ -1,4 +1,4 @@
-"""The demo's story, told by the simulator's hidden truth: a job about to fail, before and after advice.
+"""The demo's story from the simulator's hidden truth: a job about to fail, before and after advice.
 
     python tools/story.py begin FOLDER     history up to a moment, and the script of a job about to fail
     python tools/story.py follow FOLDER    what becomes of that job as it was, and with the advised script
@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 
+from forewarn.formatting import duration
 from forewarn.job.columns import to_records
 from forewarn.job.record import Job
 from forewarn.job.sbatch.script import read_script
@@ -96,7 +97,7 @@ def became(true: dict[str, Any], script: str) -> str:
     if memory is not None and job.memory_per == "cpu":
         memory *= true["had_cpus"]
     ending = replay(true, memory=memory, time_limit=job.time_limit)
-    ran = f" after {format_duration(ending.run_time)}" if ending.run_time is not None else ""
+    ran = f" after {duration(ending.run_time)}" if ending.run_time is not None else ""
     return f"{ending.outcome}{ran}"
 
 
