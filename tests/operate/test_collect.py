@@ -98,6 +98,7 @@ def test_the_cost_of_a_round(store: Store, slurm: FakeScheduler) -> None:
     assert (done.requests, done.received) == (3, 300)
 
 
+@pytest.mark.slow
 def test_what_ends_is_read_once(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
     """The controller tells of the end at once; accounting, when it has heard of the last step too."""
     rounds = collector(store, slurm).forever(60)
@@ -223,6 +224,7 @@ def test_who_is_waited_for_survives_a_kill(store: Store, slurm: FakeScheduler, t
     assert slurm.asked_about == [["50"]]
 
 
+@pytest.mark.slow
 def test_what_nobody_can_tell_is_unknown_after_a_day(
     store: Store, slurm: FakeScheduler, time: FakeTime
 ) -> None:
@@ -270,6 +272,7 @@ def test_without_accounting_the_controller_is_all(store: Store, slurm: FakeSched
     assert int(store.cursor("collect c") or 0) == done[-1].at
 
 
+@pytest.mark.slow
 def test_what_ended_before_the_first_round_was_known_then(
     store: Store, slurm: FakeScheduler, time: FakeTime
 ) -> None:
@@ -433,6 +436,7 @@ def test_a_long_gap_is_read_again_when_the_controller_is_done(
     assert slurm.begins[-1] == NOW + 2 * HOUR + 60 - LATE, "once is enough"
 
 
+@pytest.mark.slow
 def test_a_controller_that_is_never_done(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
     slurm.queue = 5
     collect(store, slurm)
@@ -470,6 +474,7 @@ def test_lasting_trouble_ends_it_at_the_start_only(store: Store, slurm: FakeSche
     assert "its time is over" in next(rounds).troubles["history"]
 
 
+@pytest.mark.slow
 def test_absences_are_reviewed(store: Store, slurm: FakeScheduler) -> None:
     # Who failed has no memory written down: its absence tells the outcome.
     slurm.ended = [

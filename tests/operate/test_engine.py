@@ -30,6 +30,8 @@ from forewarn.store.base import ClusterFacts, Store
 from forewarn.store.opening import open_store
 from tests.learn.bundles import FACTS, tiny_bundle
 
+pytestmark = pytest.mark.slow
+
 NOW = 1_800_000_000
 USERS = ("ann", "bob", "cy", "dan")
 THREADS = 8

@@ -39,6 +39,8 @@ from forewarn.store.opening import open_store
 from tests.operate.fake_scheduler import FakeScheduler, Row, job
 from tests.sources.fake_slurmrestd import NOW, FakeTime
 
+pytestmark = pytest.mark.slow
+
 POLICY = POLICIES["wasted"]
 
 

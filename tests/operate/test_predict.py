@@ -29,6 +29,8 @@ from tests.learn.bundles import FACTS, tiny_bundle
 from tests.operate.fake_scheduler import FakeScheduler, Row, job
 from tests.sources.fake_slurmrestd import NOW, FakeTime
 
+pytestmark = pytest.mark.slow
+
 Train = Callable[..., None]
 
 

@@ -31,6 +31,7 @@ POZIDRIV = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "rows", "shares"), LOGS, ids=[log[0] for log in LOGS])
 def test_a_log_is_read_whole_and_only_once(
     name: str, rows: int, shares: dict[str, float], shared_data: Path, tmp_path: Path

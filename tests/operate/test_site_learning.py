@@ -41,6 +41,11 @@ def test_a_model_is_trained_evaluated_and_compared(
         assert (benchmark.log, benchmark.policy, list(benchmark.phases)) == ("small", "papers", ["submit"])
         assert 0 < benchmark.phases["submit"]["roc_auc"] < 1
 
+        comparison = site.compare(cluster="small")
+        assert (comparison.log, comparison.phase, comparison.family) == ("small", "submit", "xgboost")
+        assert len(comparison.ways) > 2
+        assert 0 < comparison.failed < comparison.jobs
+
         later = site.simulate("small", jobs=3 * JOBS, output=registry_home / "later.parquet")
         site.ingest(*later.sources)
         evaluation = site.evaluate("small.submit.generic", 1)
