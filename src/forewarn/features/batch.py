@@ -32,7 +32,7 @@ from forewarn.store.base import ClusterFacts, Store, View
 _CHUNK = 50_000  # events walked at a time
 # Of jobs that wait, those that a model of starts learns from as they waited, not as they started. Half of
 # them costs ranking at start (Graham: ROC-AUC .946 instead of .950), an eighth ranking of jobs that wait
-# (.876 instead of .880): docs/measurements.md#jobs-that-wait-run-or-are-asked-about-on-a-login-node.
+# (.876 instead of .880): docs/measurements.md#pending-jobs-running-jobs-and-login-nodes.
 LOOKED_AT = 0.25
 _IDS = ("cluster", "job_id", "submit")
 # Of jobs: by their submit, in one second as the ids count, 9 before 10.
