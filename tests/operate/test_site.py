@@ -246,7 +246,7 @@ def test_wrong_words_for_a_training_are_refused_at_once(site: forewarn.Site, his
     with pytest.raises(UsageError, match="'trialz'"):
         site.train("alps", trialz=3)
     with pytest.raises(UsageError, match="'theirs'"):
-        site.train("alps", policy="theirs")
+        site.train("alps", population="theirs")
     with pytest.raises(UsageError, match="no cluster 'daint'"):
         site.train("daint")
     with pytest.raises(UsageError, match=r"CLUSTER\.PHASE\.FEATURES"):

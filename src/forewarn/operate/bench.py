@@ -35,7 +35,7 @@ def bench(
     phases: Sequence[str] = PHASES,
     retrain: str = "none",
     feature_set: str | None = None,
-    policy: str | None = None,
+    population: str | None = None,
     status: str | None = None,
     watch: Watch = unwatched,
     note: Note = logged,
@@ -53,7 +53,7 @@ def bench(
         ``weekly``: a new model every week of the test part, from all outcomes known by then.
     feature_set
         None: swf for an SWF file, else generic.
-    policy
+    population
         None: the papers', by which everything but completed is a failure.
     settings
         Those of `learn.fitting.fit_settings.FitSettings`: families, trials, threshold, seed, …
@@ -62,12 +62,12 @@ def bench(
     fit_settings = search_settings(feature_set=feature_set, **settings)
     if unknown := [phase for phase in phases if phase not in MEASURED]:
         raise UsageError(f"no phase {unknown[0]!r}; there are {', '.join(MEASURED)}")
-    population = population_of(policy or "papers")
+    chosen = population_of(population or "papers")
     searches = workspace.config.home / "models" / "searches"
     with open_history(workspace, source, cluster, status=status, watch=watch, note=note) as history:
         try:
             figures = benchmark(
-                lambda phase: history.table(phase, population, watch),
+                lambda phase: history.table(phase, chosen, watch),
                 [phase for phase in MEASURED if phase in phases],
                 fit_settings,
                 retrain=retrain,
@@ -80,7 +80,7 @@ def bench(
             raise
     return BenchmarkResult(
         log=history.cluster,
-        policy=population.name,
+        policy=chosen.name,
         feature_set=feature_set,
         retrain=retrain,
         seed=fit_settings.seed,

@@ -40,7 +40,7 @@ def compare(
     cluster: str | None = None,
     phase: str = Phase.SUBMIT,
     feature_set: str = "generic",
-    policy: str | None = None,
+    population: str | None = None,
     family: str = "xgboost",
     status: str | None = None,
     seed: int = 0,
@@ -52,9 +52,9 @@ def compare(
     `source`, `cluster` and `status` select the log as in `operate.history.open_history`.
     """
     check_train_extra()
-    population = population_of(policy or workspace.config.policy)
+    chosen = population_of(population or workspace.config.policy)
     with open_history(workspace, source, cluster, status=status, watch=watch, note=note) as history:
-        table = history.table(phase, population, watch)
+        table = history.table(phase, chosen, watch)
     parts = split(table)
     with watch("comparing") as far:
         figures = compare_on(
@@ -70,8 +70,8 @@ def compare(
         log=history.cluster,
         phase=phase,
         feature_set=feature_set,
-        policy=population.name,
-        failures=population.in_words,
+        policy=chosen.name,
+        failures=chosen.in_words,
         family=family,
         seed=seed,
         jobs=len(parts.test),

@@ -32,7 +32,7 @@ def find_profiles(
     source: str | None = None,
     *,
     cluster: str | None = None,
-    policy: str | None = None,
+    population: str | None = None,
     number: int | None = None,
     status: str | None = None,
     seed: int = 0,
@@ -44,21 +44,21 @@ def find_profiles(
     `source`, `cluster` and `status` select the log as in `operate.history.open_history`.
     """
     check_train_extra()
-    population = population_of(policy or workspace.config.policy)
+    chosen = population_of(population or workspace.config.policy)
     with open_history(workspace, source, cluster, status=status, watch=watch, note=note) as history:
-        table = history.table("submit", population, lambda _: watch("jobs"))
+        table = history.table("submit", chosen, lambda _: watch("jobs"))
     rows = np.flatnonzero(table.labelled)
     if not len(rows):
         raise NotEnoughError(
             f"{history.cluster}: none of its {len(table.submit):,} jobs has ended and is in the population "
-            f"`{population.name}`; ingest more history, or choose another --population"
+            f"`{chosen.name}`; ingest more history, or choose another --population"
         )
     with watch("profiles"):
         profiles = Profiles.fit(table, rows, seed, number)
     return ProfilesResult(
         cluster=history.cluster,
-        policy=population.name,
-        failures=population.in_words,
+        policy=chosen.name,
+        failures=chosen.in_words,
         seed=seed,
         description=profiles.describe(table, rows),
     )

@@ -324,7 +324,7 @@ class Site:
         families: Sequence[str] | None = None,
         trials: int = 20,
         source: str | None = None,
-        policy: str | None = None,
+        population: str | None = None,
         watch: Watch = unwatched,
         **more: Any,
     ) -> TrainingResult:
@@ -336,7 +336,7 @@ class Site:
             cluster,
             source=source,
             phase=phase,
-            policy=policy,
+            population=population,
             watch=watch,
             feature_set=feature_set,
             families=families,

@@ -80,7 +80,7 @@ def train(
     *,
     source: str | None = None,
     phase: str = Phase.SUBMIT,
-    policy: str | None = None,
+    population: str | None = None,
     status: str | None = None,
     watch: Watch = unwatched,
     note: Note = logged,
@@ -94,17 +94,17 @@ def train(
     ----------
     cluster, source, status
         The history to train on, as in `operate.history.open_history`.
-    policy
+    population
         What counts as failure, and which jobs take part (`learn.data.population.POPULATIONS`).
     settings
         Those of `learn.fitting.fit_settings.FitSettings`: families, trials, threshold, seed, …
     """
     fit_settings = search_settings(**settings)
-    population = population_of(policy or workspace.config.policy)
+    chosen = population_of(population or workspace.config.policy)
     if source is None:
         update_field_treatments(workspace, cluster, note)
     with open_history(workspace, source, cluster, status=status, watch=watch, note=note) as history:
-        table = history.table(phase, population, watch)
+        table = history.table(phase, chosen, watch)
     absence = [finding.message for finding in table.absences]
     searches = workspace.config.home / "models" / "searches"
     search = searches / search_key(table, fit_settings)

@@ -44,7 +44,7 @@ class RenamedOption(click.Option):
 def _population_option(default: str) -> Decorator:
     return click.option(
         "--population",
-        "policy",
+        "population",
         cls=RenamedOption,
         old_name="--policy",
         type=click.Choice(POPULATIONS),
