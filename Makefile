@@ -14,7 +14,7 @@ TEST_WORKERS ?= $(shell test "$$(nproc 2>/dev/null || echo 1)" -gt 1 && echo 2 |
 # Which Slurm `make lab` starts: 22.05, 24.11 or 26.05.
 LAB    ?= 24.11
 
-.PHONY: help setup lock lint test dist demo lab lab-down bench soak clean
+.PHONY: help setup lock lint check test dist demo lab lab-down bench soak clean
 .DEFAULT_GOAL := help
 
 help:  ## list these targets
@@ -44,6 +44,9 @@ lint: $(READY)  ## ruff, mypy, and the order of the rooms
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+check: lint  ## lint, then the tests that need no real parts: two minutes, while you work
+	$(BIN)/pytest -q -n $(TEST_WORKERS) --dist loadgroup -m "not lab and not release and not slow"
 
 test: lint  ## lint, then every test
 	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup

@@ -91,6 +91,7 @@ def test_an_import_is_next_to_nothing() -> None:
     assert loaded("import forewarn; forewarn.open('nowhere')", "polars", "numpy", "click", "sqlite3") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_needs_no_learner(name: str) -> None:
     start = f"from forewarn.serve.cli.main import cli; cli([{name!r}, '--help'])"

@@ -10,6 +10,8 @@ import pytest
 
 from forewarn.features.kernel.layout import selected
 
+pytestmark = pytest.mark.slow
+
 BENCH = Path(__file__).resolve().parents[1] / "bench"
 
 

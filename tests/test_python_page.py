@@ -14,6 +14,8 @@ from forewarn.sources.simulator import simulate
 from forewarn.sources.simulator.scenario import load_scenario
 from forewarn.sources.simulator.writers.machine import write_machine
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "python.md"
 JOBS = 5000  # about the least of which a model can be made
 
@@ -46,7 +48,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registry_template: P
     return tmp_path
 
 
-@pytest.mark.slow
 def test_the_page_runs(folder: Path) -> None:
     blocks = list(re.finditer(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL))
     assert len(blocks) > 5

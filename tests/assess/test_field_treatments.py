@@ -20,6 +20,8 @@ from forewarn.learn.registry.registry import Registry
 from forewarn.store.base import ClusterFacts
 from tests.learn.bundles import tiny_bundle
 
+pytestmark = pytest.mark.slow
+
 SLURM = with_slurm_treatments(ClusterFacts())
 JOB = Job(cluster="alps", job_id="1", submit=0, user="ann")
 

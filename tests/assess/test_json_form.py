@@ -33,12 +33,14 @@ def as_written(assessment: Assessment) -> dict[str, Any]:
     return value
 
 
+@pytest.mark.slow
 @MANY
 @given(assessments())
 def test_it_comes_back_as_it_was(assessment: Assessment) -> None:
     assert Assessment.from_json(as_written(assessment)) == assessment
 
 
+@pytest.mark.slow
 @MANY
 @given(assessments())
 def test_it_is_as_the_schema_says(assessment: Assessment) -> None:

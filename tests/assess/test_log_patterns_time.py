@@ -51,6 +51,7 @@ def seconds(pattern: Pattern, line: str) -> float:
     return time.thread_time() - begun
 
 
+@pytest.mark.slow
 def test_time_grows_with_the_length_and_no_faster() -> None:
     slow = []
     for pattern in PATTERNS:

@@ -162,6 +162,7 @@ def test_it_expires_when_the_node_does_well_again() -> None:
     assert named(judged(rows, NOW)) == set()
 
 
+@pytest.mark.slow
 def test_it_expires_with_its_evidence() -> None:
     rows = struck(cluster(), "n05", 0.6, since=NOW - 3 * DAY)
     until = judged(rows)["n05"].until

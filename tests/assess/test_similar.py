@@ -176,6 +176,7 @@ REQUESTS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(st.lists(st.tuples(REQUESTS, REQUESTS), min_size=1, max_size=4))
 def test_the_features_measure_the_same(online: OnlineFeatures, pairs: list[tuple[Any, Any]]) -> None:

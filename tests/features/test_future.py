@@ -16,6 +16,8 @@ from forewarn.sources.base import open_source
 from forewarn.store.base import ClusterFacts
 from tests.features.histories import history
 
+pytestmark = pytest.mark.slow
+
 Table = Callable[[pl.DataFrame], pl.DataFrame]  # jobs to one row a job, with job_id, submit and features
 
 
@@ -92,7 +94,6 @@ def test_the_last_submitted_jobs_outcome_is_caught() -> None:
 
 
 @pytest.mark.shared_data
-@pytest.mark.slow
 def test_no_feature_of_ctc_sees_the_future(shared_data: Path) -> None:
     source = open_source(f"swf:{shared_data}/swf/CTC-SP2-1996-3.1-cln.swf.gz")
     jobs = pl.concat(b.frame for b in source.batches()).head(25_000).with_columns(known_at=pl.col("end"))

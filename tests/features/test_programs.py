@@ -170,6 +170,7 @@ def test_a_frame_and_one_job_get_the_same(tmp_path: Path, jobs: pl.DataFrame) ->
     assert len({*one_by_one}) == 5, "four programs, and none"
 
 
+@pytest.mark.slow
 def test_batch_and_online_are_the_same(tmp_path: Path, jobs: pl.DataFrame) -> None:
     store = stored(tmp_path / "home", jobs, some_runs(jobs))
     views = {

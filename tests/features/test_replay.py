@@ -35,6 +35,8 @@ from forewarn.store.base import ClusterFacts, Store
 from forewarn.store.opening import open_store
 from tests.features.histories import history
 
+pytestmark = pytest.mark.slow
+
 
 def batch(store: Store, cluster: str, policy: FailurePolicy, phase: str) -> np.ndarray:
     inputs = read_inputs(store, cluster, policy, phase=phase)
@@ -391,7 +393,6 @@ def test_an_end_without_a_submit_seen_is_learned_from(made_up: Store) -> None:
 
 
 @pytest.mark.shared_data
-@pytest.mark.slow
 def test_ctc_replays_to_the_same_table(shared_data: Path, tmp_path: Path) -> None:
     store = open_store(Config(home=tmp_path / "home"))
     ingest(store, open_source(f"swf:{shared_data}/swf/CTC-SP2-1996-3.1-cln.swf.gz"))

@@ -22,6 +22,8 @@ from forewarn.learn.fitting.abstention import (
     EvidenceLevel,
 )
 
+pytestmark = pytest.mark.slow
+
 ENDED = ("user_ended", "user_request_ended", "user_name_ended")
 # One job for each rung: ended jobs of its user, of those with its request, with its name.
 LEVELS = np.array([[0, 0, 0], [2, 2, 2], [9, 0, 9], [10, 0, 0], [500, 4, 0], [10, 0, 5]], float)

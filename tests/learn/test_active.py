@@ -79,6 +79,7 @@ def test_a_small_pool_is_used_up(sample: Make) -> None:
     assert [r.jobs for r in result.history] == [60, 90]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_result(sample: Make) -> None:
     first, again, other = (learnt(sample(400), sample(300, 1), seed=s).to_json() for s in (3, 3, 4))
     assert first == again != other

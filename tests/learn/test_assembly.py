@@ -18,6 +18,8 @@ from forewarn.learn.data.split import split
 from forewarn.learn.data.table import JobTable
 from forewarn.learn.heads.profiles import Profiles
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def rows(table: JobTable) -> np.ndarray:

@@ -34,6 +34,7 @@ def synthetic_predictions(users: int, jobs: int, seed: int = 0) -> tuple[np.ndar
     return group, fails, np.clip(rate + random.normal(0, 0.1, users * jobs), 0.01, 0.99)
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     truth = ranking(*synthetic_predictions(20_000, 20, 99)[1:])["roc_auc"]
     covered = []
@@ -101,6 +102,7 @@ def test_a_measure_that_is_mostly_undefined_has_no_interval() -> None:
     )
 
 
+@pytest.mark.slow
 def test_fifty_thousand_rows_take_seconds() -> None:
     group, fails, p = synthetic_predictions(2_500, 20)
     begin = time.process_time()

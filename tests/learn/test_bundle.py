@@ -29,6 +29,8 @@ from forewarn.learn.registry.bundle import Bundle
 from forewarn.learn.registry.manifest import Facts, Manifest, json_text
 from forewarn.learn.registry.registry import Registry
 
+pytestmark = pytest.mark.slow
+
 FACTS = Facts(
     cluster="small",
     phase="submit",

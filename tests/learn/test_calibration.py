@@ -56,6 +56,7 @@ def test_the_isotonic_curve_keeps_the_ranking(truth: np.ndarray) -> None:
     assert after.pr_auc() == pytest.approx(before.pr_auc(), abs=1e-9)
 
 
+@pytest.mark.slow
 @given(
     arrays(np.float64, 400, elements=st.floats(-12, 12, width=16)),
     arrays(np.float64, 400, elements=st.sampled_from([0.0, 1.0])),
@@ -109,6 +110,7 @@ def drifting(days: int = 200, jobs: int = 200) -> tuple[np.ndarray, np.ndarray, 
     return margins, fails, at, known_at
 
 
+@pytest.mark.slow
 def test_a_correction_in_time_holds_against_drift() -> None:
     margins, fails, at, known_at = drifting()
     half = len(margins) // 2

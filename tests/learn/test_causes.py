@@ -24,6 +24,8 @@ from forewarn.sources.base import open_source
 from forewarn.store.base import Store
 from forewarn.store.opening import open_store
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("x0", "x1", "x2", "partition")
 ENDINGS = [
     ("failed", "user"),

@@ -15,6 +15,8 @@ from forewarn.learn.data.table import JobTable
 from forewarn.learn.evaluation.compare import WAYS, compare
 from forewarn.learn.families import family
 
+pytestmark = pytest.mark.slow
+
 QUICK = {"rounds": 15, "eta": 0.2}
 
 

@@ -20,6 +20,8 @@ from forewarn.learn.registry.bundle import Bundle
 from forewarn.learn.registry.versions import tags_of
 from forewarn.learn.report.wording import verdict, warnings
 
+pytestmark = pytest.mark.slow
+
 ONLINE = FitSettings(families=("online",), threads=2)
 LABEL = "rule: last outcome of this user with this request"
 

@@ -21,6 +21,8 @@ from forewarn.learn.families.shared_library import LibraryError, open_library
 from tests.learn.conftest import make_sample
 from tests.learn.families_contract import FamilyContract, ModelContract, ValuesContract, run
 
+pytestmark = pytest.mark.slow
+
 
 class TestXgboost(FamilyContract):
     name = "xgboost"

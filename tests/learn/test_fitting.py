@@ -20,6 +20,8 @@ from forewarn.learn.fitting.fit_settings import FitSettings
 from forewarn.learn.fitting.train import train
 from forewarn.store.base import Store
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = FitSettings(families=("xgboost", "online"), trials=2, deterministic=True, threads=2)
 ONLINE = FitSettings(families=("online",))
 DAY = 86_400

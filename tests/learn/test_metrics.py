@@ -20,6 +20,8 @@ from forewarn.learn.evaluation.metrics import (
 )
 from tests.learn.oracles import best_f1
 
+pytestmark = pytest.mark.slow
+
 
 @st.composite
 def judged_rows(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ from forewarn.errors import NotEnoughError
 from forewarn.learn.fitting.fit_settings import FitSettings
 from forewarn.learn.search.ray_cluster import ray_cluster
 
-pytestmark = pytest.mark.shared_data
+pytestmark = [pytest.mark.shared_data, pytest.mark.slow]
 
 # Logs on which no model is fitted, with the reason.
 TOO_LITTLE = {

@@ -34,6 +34,7 @@ def changed(table: JobTable, row: int, **features: float) -> JobTable:
     return replace(one, values=values)
 
 
+@pytest.mark.slow
 def test_it_scores_as_sklearn_does(table: JobTable, forest: IsolationForest) -> None:
     from sklearn.ensemble import IsolationForest
 
@@ -130,6 +131,7 @@ def test_a_missing_value_is_no_reason_but_does_no_harm(table: JobTable, forest: 
     assert not any("nan" in str(reason.values) for reason in forest.reasons(empty, 0))
 
 
+@pytest.mark.slow
 def test_answering_needs_no_sklearn() -> None:
     code = "import forewarn.learn.heads.oddness, sys; sys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

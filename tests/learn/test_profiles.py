@@ -21,6 +21,8 @@ from forewarn.operate.ingest_file import ingest, review_missing_fields
 from forewarn.sources.base import open_source
 from forewarn.store.opening import open_store
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def rows(table: JobTable) -> np.ndarray:

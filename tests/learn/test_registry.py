@@ -26,6 +26,8 @@ from forewarn.learn.registry.tracking import Tracking, embedded_uri
 from forewarn.learn.registry.versions import Version
 from tests.learn.bundles import make_bundle
 
+pytestmark = pytest.mark.slow
+
 ALPS = ModelName("alps", "submit", "generic")
 
 
@@ -453,7 +455,6 @@ def end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-@pytest.mark.slow
 def test_training_goes_on_without_the_server(
     server: Callable[[], subprocess.Popen[bytes]], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -272,6 +272,7 @@ def test_equal_reports_give_equal_files(full_report: dict[str, Any], tmp_path: P
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_parts_that_are_missing_are_left_out(full_report: dict[str, Any], tmp_path: Path) -> None:
     for key in full_report:
         for gone in ({k: v for k, v in full_report.items() if k != key}, full_report | {key: None}):
@@ -283,6 +284,7 @@ def test_parts_that_are_missing_are_left_out(full_report: dict[str, Any], tmp_pa
     assert "Hyperparameter search" not in page.text
 
 
+@pytest.mark.slow
 def test_parts_that_are_empty(full_report: dict[str, Any], tmp_path: Path) -> None:
     for key, value in full_report.items():
         if key != "evaluation":

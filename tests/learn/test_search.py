@@ -88,6 +88,7 @@ def test_choices_lie_within_the_space(method: str, seed: int, number: int) -> No
         assert 16 <= len(choice.features) <= 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["tpe", "random"])
 def test_the_same_seed_and_past_give_the_same_choice_and_another_seed_another(method: str) -> None:
     tried = follow(suggestions(method, 3), 25)
@@ -97,6 +98,7 @@ def test_the_same_seed_and_past_give_the_same_choice_and_another_seed_another(me
     assert len({json.dumps(dict(t.params)) for t in tried[2:]}) == 23  # each number draws anew
 
 
+@pytest.mark.slow
 def test_tpe_learns_from_what_was_tried_and_random_search_does_not() -> None:
     def late(method: str) -> float:
         rates: list[float] = [

@@ -28,6 +28,8 @@ from tests.learn.conftest import make_sample
 from tests.learn.search_process import toy_search
 from tests.learn.toy_family import TOYS, Toy
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN, VALIDATION = make_sample(600, 0), make_sample(300, 1)
 

@@ -68,6 +68,7 @@ def test_recall_is_met_by_the_highest_threshold(p: np.ndarray, fails: np.ndarray
     assert all(at_threshold(fails, p >= other)["recall"] < asked for other in higher)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::forewarn.learn.fitting.thresholds.NotReachedWarning")
 @given(predictions, outcomes, st.sampled_from([0.3, 0.6, 0.9]))
 def test_precision_is_met_by_the_lowest_threshold(p: np.ndarray, fails: np.ndarray, asked: float) -> None:

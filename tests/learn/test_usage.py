@@ -29,6 +29,8 @@ from forewarn.learn.report.html import render
 from forewarn.store.base import Store
 from tests.learn.bundles import tiny_bundle
 
+pytestmark = pytest.mark.slow
+
 NAMES = tuple(L.FEATURES[place].name for place in L.selected("submit", "generic"))
 FEATURES = ("user_run_time", "time_limit", "cpus", "memory", "user_memory_ratio")
 GIB = float(1 << 30)

@@ -16,6 +16,8 @@ from forewarn.learn.fitting.fit_settings import FitSettings
 from forewarn.store.opening import open_store
 from tests.learn.campaigns import campaigns
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:

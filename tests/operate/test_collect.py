@@ -60,6 +60,7 @@ def observed(store: Store) -> list[tuple[str, str]]:
 ALL = sorted((row["job_id"], "COMPLETED") for row in ENDED)
 
 
+@pytest.mark.slow
 def test_history_once_and_then_what_is_new(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
     (first,) = collect(store, slurm)
     assert (first.new_jobs, first.changed_jobs, first.lag, first.behind) == (39, 0, 0, False)
@@ -146,6 +147,7 @@ def test_late_ends_are_heard(store: Store, slurm: FakeScheduler, time: FakeTime)
     assert ("99", "COMPLETED") in observed(store)
 
 
+@pytest.mark.slow
 def test_ends_that_slurmdbd_gets_late_while_it_answers(
     store: Store, slurm: FakeScheduler, time: FakeTime
 ) -> None:
@@ -185,6 +187,7 @@ def test_a_job_that_the_controller_has_no_longer_is_asked_about(
     assert len(slurm.asked_about) == 1, "once is enough"
 
 
+@pytest.mark.slow
 def test_what_an_ended_job_used_is_asked_for(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
     """The controller showed its end; accounting hears of it an hour later."""
     ended = job(50, NOW - 60, state="FAILED", outcome="failed", start=NOW - 50) | {"end": NOW - 5}
@@ -490,6 +493,7 @@ def test_absences_are_reviewed(store: Store, slurm: FakeScheduler) -> None:
     assert store.clusters()["c"].fields
 
 
+@pytest.mark.slow
 def test_what_steps_tell_stands_and_the_controllers_word_is_no_news(
     store: Store, slurm: FakeScheduler, time: FakeTime
 ) -> None:

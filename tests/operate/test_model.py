@@ -19,6 +19,8 @@ from forewarn.operate.model import Model, as_polars
 from tests.assess.conftest import bundle, cluster, table
 from tests.learn.bundles import tiny_bundle
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["bundle", "cluster", "table"]
 
 

@@ -11,7 +11,7 @@ from forewarn.operate.ingest_file import ingest, source_of
 from forewarn.sources.base import SourceOptions
 from forewarn.store.opening import open_store
 
-pytestmark = pytest.mark.shared_data
+pytestmark = [pytest.mark.shared_data, pytest.mark.slow]
 
 # Of the README there: rows, and shares in percent.
 LOGS = [

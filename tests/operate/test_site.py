@@ -224,6 +224,7 @@ def test_a_simulated_cluster_is_read_at_once(site: forewarn.Site) -> None:
         site.features("daint")
 
 
+@pytest.mark.slow
 def test_health_is_that_of_the_moment_asked_for(site: forewarn.Site, tmp_path: Path) -> None:
     simulated = site.simulate("small", jobs=300, machine=tmp_path)
     site.ingest(*simulated.sources, cluster="small")

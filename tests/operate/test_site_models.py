@@ -15,6 +15,8 @@ from forewarn.features.slurm_field_differences import reading_of
 from forewarn.learn.registry.serving import ModelName
 from tests.learn.bundles import tiny_bundle
 
+pytestmark = pytest.mark.slow
+
 NAME = "alps.submit.generic"
 SCRIPT = """\
 #!/bin/bash

@@ -146,6 +146,7 @@ def test_rejects_go_where_they_are_told(forewarn: Forewarn, tmp_path: Path) -> N
     assert two.code == UsageError.exit_code
 
 
+@pytest.mark.slow
 def test_no_rejects_are_left_of_a_write_that_failed(forewarn: Forewarn, tmp_path: Path, home: Path) -> None:
     """A bad row, then, megabytes later, the end of a broken archive."""
     lines = [swf_line(1), "2 3 4", *(swf_line(n, submit=n) for n in range(3, 250_000))]
@@ -189,6 +190,7 @@ def run(script: str, *prefix: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_state_of_the_future_is_one_warning_and_no_crash(tmp_path: Path) -> None:
     rows = [sacct_line("7"), sacct_line("8", state="TELEPORTED"), sacct_line("9", state="TELEPORTED")]
     path = write_sacct(tmp_path / "future.txt", *rows)
@@ -201,6 +203,7 @@ def test_a_state_of_the_future_is_one_warning_and_no_crash(tmp_path: Path) -> No
     assert outcomes == ["completed", "unknown", "unknown"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("there", [True, False], ids=["its store", "its folder"])
 def test_no_permission_to_write(there: bool, tmp_path: Path) -> None:
     """Root may write anywhere, so root gives that right up first."""
@@ -234,6 +237,7 @@ def test_no_permission_to_write(there: bool, tmp_path: Path) -> None:
         assert run(f"forewarn jobs --home {home} --count").stdout == "3\n"
 
 
+@pytest.mark.slow
 def test_a_full_disk(tmp_path: Path) -> None:
     """On a file system of 1.5 MB, made in a namespace of its own and gone with it."""
     prefix = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]

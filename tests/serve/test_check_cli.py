@@ -34,6 +34,8 @@ from forewarn.sources.simulator.writers.machine import write_machine
 from forewarn.store.opening import open_store
 from tests.serve.conftest import Forewarn, Result
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = """#!/bin/bash
 #SBATCH --job-name={name}
 #SBATCH --partition={partition}

@@ -21,6 +21,8 @@ from forewarn.sources.base import open_source
 from forewarn.store.opening import open_store
 from tests.serve.conftest import Forewarn
 
+pytestmark = pytest.mark.slow
+
 HEADER = (
     "JobID|Cluster|User|Account|Partition|Submit|Start|End|Timelimit|State|ExitCode|DerivedExitCode|ReqCPUS|"
     "ReqMem|ReqTRES|NNodes|NCPUS|AllocTRES|NodeList|NTasks|TotalCPU|MaxRSS|JobName"

@@ -121,6 +121,7 @@ def filled_home(tmp_path: Path) -> Path:
     return home
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["--json", "-P"])
 def test_a_reader_that_has_enough(form: str, tmp_path: Path) -> None:
     home = filled_home(tmp_path)
@@ -135,6 +136,7 @@ def test_a_reader_that_has_enough(form: str, tmp_path: Path) -> None:
     assert process.returncode == BROKEN_PIPE
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_the_store_as_it_was(tmp_path: Path) -> None:
     """Interrupted while it reads from a pipe that gives no more."""
     home = filled_home(tmp_path)

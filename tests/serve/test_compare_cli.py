@@ -15,6 +15,8 @@ from forewarn.serve.cli.commands.compare import WORDS
 from forewarn.sources.simulator import simulate
 from tests.serve.conftest import Forewarn, sacct_line, swf_line, write_sacct, write_swf
 
+pytestmark = pytest.mark.slow
+
 
 class Quick(XgboostFamily):
     """The real one with few trees."""

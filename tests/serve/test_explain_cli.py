@@ -29,6 +29,7 @@ def simulated(forewarn: Forewarn, no_slurm: None, tmp_path: Path) -> Forewarn:
     return forewarn
 
 
+@pytest.mark.slow
 def test_jobs_of_a_simulated_cluster(simulated: Forewarn) -> None:
     listed = simulated("jobs", "-s", "failed,OOM,timeout,node_fail,completed", "-n", "0", "--json").lines
     families = {"out_of_memory": "out_of_memory", "timeout": "time_limit", "node_fail": "node_failure"}
@@ -64,6 +65,7 @@ def test_for_people(simulated: Forewarn, tmp_path: Path) -> None:
     assert "line 2  MemoryError" in result.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("token", [True, False])
 def test_the_store_is_enough_where_slurmrestd_is_away(
     simulated: Forewarn, monkeypatch: pytest.MonkeyPatch, token: bool

@@ -29,6 +29,8 @@ from tests.sources.fake_slurmrestd import FakeSlurmrestd, jwt, serving
 from tests.sources.test_slurmrestd import META, slurm_job, slurmdb_job
 from tests.sources.test_slurmrestd_client import jobs, script
 
+pytestmark = pytest.mark.slow
+
 EXECUTABLE = Path(sys.executable).parent / "forewarn"
 NOW = int(time.time())
 TIMES = {"submission": NOW - 90, "eligible": NOW - 90, "start": NOW - 60, "end": NOW - 50}

@@ -15,6 +15,8 @@ from forewarn.learn.registry.registry import Registry
 from tests.learn.bundles import make_bundle, tiny_bundle
 from tests.serve.conftest import Forewarn
 
+pytestmark = pytest.mark.slow
+
 ALPS = "alps.submit.generic"
 
 

@@ -28,6 +28,7 @@ def wider(home: Path, allowed: int) -> list[str]:
     return [f"{path}: {path.stat().st_mode:o}" for path in there if path.stat().st_mode & 0o777 & ~allowed]
 
 
+@pytest.mark.slow
 def test_the_home_and_all_in_it(forewarn: Forewarn, home: Path, tmp_path: Path) -> None:
     log = write_swf(tmp_path / "log.swf", swf_line(1), "torn line", swf_line(2))
     assert forewarn("ingest", "--skip-bad", f"swf:{log}").code == 0

@@ -10,6 +10,8 @@ from forewarn.errors import NotEnoughError, UsageError
 from forewarn.sources.simulator import simulate
 from tests.serve.conftest import Forewarn, swf_line, write_swf
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -17,6 +17,8 @@ from tests.sources.fake_slurmrestd import jwt, serving
 from tests.sources.test_slurmrestd import slurmdb_job
 from tests.sources.test_slurmrestd_client import jobs, script
 
+pytestmark = pytest.mark.slow
+
 CAVEAT = "lab.submit.generic version 1 serves although its own report found it unfit to serve"
 
 

@@ -34,7 +34,10 @@ from tests.sources.test_slurmrestd_client import jobs, script
 
 NOBODY = 65534
 NOW = int(time.time())
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else, or mount: CI is")
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else, or mount: CI is"),
+    pytest.mark.slow,
+]
 
 # Python itself may lie where nobody else can read: the commands are run once as the owner, on another home,
 # and all that they import is loaded when they are run again as nobody.

@@ -231,6 +231,7 @@ class SourceContract:
 
     # --- constant memory -----------------------------------------------------------------------
 
+    @pytest.mark.slow
     def test_memory_does_not_grow_with_the_file(self, tmp_path: Path) -> None:
         """Resident memory (tracemalloc does not see what Polars holds), at a quarter and at the end."""
         one = len(self.many(2)) - len(self.many(1))

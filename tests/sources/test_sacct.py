@@ -562,6 +562,7 @@ def test_its_order_lets_every_free_text_be_repaired(
     ] * 2
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(

@@ -189,6 +189,7 @@ def test_no_node_ever_holds_more_than_it_has(scenario: str) -> None:
 
 # The same machines each time: compiled code that does not end cannot be interrupted, and there is a machine
 # on which it does not (docs/simulator.md, "Known limits").
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 2**63 - 1),
@@ -376,6 +377,7 @@ def test_shares_are_plausible(scenario: str, rate: tuple[float, float]) -> None:
     assert share.get("preempted", 0) < 0.1
 
 
+@pytest.mark.slow
 def test_the_last_outcome_of_user_and_request_foretells_something_but_not_all() -> None:
     """Between the real logs' 0.47 and 0.69 or so: neither noise nor a give-away."""
     seen, _ = simulated("default", 1, 60_000)
@@ -389,6 +391,7 @@ def test_the_last_outcome_of_user_and_request_foretells_something_but_not_all() 
     assert 0.3 < f1 < 0.75
 
 
+@pytest.mark.slow
 def test_drift_comes_on_its_day() -> None:
     """Genomics needs 1.8 times the memory from day 45 on."""
     seen, truth = simulated("drift", 1, 150_000)

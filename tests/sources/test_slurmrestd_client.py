@@ -357,6 +357,7 @@ def test_up_to_v39_all_that_overlaps_is_asked_for() -> None:
     assert states == [None, "4"] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "questions"), [(42, 2), (38, 250)])
 def test_jobs_that_accounting_is_asked_about(version: int, questions: int) -> None:
     ids = [str(n) for n in range(1, 250)] + ["300_4"]

@@ -52,6 +52,7 @@ def ids(pieces: list[HistoryPart]) -> list[int]:
 jobs_of_time = st.lists(st.tuples(st.integers(1, 900), st.none() | st.integers(0, 500)), max_size=40)
 
 
+@pytest.mark.slow
 @given(jobs_of_time, st.integers(1, 300), st.integers(1, 20))
 def test_each_job_once_whatever_the_windows(
     times: list[tuple[int, int | None]], seconds: int, rows: int

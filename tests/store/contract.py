@@ -322,6 +322,7 @@ class StoreContract:
             early = whole(store, where=Between("known_at", most=209), columns=["job_id"])
             assert early["job_id"].to_list() == ["1"]
 
+    @pytest.mark.slow
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
     @given(observed=OBSERVED)
     def test_views_in_one_reading_are_those_of_a_scan_each(self, observed: list[Row]) -> None:
@@ -357,6 +358,7 @@ class StoreContract:
         with pytest.raises(UsageError):
             store.scan_views({"submit": ["colour"]})
 
+    @pytest.mark.slow
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
     @given(observed=OBSERVED, data=st.data())
     def test_no_order_of_writing_matters(self, observed: list[Row], data: st.DataObject) -> None:
@@ -568,6 +570,7 @@ class StoreContract:
 
     # threads
 
+    @pytest.mark.slow
     def test_eight_threads_read_while_one_writes(self, store: Store) -> None:
         """Each answer is one published state: a write changes all of them together."""
 

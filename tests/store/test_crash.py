@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.store import crash
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_killed_writer_loses_nothing(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ def seen(store: Store) -> list[object]:
     ]
 
 
+@pytest.mark.slow
 def test_a_crash_before_any_operation_leaves_all_or_nothing() -> None:
     untouched = Documents()
     fill(untouched)

@@ -39,6 +39,7 @@ def listed(store: EmbeddedStore) -> list[Segment]:
         return SqliteSegments(connection).listed("job")
 
 
+@pytest.mark.slow
 def test_small_writes_do_not_make_many_segments(store: EmbeddedStore) -> None:
     for n in range(100):
         with store.writing() as writer:
@@ -51,6 +52,7 @@ def test_small_writes_do_not_make_many_segments(store: EmbeddedStore) -> None:
     assert store.observations("job", {"job_id": "7"})["state"].to_list() == [None, "RUNNING"]
 
 
+@pytest.mark.slow
 def test_order_of_writing_outlives_a_merge(store: EmbeddedStore) -> None:
     """Sightings of one moment that differ: the later written is current, also when all are one segment."""
     for n in range(tidy.STEP):

@@ -44,6 +44,7 @@ with open_people_store(Config(home=Path(sys.argv[1]))) as people:
 """
 
 
+@pytest.mark.slow
 def test_several_processes_write_at_once(tmp_path: Path) -> None:
     writers = [start(ADD, tmp_path, n) for n in range(3)]
     assert [end(writer) for writer in writers] == [""] * 3

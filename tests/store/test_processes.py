@@ -13,6 +13,8 @@ import pytest
 from forewarn.errors import StoreBusyError
 from forewarn.store.embedded import open_embedded
 
+pytestmark = pytest.mark.slow
+
 WRITE = """
 import sys
 from pathlib import Path

@@ -119,6 +119,7 @@ def test_what_an_older_version_left_open_is_closed(home: Path) -> None:
     assert modes(home) == {".": "755", FILE: "600", "models": "700"}, "the folder may be so by choice"
 
 
+@pytest.mark.slow
 def test_a_group_reads_and_no_writer_is_there(home: Path) -> None:
     fill(home)
     share(home, grp.getgrgid(MEMBERS).gr_name)

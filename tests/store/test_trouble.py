@@ -206,12 +206,14 @@ def fill(home: Path, file_bytes: int = resource.RLIM_INFINITY) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     said, counts = fill(tmp_path, file_bytes=2 << 20)
     assert "full disk" in said
     assert counts == "1000 1000"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mount"), reason="only root can mount a small disk")
 def test_a_full_disk(tmp_path: Path) -> None:
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", tmp_path], check=False).returncode:

@@ -82,6 +82,7 @@ def test_sbatch_reads_the_change_and_the_rest_as_before(name: str, option: str, 
     assert then.body.calls[0].arguments == before.body.calls[0].arguments if before.body.calls else True
 
 
+@pytest.mark.slow
 @given(st.text(max_size=200), st.sampled_from(["mem", "time", "nodes"]))
 def test_any_text(text: str, option: str) -> None:
     new, diff = script_diff(f"#!/bin/sh\n#SBATCH {text}", [change(option, "7")])

@@ -9,6 +9,8 @@ import pytest
 
 from tests.assess.script.checking import check
 
+pytestmark = pytest.mark.slow
+
 REPEATED = {
     "line breaks": "\n", "blanks": " " * 6, "words": "a ", "substitutions": "$(", "quotes": "'",
     "pipes": "a|", "functions": "a()\n", "hashes": "#", "variables": "${",

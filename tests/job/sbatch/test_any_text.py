@@ -50,6 +50,7 @@ def test_bytes(data: bytes) -> None:
     read_all("#!/bin/sh\n#SBATCH " + data.decode("utf-8", "surrogateescape"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
