@@ -107,6 +107,6 @@ def find_mirror() -> str:
 
 
 def _fingerprint(packages: tuple[str, ...]) -> str:
-    """Changes with the recipe, so an old tree is never taken for a new one."""
+    """Return an id that changes with the recipe, so an old tree is never taken for a new one."""
     recipe = "\n".join((*packages, *APT_OPTIONS, *PEOPLE, FINISH.read_text()))
     return hashlib.sha256(recipe.encode()).hexdigest()[:10]

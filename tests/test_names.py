@@ -7,7 +7,7 @@ import io
 import re
 import tokenize
 from collections import defaultdict
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import forewarn
@@ -31,9 +31,9 @@ WORDS = """
 NO_VERBS = frozenset(WORDS.split())
 
 
-def trees() -> Iterator[tuple[str, ast.Module]]:
-    for path in FILES:
-        yield str(path.relative_to(SOURCE)), ast.parse(path.read_text())
+@cache
+def trees() -> list[tuple[str, ast.Module]]:
+    return [(str(path.relative_to(SOURCE)), ast.parse(path.read_text())) for path in FILES]
 
 
 def test_no_public_class_name_has_two_meanings() -> None:

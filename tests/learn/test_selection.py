@@ -103,6 +103,7 @@ def test_the_same_seed_gives_the_same_ranking(sample: Make, monkeypatch: pytest.
     assert first != other
 
 
+@pytest.mark.slow
 def test_a_large_part_is_ranked_quickly(sample: Make) -> None:
     large = sample(50_000)
     values = np.tile(large.matrix.values[:, :8], 5)

@@ -250,9 +250,11 @@ def test_without_a_history_only_the_script_is_looked_at(
 def test_an_untrained_estimate_is_labelled(
     forewarn: Forewarn, site: Site, script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    script.write_text(site.script("16M"))
+    known = ("-u", site.user, "--at", site.at, "--no-test-only")
+    assert forewarn("check", script, *known, "--json").json["advice"], "a trained model advises more memory"
     shutil.copytree(site.home, tmp_path / "untrained", ignore=shutil.ignore_patterns("models"))
     monkeypatch.setenv("FOREWARN_HOME", str(tmp_path / "untrained"))
-    known = ("-u", site.user, "--at", site.at, "--no-test-only")
     assessment = forewarn("check", script, *known, "--json").json
     assert assessment["route"]["model"] == "online"
     assert "no trained model" in assessment["summary"]
@@ -372,7 +374,7 @@ def test_what_a_script_says_steers_no_terminal(
     # Of a new name and request nobody can say anything, which is 3 as well.
     assert result.code < 3 or "job.sbatch: cannot say" in result.out, result.err
     assert "\x1b" not in result.out
-    assert shown in result.out or "-J" in directive
+    assert (shown in result.out) == ("-J" not in directive), "a job's name is not shown"
 
 
 @pytest.mark.parametrize("text", ["", "\x00\x01\x02", "just words", "#!/bin/sh\n#SBATCH -J \udce9\n"])

@@ -25,10 +25,11 @@ from tests.serve.test_live_cli import ANSWERS, NOW
 from tests.sources.fake_slurmrestd import jwt, serving
 from tests.sources.test_slurmrestd_client import script
 
+pytestmark = pytest.mark.slow
+
 EXECUTABLE = Path(sys.executable).parent / "forewarn"
 
 
-@pytest.mark.slow
 def test_a_short_history_is_read_without_a_compiler(tmp_path: Path) -> None:
     simulate("small", 200, 5, tmp_path / "jobs.parquet", "parquet")
     with open_store(Config(home=tmp_path / "home")) as store:
@@ -113,7 +114,6 @@ def test_what_of_a_live_job_takes_long_is_announced(
     ]
 
 
-@pytest.mark.slow
 def test_explaining_one_live_job_needs_no_compiler(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     with serving(script(42, **ANSWERS)) as fake:
