@@ -24,8 +24,8 @@ def test_node_health_in_small() -> None:
         "--only",
         "sick, 60 % fail, silent",
     ]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    cells = [cell.strip() for cell in said[-1].split("|")]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    cells = [cell.strip() for cell in output[-1].split("|")]
     assert cells[1:3] == ["small, sick, 60 % fail, silent", "1"]
     found, _, sick, *_ = cells[4].split()
     assert 0.6 * int(sick) <= int(found) > 0
@@ -35,8 +35,8 @@ def test_node_health_in_small() -> None:
 def test_a_log_that_cannot_be_learnt_from_says_why(shared_data: Path) -> None:
     """The others: tests/learn/test_never_below_rule.py."""
     command = [sys.executable, str(BENCH / "never_below_rule.py"), str(shared_data), "--log", "pozidriv"]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    rows = [[cell.strip() for cell in line.split("|")] for line in said[-2:]]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    rows = [[cell.strip() for cell in line.split("|")] for line in output[-2:]]
     assert [cells[1:3] for cells in rows] == [["pozidriv", "submit"], ["pozidriv", "start"]]
     assert all(
         "no model: pozidriv: 1 of 141 jobs of the block `calibrate` failed" in cells[3] for cells in rows
@@ -45,8 +45,8 @@ def test_a_log_that_cannot_be_learnt_from_says_why(shared_data: Path) -> None:
 
 def test_advice_in_small() -> None:
     command = [sys.executable, str(BENCH / "advice.py"), "--scenarios", "small", "--jobs", "6000"]
-    said = subprocess.run([*command, "--sample", "80"], check=True, capture_output=True, text=True).stdout
-    cells = [cell.strip() for cell in said.splitlines()[-1].split("|")]
+    output = subprocess.run([*command, "--sample", "80"], check=True, capture_output=True, text=True).stdout
+    cells = [cell.strip() for cell in output.splitlines()[-1].split("|")]
     assert cells[1] == "small, 11"
     share, harmed = float(cells[6].strip("*%")), float(cells[11].strip("%"))
     assert share > 25, "of what could have been averted"
@@ -55,8 +55,8 @@ def test_advice_in_small() -> None:
 
 def test_usage_is_served_as_it_is_judged_in_small() -> None:
     command = [sys.executable, str(BENCH / "usage_served.py"), "--scenario", "small", "--jobs", "4000"]
-    said = subprocess.run([*command, "--moments", "6"], check=True, capture_output=True, text=True).stdout
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in said.splitlines()[2:]]
+    output = subprocess.run([*command, "--moments", "6"], check=True, capture_output=True, text=True).stdout
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in output.splitlines()[2:]]
     for name in ("cpu efficiency", "io rate"):
         judged, served, _ = (float(row[3]) for row in rows if row[0] == name)
         assert served == pytest.approx(judged, abs=0.05), "the same R², but for ten minutes of history"
@@ -64,8 +64,8 @@ def test_usage_is_served_as_it_is_judged_in_small() -> None:
 
 def test_ten_million_jobs_in_small(tmp_path: Path) -> None:
     command = [sys.executable, str(BENCH / "ten_million.py"), "--jobs", "3000", "--folder", str(tmp_path)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    steps = {line[:16].strip(): line[17:] for line in said}
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    steps = {line[:16].strip(): line[17:] for line in output}
     assert list(steps) == [
         *("simulate", "ingest", "ingest again", "count", "scan", "features submit", "features start"),
     ]

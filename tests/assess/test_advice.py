@@ -421,7 +421,7 @@ def test_without_needs_the_model_has_the_word() -> None:
     assert stated(failure(memory=0.2, time=0.1, other=0.3)).probability == pytest.approx(0.6)
 
 
-def test_asking_for_less_is_told_apart_and_stays_safe() -> None:
+def test_savings_are_separate_from_advice_and_stay_safe() -> None:
     needs = Lognormal(memory=1 * GIB, time=600)
     long = job(100, time_limit=40_000, cpus_asked=1)
     job_situation = situation(needs, job=long, model=failure())

@@ -73,7 +73,7 @@ def test_kinds_of_evidence(column: str, group: EvidenceGroup) -> None:
     assert group_of(column) is group
 
 
-def test_the_online_regression_is_told_with_what_it_rests_on() -> None:
+def test_the_online_regression_is_grouped_with_its_evidence() -> None:
     counts = {"user_request_ended": 3.0, "user_name_ended": 5.0, "user_ended": 9.0}
     assert resolved(EvidenceGroup.LEARNT, counts) is EvidenceGroup.REQUEST
     assert resolved(EvidenceGroup.LEARNT, counts | {"user_request_ended": math.nan}) is EvidenceGroup.NAME
@@ -105,7 +105,7 @@ def test_reasons_add_up(table: JobTable, bundle: Bundle) -> None:
         assert not any(re.search(r"[a-z]_[a-z]|\bnan\b|\bNone\b", in_words(reason)) for reason in found)
 
 
-def test_both_directions_are_told(table: JobTable, bundle: Bundle) -> None:
+def test_reasons_for_and_against_failure_are_listed(table: JobTable, bundle: Bundle) -> None:
     rows = np.flatnonzero(table.labelled)[-400:]
     matrix = bundle.assembly.matrix(table, rows)
     signs = [
@@ -165,7 +165,7 @@ def test_words_of_limits() -> None:
     )
 
 
-def test_others_are_told_in_aggregate_only() -> None:
+def test_other_users_appear_in_aggregate_only() -> None:
     few = {"script_rate100": 1.0, "script_ended": CROWD - 1.0}
     assert "%" not in sentence(EvidenceGroup.OTHERS, few)
     assert "%" not in sentence(EvidenceGroup.PARTITION, {"partition_rate100": 1.0, "partition_ended": 3.0})
@@ -213,8 +213,8 @@ def test_a_reason_that_went_well_and_raises_the_risk_says_why(bundle: Bundle, ta
             rate = values.get(f"{entity}_rate15", np.nan) if entity else np.nan
             if reason.weight > 0 and streak < 0 and not rate > bundle.base_rate:
                 surprising += 1
-                assert "still raises the risk, by " in in_words(reason)
+                assert "nevertheless raises the risk" in in_words(reason)
             if reason.weight < 0 and streak > 0 and not rate < bundle.base_rate:
                 surprising += 1
-                assert "still lowers the risk, by " in in_words(reason)
+                assert "nevertheless lowers the risk" in in_words(reason)
     assert surprising, "else this proves nothing"

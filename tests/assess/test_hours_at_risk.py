@@ -27,9 +27,9 @@ SHORT = 3600.0  # seconds that it is foreseen to run
 
 
 def hours(
-    failure: Failure, foreseen: float | None, limit: int, nodes: int, spent: Mapping[CauseKey, float] = {}
+    failure: Failure, run_time: float | None, limit: int, nodes: int, spent: Mapping[CauseKey, float] = {}
 ) -> float:
-    found = hours_at_risk(failure, foreseen, limit, nodes, spent)
+    found = hours_at_risk(failure, run_time, limit, nodes, spent)
     assert found is not None
     return found.hours
 
@@ -51,7 +51,7 @@ def test_without_a_run_time_what_was_asked_stands_in() -> None:
 
 
 @pytest.mark.parametrize(
-    ("foreseen", "spent", "code", "shares"),
+    ("run_time", "spent", "code", "shares"),
     [
         (SHORT, {("failed", "user"): 0.01}, HoursCode.BY_CAUSE, (1.0, 0.01)),
         (SHORT, {}, HoursCode.BY_RUN_TIME, (1.0,)),
@@ -59,9 +59,9 @@ def test_without_a_run_time_what_was_asked_stands_in() -> None:
     ],
 )
 def test_how_they_were_estimated_is_stated(
-    foreseen: float | None, spent: Mapping[CauseKey, float], code: HoursCode, shares: tuple[float, ...]
+    run_time: float | None, spent: Mapping[CauseKey, float], code: HoursCode, shares: tuple[float, ...]
 ) -> None:
-    found = hours_at_risk(TWO, foreseen, 36_000, 4, spent)
+    found = hours_at_risk(TWO, run_time, 36_000, 4, spent)
     assert found is not None
     assert found.by.code is code
     values = found.by.values

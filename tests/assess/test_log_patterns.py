@@ -40,9 +40,9 @@ def test_every_pattern_has_a_sample_and_a_family() -> None:
 def test_a_pattern_knows_its_lines(name: str) -> None:
     pattern = BY_NAME[name]
     for sample in SAMPLES[name]:
-        said = pattern.meaning(sample)
-        assert said is not None, sample
-        assert "\0" not in said
+        meaning = pattern.meaning(sample)
+        assert meaning is not None, sample
+        assert "\0" not in meaning
         assert any(hint in sample for hint in pattern.hints), sample
         (best, *_) = matches(log_of(f"step 1 done\n{sample}\nbye\n")).lines or [None]
         assert best is not None
@@ -57,7 +57,7 @@ def test_harmless_lines(line: str) -> None:
     assert matches(log_of(f"{line}\n")).lines == ()
 
 
-def test_most_samples_are_told_by_their_own_pattern() -> None:
+def test_most_samples_match_their_own_pattern_best() -> None:
     others = {
         (name, best[0].pattern)
         for name, samples in SAMPLES.items()
@@ -119,7 +119,7 @@ def test_what_is_no_plain_file_is_no_log(tmp_path: Path) -> None:
         read_log(tmp_path / "nothing")
 
 
-def test_repeated_lines_are_told_once() -> None:
+def test_repeated_lines_are_reported_once() -> None:
     text = "cat: /a/b: No such file or directory\n" * 5000 + "MemoryError\n"
     found = matches(log_of(text)).lines
     assert [line.pattern for line in found] == ["python-memory-error", "no-such-file"]

@@ -98,7 +98,7 @@ def test_where_all_nodes_are_alike_none_is_named(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("code", "way"), [(1, "failed (time-outs"), (107, "lost file system")])
-def test_a_sick_node_is_found_and_told(code: int, way: str) -> None:
+def test_a_sick_node_is_found_and_reported(code: int, way: str) -> None:
     found = judged(struck(cluster(), "n05", 0.5, since=NOW - 4 * DAY, code=code))
     assert named(found) == {"n05"}
     (evidence,) = found["n05"].evidence

@@ -172,7 +172,7 @@ def test_the_record_alone(fields: dict[str, Any], family: str | None, confidence
     assert report.phase == "ended"
 
 
-def test_what_is_not_known_is_not_made_up() -> None:
+def test_an_unknown_cause_is_not_invented() -> None:
     report = explain(job(end=NOW + 65))
     assert report.family is None
     assert "The record does not show the cause" in report.cause
@@ -355,7 +355,7 @@ def test_completed_with_an_error_in_the_log(tmp_path: Path) -> None:
     assert "set -e" in report.what_to_do[0]
 
 
-def test_where_it_looked_is_told(tmp_path: Path) -> None:
+def test_the_report_lists_where_it_looked(tmp_path: Path) -> None:
     report = explain(job(work_dir=str(tmp_path)))
     assert [(file.path, file.read) for file in report.logs] == [(str(tmp_path / "slurm-7.out"), False)]
     assert report.logs[0].why_not == "no such file or directory"
@@ -397,8 +397,8 @@ def test_where_the_output_is(fields: dict[str, Any], script: str | None, expecte
 
 
 def test_what_slurm_tells_of_the_output_wins() -> None:
-    told = ["", "/w/%x.%A_%a.out", "/w/%x.%A_%a.out"]
-    assert [str(p) for p in log_paths(job(work_dir="/w"), outputs=told, script="#SBATCH -o x")] == [
+    outputs = ["", "/w/%x.%A_%a.out", "/w/%x.%A_%a.out"]
+    assert [str(p) for p in log_paths(job(work_dir="/w"), outputs=outputs, script="#SBATCH -o x")] == [
         "/w/fit.7_4294967294.out"
     ]
     assert filled("\\%j.out", job()) == "%j.out"
@@ -572,8 +572,8 @@ def test_a_job_that_runs(tmp_path: Path) -> None:
 def test_a_bare_kill_says_nothing_of_memory() -> None:
     report = explain(job(exit_code=137))
     assert report.cause == (
-        "The job was ended by a signal: exit code 137, which is signal 9 (SIGKILL): "
-        "it was killed from outside"
+        "The job was ended by a signal: exit code 137, which is signal 9 (SIGKILL: "
+        "it was killed from outside)"
     )
     assert report.kind == "user"
     assert not any("memory" in text for text in (report.cause, *report.what_to_do))
@@ -602,7 +602,7 @@ def test_slurm_that_is_away_is_no_end(store: Store) -> None:
     scheduler.goes("slurmctld")
     found = find_job("7", store, scheduler)
     assert found.job.state == "PENDING"
-    assert "could not be asked" in found.notes[0]
+    assert "could not be queried" in found.notes[0]
     scheduler.away["slurmctld"] = UnreachableError("no socket")
     with pytest.raises(UsageError, match="no socket"):
         find_job("99", store, scheduler)

@@ -73,7 +73,7 @@ def test_the_user_s_own_jobs_and_no_others(store: Store) -> None:
     assert each(found.jobs[1].differs) == ["memory 16 GiB instead of 8 GiB"]
     assert found.jobs[0].run_time == 600
     assert found.tally
-    assert words(found.tally) == "all 2 of your most similar jobs failed, 1 out of memory"
+    assert words(found.tally) == "both of your most similar jobs failed, 1 out of memory"
 
 
 def test_what_was_not_known_then_does_not_count(store: Store) -> None:
@@ -95,7 +95,7 @@ def test_tasks_of_the_same_array_are_no_experience(store: Store) -> None:
     assert [one.job_id for one in similar(store, asked, WASTED).jobs] == ["2"]
 
 
-def test_an_array_and_a_bulk_are_told_by_one(store: Store) -> None:
+def test_an_array_and_a_bulk_count_as_one_job_each(store: Store) -> None:
     """A hundred tasks of the last array would leave no room for anything else."""
     tasks = [
         job(

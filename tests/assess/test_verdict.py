@@ -83,9 +83,12 @@ def test_the_verdict(assessment: Assessment, verdict: Verdict) -> None:
     assert summary_of(assessment)
 
 
-def test_what_is_first_is_said_and_the_rest_is_counted() -> None:
+def test_the_first_problem_is_named_and_the_others_are_counted() -> None:
     some = replace(PLAIN, findings=(ERROR, DOUBT, replace(ERROR, line=2), replace(ERROR, line=3)))
-    assert summary_of(some) == "this job cannot run: the script is empty: sbatch refuses it (and 2 more)"
+    assert (
+        summary_of(some)
+        == "this job cannot run: the script is empty: sbatch refuses it (and 2 more problems)"
+    )
     assert with_verdict(some).summary == Statement(SummaryCode.CANNOT_RUN, {"problems": 3})
 
 
@@ -132,7 +135,7 @@ def test_an_estimate_beside_a_model_does_not_say_that_there_is_none() -> None:
     assert "below this estimate's threshold of 50%" in text
 
 
-def test_what_is_wrong_in_the_script_is_said_beside_a_high_risk() -> None:
+def test_a_problem_in_the_script_is_named_beside_a_high_risk() -> None:
     for p in (0.3, 0.6):
         both = summary_of(replace(PLAIN, failure=failing(p), findings=(DOUBT,)))
         assert both.startswith("the script activates x, but there is no conda here; ")

@@ -37,7 +37,7 @@ def test_every_code_has_words() -> None:
 
 
 @pytest.mark.parametrize("code", STATED, ids=str)
-def test_the_words_are_made_of_the_values(code: Code) -> None:
+def test_the_words_are_built_from_the_values(code: Code) -> None:
     text = words(statement(code))
     assert text
     assert not re.search(r"[{}]|\bNone\b|\bnan\b|\bTrue\b|\('", text), text

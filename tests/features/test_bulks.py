@@ -118,7 +118,7 @@ def test_a_table_tells_how_much_each_job_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_state_saved_by_an_older_kernel_is_made_from_history(
+def test_state_saved_by_an_older_kernel_is_rebuilt_from_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = POLICIES["wasted"]

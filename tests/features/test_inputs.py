@@ -59,7 +59,7 @@ def test_a_large_job_brings_a_bounded_number_of_nodes() -> None:
 def test_zones_with_odd_offsets_and_changes() -> None:
     moments = [1_700_000_000 + 900 * k for k in range(0, 40_000, 37)]
     for zone in ("Asia/Kathmandu", "Australia/Lord_Howe", "Europe/Berlin"):
-        made = inputs.numbers_of(
+        numbers = inputs.numbers_of(
             history(1)
             .select(pl.all().repeat_by(len(moments)).explode())
             .with_columns(submit=pl.Series(moments)),
@@ -67,4 +67,4 @@ def test_zones_with_odd_offsets_and_changes() -> None:
         )
         job = Job(cluster="c", job_id="1", submit=0)
         expected = [inputs.job_numbers(job, zone, m)[L.X_UTC_OFFSET] for m in moments]
-        np.testing.assert_array_equal(made[:, L.X_UTC_OFFSET], expected)
+        np.testing.assert_array_equal(numbers[:, L.X_UTC_OFFSET], expected)

@@ -120,7 +120,7 @@ def test_nothing_is_read_where_there_are_no_programs(store: Store) -> None:
 def some_runs(jobs: pl.DataFrame, seed: int = 0) -> list[ProgramRun]:
     """For most jobs that started, a run or three within their time."""
     draw = np.random.default_rng(seed)
-    made: list[ProgramRun] = []
+    runs: list[ProgramRun] = []
     for one in to_records(jobs, Job):
         if one.start is None or draw.random() < 0.2:
             continue
@@ -128,8 +128,8 @@ def some_runs(jobs: pl.DataFrame, seed: int = 0) -> list[ProgramRun]:
             start = one.start + int(draw.integers(0, 50))
             end = start + int(draw.integers(1, 900)) if draw.random() < 0.9 else None
             number_ = str(one.raw_id or one.job_id)
-            made.append(run(number_, start, end, f"app{draw.integers(0, 4)}", f"{one.job_id} {number}"))
-    return made
+            runs.append(run(number_, start, end, f"app{draw.integers(0, 4)}", f"{one.job_id} {number}"))
+    return runs
 
 
 def jobs_with_numbers(count: int = 600) -> pl.DataFrame:
@@ -239,7 +239,7 @@ def test_without_programs_nothing_changes(tmp_path: Path, jobs: pl.DataFrame) ->
     assert (np.nan_to_num(with_them[:, place]) > 0).sum() > 100
 
 
-def test_a_state_from_before_an_ingest_is_made_again(tmp_path: Path, jobs: pl.DataFrame) -> None:
+def test_a_state_from_before_an_ingest_is_rebuilt(tmp_path: Path, jobs: pl.DataFrame) -> None:
     runs = some_runs(jobs)
     store = stored(tmp_path / "home", jobs, [])
     followed = FollowedState(store, "c", POLICY, saves=True)
@@ -264,8 +264,8 @@ def test_a_job_that_comes_after_its_runs_is_matched(tmp_path: Path, jobs: pl.Dat
     followed.follow(last + 10_000)
     write_jobs(store, job("77777", last + 100, last + 300, start=last + 120, outcome="completed"))
     assert followed.follow(last + 10_001).rebuilt
-    assert followed.state is not None
-    assert asked(followed.state.programs, last + 10_002) == "late"
+    assert followed.features is not None
+    assert asked(followed.features.programs, last + 10_002) == "late"
     assert not followed.follow(last + 10_003).rebuilt
 
 

@@ -81,8 +81,8 @@ def assert_same(one: np.ndarray, other: np.ndarray) -> None:
 
 
 @pytest.fixture
-def made_up(tmp_path: Path) -> Store:
-    """A store with a made-up history in which requests change while pending."""
+def store(tmp_path: Path) -> Store:
+    """A store with a synthetic history in which requests change while pending."""
     store = open_store(Config(home=tmp_path / "home", known_delay=60))
     frame = history(1500).drop("known_at")
     final = frame.with_columns(
@@ -102,37 +102,37 @@ def made_up(tmp_path: Path) -> Store:
 
 
 @pytest.mark.parametrize("policy", ["papers", "wasted"])
-def test_a_made_up_history_replays_to_the_same_table(made_up: Store, policy: str) -> None:
-    submit, start, _ = replay(made_up, "c", POLICIES[policy], restarts=3)
-    assert_same(batch(made_up, "c", POLICIES[policy], "submit"), submit)
-    assert_same(batch(made_up, "c", POLICIES[policy], "start"), start)
+def test_a_synthetic_history_replays_to_the_same_table(store: Store, policy: str) -> None:
+    submit, start, _ = replay(store, "c", POLICIES[policy], restarts=3)
+    assert_same(batch(store, "c", POLICIES[policy], "submit"), submit)
+    assert_same(batch(store, "c", POLICIES[policy], "start"), start)
     assert np.isfinite(submit[:, [f.name for f in L.FEATURES].index("similar_rate")]).any()
     assert np.isfinite(start[:, [f.name for f in L.FEATURES].index("node_rate_max")]).any()
 
 
-def test_what_changed_while_pending_is_seen_at_start_only(made_up: Store) -> None:
+def test_what_changed_while_pending_is_seen_at_start_only(store: Store) -> None:
     name = [f.name for f in L.FEATURES].index("time_limit")
-    submit = batch(made_up, "c", POLICIES["papers"], "submit")[:, name]
-    start = batch(made_up, "c", POLICIES["papers"], "start")[:, name]
+    submit = batch(store, "c", POLICIES["papers"], "submit")[:, name]
+    start = batch(store, "c", POLICIES["papers"], "start")[:, name]
     # The change was seen with the end, which is after the submit: the submit may not know it.
     assert not (submit == 7200).any()
     instant = (start == 7200).sum()  # started when they were last seen: ended at once, or still running
     assert instant < 30
-    changed = made_up.observations("job", {"cluster": "c"}).with_columns(time_limit=pl.lit(9000, pl.Int64))
-    with made_up.writing() as writer:
+    changed = store.observations("job", {"cluster": "c"}).with_columns(time_limit=pl.lit(9000, pl.Int64))
+    with store.writing() as writer:
         writer.observe("job", changed.filter("reconstructed").with_columns(seen_at=pl.col("submit") + 1))
-    assert not (batch(made_up, "c", POLICIES["papers"], "submit")[:, name] == 9000).any()
-    assert (batch(made_up, "c", POLICIES["papers"], "start")[:, name] == 9000).sum() > 1000
+    assert not (batch(store, "c", POLICIES["papers"], "submit")[:, name] == 9000).any()
+    assert (batch(store, "c", POLICIES["papers"], "start")[:, name] == 9000).sum() > 1000
 
 
-def test_state_made_from_history_goes_on_like_the_replay(made_up: Store) -> None:
+def test_state_built_from_history_continues_like_the_replay(store: Store) -> None:
     policy = POLICIES["wasted"]
-    _, _, online = replay(made_up, "c", policy, restarts=0)
-    other = OnlineFeatures.from_history(made_up, "c", policy)
-    with made_up.writing() as writer:
+    _, _, online = replay(store, "c", policy, restarts=0)
+    other = OnlineFeatures.from_history(store, "c", policy)
+    with store.writing() as writer:
         other.save(writer)
-    saved = OnlineFeatures.load(made_up, "c", policy)
-    (last,) = made_up.scan(cluster="c")
+    saved = OnlineFeatures.load(store, "c", policy)
+    (last,) = store.scan(cluster="c")
     job = next(to_records(last.tail(1), Job))
     now = job.submit + 10**6
     new = {"job_id": "999999", "submit": now}
@@ -142,55 +142,54 @@ def test_state_made_from_history_goes_on_like_the_replay(made_up: Store) -> None
     np.testing.assert_array_equal(saved.submit(later), one)
 
 
-def test_a_reader_fetches_only_its_own_rows_and_gets_the_writers_features(made_up: Store) -> None:
+def test_a_reader_fetches_only_its_own_rows_and_gets_the_writers_features(store: Store) -> None:
     policy = POLICIES["wasted"]
-    online = OnlineFeatures.from_history(made_up, "c", policy)
-    with made_up.writing() as writer:
+    online = OnlineFeatures.from_history(store, "c", policy)
+    with store.writing() as writer:
         online.save(writer)
-    jobs = list(to_records(pl.concat(made_up.scan(cluster="c")).tail(20), Job))
+    jobs = list(to_records(pl.concat(store.scan(cluster="c")).tail(20), Job))
     moment = max(j.submit for j in jobs) + 10**5
-    present = SavedSnapshot(
-        made_up, "c", moment, policy
-    )  # one for all: no job may see what another one needed
+    # one for all: no job may see what another one needed
+    present = SavedSnapshot(store, "c", moment, policy)
     for job in jobs:
         asked = Job(
             **{f: getattr(job, f) for f in job.__slots__} | {"submit": moment, "job_id": job.job_id + "9"}
         )
         seen = present.features([asked], "submit")[0]
-        whole = OnlineFeatures.load(made_up, "c", policy)
+        whole = OnlineFeatures.load(store, "c", policy)
         live = LiveSnapshot(whole, moment).features([asked], "submit")[0]
         np.testing.assert_array_equal(whole.submit(asked), live)
         np.testing.assert_allclose(seen, live, rtol=1e-12)  # by plain Python
 
 
-def test_a_reader_asks_about_a_job_in_flight_as_if_it_started_now(made_up: Store) -> None:
+def test_a_reader_asks_about_a_job_in_flight_as_if_it_started_now(store: Store) -> None:
     policy = POLICIES["wasted"]
-    jobs = list(to_records(pl.concat(made_up.scan(cluster="c")).tail(20), Job))
+    jobs = list(to_records(pl.concat(store.scan(cluster="c")).tail(20), Job))
     moment = max(j.submit for j in jobs) + 10**5
-    online = OnlineFeatures.from_history(made_up, "c", policy)
+    online = OnlineFeatures.from_history(store, "c", policy)
     waiting = [replace(job, submit=moment, job_id=f"{job.job_id}9", start=None, end=None) for job in jobs]
     for job in waiting:
         online.submit(job)
-    with made_up.writing() as writer:
+    with store.writing() as writer:
         online.save(writer)
-    present = SavedSnapshot(made_up, "c", moment + 60, policy)
+    present = SavedSnapshot(store, "c", moment + 60, policy)
     assert present.in_flight([waiting[0]]) == [True]
     assert present.in_flight([jobs[0]]) == [False]
     for job in waiting:
         started = replace(job, start=moment + 60, nodes="n[1-3]")
         seen = present.features([started], "start")[0]
-        whole = OnlineFeatures.load(made_up, "c", policy)
+        whole = OnlineFeatures.load(store, "c", policy)
         live = LiveSnapshot(whole, moment + 60).features([started], "start")[0]
         np.testing.assert_array_equal(whole.start(started), live)
         np.testing.assert_allclose(seen, live, rtol=1e-12)  # by plain Python
     # Submitted this very moment, it is not among those that it competes with.
-    alone = SavedSnapshot(made_up, "c", moment, policy).features([waiting[0]], "submit")[0]
-    last = online_without(made_up, waiting[1:], policy).submit(waiting[0])
+    alone = SavedSnapshot(store, "c", moment, policy).features([waiting[0]], "submit")[0]
+    last = online_without(store, waiting[1:], policy).submit(waiting[0])
     differ = {L.FEATURES[n].name for n in np.flatnonzero(~np.isclose(alone, last, equal_nan=True))}
     # The jobs after it were submitted while it was in flight.
     assert all(name.endswith(("_risk", "burst_position")) for name in differ)
-    newest = SavedSnapshot(made_up, "c", moment, policy).features([waiting[-1]], "submit")[0]
-    last = online_without(made_up, waiting[:-1], policy).submit(waiting[-1])
+    newest = SavedSnapshot(store, "c", moment, policy).features([waiting[-1]], "submit")[0]
+    last = online_without(store, waiting[:-1], policy).submit(waiting[-1])
     np.testing.assert_allclose(newest, last, rtol=1e-9)
     # One that ended between two looks is asked about as at its submit.
     np.testing.assert_array_equal(
@@ -198,17 +197,17 @@ def test_a_reader_asks_about_a_job_in_flight_as_if_it_started_now(made_up: Store
     )
 
 
-def test_a_job_that_waits_is_learnt_from_as_it_is_served(made_up: Store) -> None:
+def test_a_job_that_waits_is_learnt_from_as_it_is_served(store: Store) -> None:
     policy = POLICIES["wasted"]
-    inputs = read_inputs(made_up, "c", policy, phase="start")
+    inputs = read_inputs(store, "c", policy, phase="start")
     looks = draw_looks_while_waiting(inputs)
     events = events_of(inputs, looks=looks)
     walked = walk(new_state(), inputs, events, emitted=WAITING)
     seen = [pair for _, jobs, out in walked for pair in zip(jobs, out, strict=True)]
     assert len(seen) == (looks >= 0).sum() > 250
-    asked = list(to_records(pl.concat(made_up.scan(view="submit", cluster="c")).sort(*ORDER), Job))
-    now = list(to_records(pl.concat(made_up.scan(cluster="c")).sort(*ORDER), Job))
-    online, place = OnlineFeatures("c", policy, made_up.clusters()["c"]), 0
+    asked = list(to_records(pl.concat(store.scan(view="submit", cluster="c")).sort(*ORDER), Job))
+    now = list(to_records(pl.concat(store.scan(cluster="c")).sort(*ORDER), Job))
+    online, place = OnlineFeatures("c", policy, store.clusters()["c"]), 0
     for t, kind, j in zip(events.times, events.kinds, events.jobs, strict=True):
         if kind == SUBMIT:
             online.submit(asked[j])
@@ -216,9 +215,9 @@ def test_a_job_that_waits_is_learnt_from_as_it_is_served(made_up: Store) -> None
             online.start(asked[j])
         elif kind == WAITING:
             if place % 100 == 99:
-                with made_up.writing() as writer:
+                with store.writing() as writer:
                     online.save(writer)
-                row = SavedSnapshot(made_up, "c", int(t), policy).features(
+                row = SavedSnapshot(store, "c", int(t), policy).features(
                     [replace(asked[j], start=None, nodes=None)], "start"
                 )[0]
                 assert seen[place][0] == j
@@ -229,50 +228,50 @@ def test_a_job_that_waits_is_learnt_from_as_it_is_served(made_up: Store) -> None
     assert place == len(seen)
 
 
-def test_a_reader_asks_about_a_job_that_runs_as_it_was_at_its_start(made_up: Store) -> None:
+def test_a_reader_asks_about_a_job_that_runs_as_it_was_at_its_start(store: Store) -> None:
     """Models learned of starts that the job itself did not count among those that run."""
     policy = POLICIES["wasted"]
-    jobs = list(to_records(pl.concat(made_up.scan(cluster="c")).tail(20), Job))
+    jobs = list(to_records(pl.concat(store.scan(cluster="c")).tail(20), Job))
     moment = max(j.submit for j in jobs) + 10**5
     waiting = [
         replace(job, submit=moment + n, job_id=f"{job.job_id}9", start=None, end=None, nodes="n[1-3]")
         for n, job in enumerate(jobs)
     ]
     for job in waiting:
-        online = online_without(made_up, waiting, policy)
+        online = online_without(store, waiting, policy)
         started = replace(job, start=moment + 60)
         at_start = online.start(started)
-        with made_up.writing() as writer:
+        with store.writing() as writer:
             online.save(writer)
-        seen = SavedSnapshot(made_up, "c", moment + 60, policy).features([started], "start")[0]
+        seen = SavedSnapshot(store, "c", moment + 60, policy).features([started], "start")[0]
         np.testing.assert_allclose(seen, at_start, rtol=1e-9)
         # Asked as at its submit, it is as if it had neither started nor been submitted.
-        alone = SavedSnapshot(made_up, "c", moment + 60, policy).features([started], "submit")[0]
-        online = online_without(made_up, waiting, policy)
-        with made_up.writing() as writer:
+        alone = SavedSnapshot(store, "c", moment + 60, policy).features([started], "submit")[0]
+        online = online_without(store, waiting, policy)
+        with store.writing() as writer:
             online.save(writer)
-        waits = SavedSnapshot(made_up, "c", moment + 60, policy).features([job], "submit")[0]
+        waits = SavedSnapshot(store, "c", moment + 60, policy).features([job], "submit")[0]
         np.testing.assert_allclose(alone, waits, rtol=1e-9)
 
 
-def test_the_wait_of_a_job_does_not_grow_with_its_run(made_up: Store) -> None:
+def test_the_wait_of_a_job_does_not_grow_with_its_run(store: Store) -> None:
     policy, wait = POLICIES["wasted"], [f.name for f in L.FEATURES].index("wait")
-    online = OnlineFeatures.from_history(made_up, "c", policy)
+    online = OnlineFeatures.from_history(store, "c", policy)
     job = Job(cluster="c", job_id="99999", submit=online.at + 10, start=online.at + 70, user="u1")
     online.submit(job)
     online.start(job)
-    with made_up.writing() as writer:
+    with store.writing() as writer:
         online.save(writer)
-    assert SavedSnapshot(made_up, "c", online.at + 9000, policy).features([job], "start")[0][wait] == 60
+    assert SavedSnapshot(store, "c", online.at + 9000, policy).features([job], "start")[0][wait] == 60
 
 
-def test_a_reader_makes_its_table_of_weights_once(made_up: Store) -> None:
+def test_a_reader_makes_its_table_of_weights_once(store: Store) -> None:
     """It is a hundred megabytes, of which a job needs eighty rows."""
     policy = POLICIES["wasted"]
-    bring_up_to_date(made_up, "c", policy)
-    (frame,) = made_up.scan(cluster="c")
+    bring_up_to_date(store, "c", policy)
+    (frame,) = store.scan(cluster="c")
     job = replace(next(to_records(frame.tail(1), Job)), job_id="99999")
-    present = SavedSnapshot(made_up, "c", job.submit + 10**5, policy)
+    present = SavedSnapshot(store, "c", job.submit + 10**5, policy)
     present.features([job], "submit")
     tracemalloc.start()
     present.features([job], "submit")
@@ -294,20 +293,20 @@ def online_without(store: Store, jobs: list[Job], policy: FailurePolicy) -> Onli
     return online
 
 
-def test_the_saved_state_is_brought_up_to_date_when_something_was_written(made_up: Store) -> None:
+def test_the_saved_state_is_brought_up_to_date_when_something_was_written(store: Store) -> None:
     policy = POLICIES["wasted"]
-    assert not is_current(made_up, "c", policy)
-    bring_up_to_date(made_up, "c", policy)
-    assert is_current(made_up, "c", policy)
-    before = OnlineFeatures.load(made_up, "c", policy)
-    frame = pl.concat(made_up.scan(cluster="c", columns=[*SCHEMAS["job"]])).tail(1)
+    assert not is_current(store, "c", policy)
+    bring_up_to_date(store, "c", policy)
+    assert is_current(store, "c", policy)
+    before = OnlineFeatures.load(store, "c", policy)
+    frame = pl.concat(store.scan(cluster="c", columns=[*SCHEMAS["job"]])).tail(1)
     new = frame.with_columns(job_id=pl.lit("77777"), submit=pl.lit(before.at + 5), start=None, end=None)
-    with made_up.writing() as writer:
+    with store.writing() as writer:
         writer.observe("job", complete(new.with_columns(outcome=None, seen_at=pl.lit(before.at + 5))))
-    assert not is_current(made_up, "c", policy)
-    bring_up_to_date(made_up, "c", policy)
-    after = OnlineFeatures.load(made_up, "c", policy)
-    assert is_current(made_up, "c", policy)
+    assert not is_current(store, "c", policy)
+    bring_up_to_date(store, "c", policy)
+    after = OnlineFeatures.load(store, "c", policy)
+    assert is_current(store, "c", policy)
     assert after.at == before.at + 5
     assert after.places.keys() - before.places.keys() == {job_key("77777", after.at)}
 
@@ -338,17 +337,17 @@ def test_how_a_scan_is_cut_into_frames_does_not_matter() -> None:
         np.testing.assert_array_equal(getattr(whole, name), getattr(cut, name), err_msg=name)
 
 
-def test_state_of_another_policy_is_refused(made_up: Store) -> None:
-    online = OnlineFeatures.from_history(made_up, "c", POLICIES["wasted"])
+def test_state_of_another_policy_is_refused(store: Store) -> None:
+    online = OnlineFeatures.from_history(store, "c", POLICIES["wasted"])
     with pytest.raises(StoreError, match="from history"):
-        OnlineFeatures.load(made_up, "c", POLICIES["wasted"])
-    with made_up.writing() as writer:
+        OnlineFeatures.load(store, "c", POLICIES["wasted"])
+    with store.writing() as writer:
         online.save(writer)
     with pytest.raises(StoreError, match="papers"):
-        OnlineFeatures.load(made_up, "c", POLICIES["papers"])
+        OnlineFeatures.load(store, "c", POLICIES["papers"])
 
 
-def test_state_is_of_how_the_clusters_fields_are_read(made_up: Store) -> None:
+def test_state_is_of_how_the_clusters_fields_are_read(store: Store) -> None:
     """A review may find that a field gives the outcome away: what was learned of it is void."""
     policy = POLICIES["wasted"]
     for facts in (
@@ -356,16 +355,16 @@ def test_state_is_of_how_the_clusters_fields_are_read(made_up: Store) -> None:
         ClusterFacts("UTC"),
         ClusterFacts("UTC", {"qos": {"fill": "x"}}),
     ):
-        with made_up.writing() as writer:
+        with store.writing() as writer:
             writer.describe_cluster("c", facts)
-        assert not is_current(made_up, "c", policy)
+        assert not is_current(store, "c", policy)
         with pytest.raises(StoreError, match="from history"):
-            OnlineFeatures.load(made_up, "c", policy)
-        bring_up_to_date(made_up, "c", policy)
-        assert is_current(made_up, "c", policy)
+            OnlineFeatures.load(store, "c", policy)
+        bring_up_to_date(store, "c", policy)
+        assert is_current(store, "c", policy)
 
 
-def test_a_start_before_its_submit_is_at_its_submit(made_up: Store) -> None:
+def test_a_start_before_its_submit_is_at_its_submit(store: Store) -> None:
     """Clocks of different machines disagree; the batch walks it so."""
     job = Job(cluster="c", job_id="1", submit=100, user="u", start=90)
     online = OnlineFeatures("c", POLICIES["papers"])
@@ -373,17 +372,17 @@ def test_a_start_before_its_submit_is_at_its_submit(made_up: Store) -> None:
     assert online.start(job)[[f.name for f in L.FEATURES].index("wait")] == 0
 
 
-def test_state_made_anew_takes_the_place_of_what_was_saved(made_up: Store) -> None:
+def test_state_rebuilt_from_history_replaces_the_saved_state(store: Store) -> None:
     """Else weights that only the old policy had learned would be mixed into the new one's."""
     for policy in ("papers", "wasted"):
-        made = OnlineFeatures.from_history(made_up, "c", POLICIES[policy])
-        with made_up.writing() as writer:
-            made.save(writer)
-    loaded = OnlineFeatures.load(made_up, "c", POLICIES["wasted"])
-    np.testing.assert_array_equal(loaded.state.weight, made.state.weight)
+        online = OnlineFeatures.from_history(store, "c", POLICIES[policy])
+        with store.writing() as writer:
+            online.save(writer)
+    loaded = OnlineFeatures.load(store, "c", POLICIES["wasted"])
+    np.testing.assert_array_equal(loaded.state.weight, online.state.weight)
 
 
-def test_an_end_without_a_submit_seen_is_learned_from(made_up: Store) -> None:
+def test_an_end_without_a_submit_seen_is_learned_from(store: Store) -> None:
     online = OnlineFeatures("c", POLICIES["papers"])
     job = Job(cluster="c", job_id="1", submit=0, user="u", cpus_asked=1, start=5, end=9, outcome="failed")
     online.ended(job, 10)
@@ -404,19 +403,19 @@ def test_ctc_replays_to_the_same_table(shared_data: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("soon", [True, False])
-def test_a_result_that_comes_in_two_parts_ends_in_the_same_state(made_up: Store, soon: bool) -> None:
+def test_a_result_that_comes_in_two_parts_ends_in_the_same_state(store: Store, soon: bool) -> None:
     """The end first, then what was used and what killed the job: at once or some events later."""
     policy, draw = POLICIES["wasted"], np.random.default_rng(0)
-    jobs = list(to_records(pl.concat(made_up.scan(cluster="c")).sort(*ORDER), Job))
-    events = events_of(read_inputs(made_up, "c", policy, phase="submit"))
-    online = OnlineFeatures("c", policy, made_up.clusters()["c"])
-    asked = list(to_records(pl.concat(made_up.scan(view="submit", cluster="c")).sort(*ORDER), Job))
+    jobs = list(to_records(pl.concat(store.scan(cluster="c")).sort(*ORDER), Job))
+    events = events_of(read_inputs(store, "c", policy, phase="submit"))
+    online = OnlineFeatures("c", policy, store.clusters()["c"])
+    asked = list(to_records(pl.concat(store.scan(view="submit", cluster="c")).sort(*ORDER), Job))
     open_parts: list[Job] = []
     for i, (t, kind, j) in enumerate(zip(events.times, events.kinds, events.jobs, strict=True)):
         if i % 400 == 399:
-            with made_up.writing() as writer:
+            with store.writing() as writer:
                 online.save(writer)
-            online = OnlineFeatures.load(made_up, "c", policy)
+            online = OnlineFeatures.load(store, "c", policy)
         while open_parts and (soon or draw.random() < 0.4):
             correct(online, open_parts.pop(int(draw.integers(len(open_parts)))))
         if kind == SUBMIT:
@@ -429,7 +428,7 @@ def test_a_result_that_comes_in_two_parts_ends_in_the_same_state(made_up: Store,
             open_parts.append(jobs[j])
     for job in open_parts:
         correct(online, job)
-    walked = OnlineFeatures.from_history(made_up, "c", policy)
+    walked = OnlineFeatures.from_history(store, "c", policy)
     # What the regression learnt of jobs that were submitted between the two parts is what was known then.
     learnt = ("online", "context_", "flight_risk")
     compared = [n for n, f in enumerate(L.FEATURES) if soon or not any(word in f.name for word in learnt)]
@@ -444,12 +443,12 @@ def test_a_result_that_comes_in_two_parts_ends_in_the_same_state(made_up: Store,
     assert not online.can_correct(replace(last, outcome=other))
 
 
-def test_one_persons_jobs_tell_nothing_of_the_cluster(made_up: Store) -> None:
+def test_one_persons_jobs_tell_nothing_of_the_cluster(store: Store) -> None:
     policy = POLICIES["wasted"]
-    bring_up_to_date(made_up, "c", policy)
-    (frame,) = made_up.scan(cluster="c")
+    bring_up_to_date(store, "c", policy)
+    (frame,) = store.scan(cluster="c")
     job = replace(next(to_records(frame.tail(1), Job)), job_id="99999")
-    site, own = (SavedSnapshot(made_up, "c", job.submit + 10**5, policy, own=own) for own in (False, True))
+    site, own = (SavedSnapshot(store, "c", job.submit + 10**5, policy, own=own) for own in (False, True))
     there, here = site.features([job], "submit")[0], own.features([job], "submit")[0]
     names = {feature.name for place, feature in enumerate(L.FEATURES) if np.isnan(here[place])}
     assert {"queue_running", "fail_rate_1d", "partition_rate15", "group_last", "name_last"} <= names

@@ -17,11 +17,11 @@ from tests.features.histories import history
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    made = open_store(Config(home=tmp_path / "home"))
-    with made.writing() as writer:
+    store = open_store(Config(home=tmp_path / "home"))
+    with store.writing() as writer:
         writer.observe("job", history(700).drop("known_at"))
         writer.describe_cluster("c", ClusterFacts("Europe/Berlin"))
-    return made
+    return store
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -30,21 +30,21 @@ def test_one_row_a_job_with_the_sets_columns(
     store: Store, tmp_path: Path, phase: str, feature_set: str
 ) -> None:
     heard: list[tuple[int, int]] = []
-    made = write_features(
+    result = write_features(
         store,
         tmp_path / "f.parquet",
         phase=phase,
         feature_set=feature_set,
         progress=lambda done, of: heard.append((done, of)),
     )
-    table = pl.read_parquet(made.path)
+    table = pl.read_parquet(result.path)
     assert table.schema == pl.Schema(schema_of(phase, feature_set))
     jobs = pl.concat(store.scan())
     expected = jobs if phase == "submit" else jobs.filter(pl.col("start").is_not_null())
     keys = ["cluster", "job_id", "submit"]
     assert table.select(keys).sort(keys).equals(expected.select(keys).sort(keys))
     assert table[phase if phase == "submit" else "wait"].null_count() == 0
-    assert heard[-1] == (made.jobs, made.jobs)
+    assert heard[-1] == (result.jobs, result.jobs)
     assert list(tmp_path.glob("*.partial")) == []
 
 
@@ -87,5 +87,5 @@ def test_an_empty_store_gives_an_empty_table(tmp_path: Path) -> None:
     store = open_store(Config(home=tmp_path / "home"))
     with store.writing() as writer:
         writer.describe_cluster("c", ClusterFacts())
-    made = write_features(store, tmp_path / "f.parquet")
-    assert pl.read_parquet(made.path).height == made.jobs == 0
+    result = write_features(store, tmp_path / "f.parquet")
+    assert pl.read_parquet(result.path).height == result.jobs == 0

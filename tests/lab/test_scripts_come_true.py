@@ -64,7 +64,7 @@ class Row:
         return f"| {self.trial.name} | {self.prediction} | {found} | {self.ended} | {self.judgement} |"
 
 
-def test_what_is_said_comes_true(lab: Lab, site: Site) -> None:
+def test_predictions_for_scripts_come_true(lab: Lab, site: Site) -> None:
     folder = _folder(lab)
     site.run("collect", "--once")
     makers = _place(lab, folder)

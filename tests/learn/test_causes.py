@@ -136,7 +136,7 @@ def test_they_beat_their_shares_on_later_jobs(causes: Causes) -> None:
     json.dumps(figures, allow_nan=False)
 
 
-def test_where_nothing_tells_them_apart_the_shares_are_told() -> None:
+def test_where_nothing_tells_them_apart_the_shares_are_predicted() -> None:
     matrix, about, fails = synthetic_jobs()
     noise = Matrix(np.random.default_rng(1).normal(size=matrix.values.shape).astype(np.float32), NAMES)
     causes = fit(noise, about, fails)

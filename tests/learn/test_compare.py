@@ -80,7 +80,7 @@ def test_another_seed_gives_other_figures(table: JobTable, found: dict[str, dict
     assert found_on(table, seed=1) != found
 
 
-def test_too_little_is_said(table: JobTable) -> None:
+def test_too_little_data_is_an_error(table: JobTable) -> None:
     with pytest.raises(NotEnoughError, match="too few jobs"):
         found_on(table.rows(np.arange(10)))
     with pytest.raises(NotEnoughError, match="ended well in the population"):

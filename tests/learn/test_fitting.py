@@ -61,7 +61,7 @@ def benchmark_of(table: JobTable, fitted: FitResult) -> dict[str, Any]:
     return figures(table, fitted, predict_static(table, fitted), seed=0)
 
 
-def test_a_retrained_model_knows_only_what_was_known_when_it_was_made(
+def test_a_retrained_model_knows_only_what_was_known_when_it_was_trained(
     table: JobTable, fitted: FitResult
 ) -> None:
     predictions = predict_retrained(table, fitted, SETTINGS, every=DAY)
@@ -132,7 +132,7 @@ def test_phases_are_judged_on_the_same_jobs_and_posthoc_is_labelled(
     }
 
 
-def test_a_posthoc_model_cannot_be_made(cluster: tuple[Store, str], tmp_path: Path) -> None:
+def test_a_posthoc_model_cannot_be_trained(cluster: tuple[Store, str], tmp_path: Path) -> None:
     table = read_table(*cluster, "posthoc", POPULATIONS["papers"])
     with pytest.raises(LearningError, match="known only after the end of a job"):
         train(table, ONLINE, searches=tmp_path, at=0)

@@ -89,7 +89,7 @@ def test_equal_scores_share_what_is_wasted() -> None:
     assert np.isnan(RankedHours(np.ones(4), np.zeros(4)).share(0.1))
 
 
-def test_a_source_without_hours_is_told_so() -> None:
+def test_a_source_without_hours_gets_a_note() -> None:
     about, fails, p = synthetic_jobs(50)
     rules = {"never": p > 2}
     nothing = evaluate_by_hours(about.with_columns(cpu_hours=pl.lit(None)), fails, p, None, rules)

@@ -159,7 +159,7 @@ def test_lines_that_are_no_trials_are_dropped(tmp_path: Path, damage: bytes) -> 
         assert set(journal.trials) == {0}
 
 
-def test_a_journal_of_another_search_is_begun_anew(tmp_path: Path) -> None:
+def test_a_journal_of_another_search_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "trials.jsonl"
     with Journal.open(path, {"seed": 1}) as journal:
         journal.add(trial(0))
@@ -200,7 +200,7 @@ def test_the_best_is_the_best_completed_one() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"method": "grid"}, "no search method 'grid'; there are tpe, random"),
+        ({"method": "grid"}, "no search method 'grid'; choose from tpe, random"),
         ({"metric": "f1"}, "no metric 'f1'"),
         ({"trials": 0}, "at least one trial"),
         ({"threads": 0}, "at least one thread"),

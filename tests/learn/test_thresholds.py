@@ -80,7 +80,7 @@ def test_precision_is_met_by_the_lowest_threshold(p: np.ndarray, fails: np.ndarr
         assert all(at_threshold(fails, p >= other)["precision"] < asked for other in p[p < found.value])
 
 
-def test_a_precision_out_of_reach_is_said_and_the_best_is_taken() -> None:
+def test_a_precision_out_of_reach_warns_and_takes_the_best() -> None:
     p, fails = synthetic_predictions()
     with pytest.warns(NotReachedWarning, match="no threshold has a precision of 0.999"):
         found = choose_threshold("precision=0.999", p * 0.8, fails * (np.arange(len(p)) % 2))
@@ -157,7 +157,7 @@ def test_a_rolling_threshold_follows_the_predictions() -> None:
         ("", "use one of f1"),
     ],
 )
-def test_a_wrong_rule_is_told_what_is_right(rule: str, what: str) -> None:
+def test_the_error_of_a_wrong_rule_names_what_is_right(rule: str, what: str) -> None:
     with pytest.raises(UsageError, match=what):
         parse_rule(rule)
 

@@ -107,7 +107,7 @@ def test_quantiles_hold_of_jobs_that_their_limit_stopped_too(
     assert held(usage, *world) == pytest.approx(LEVELS, abs=0.06)
 
 
-def test_without_the_jobs_that_were_cut_short_too_little_is_said(
+def test_without_the_jobs_that_were_cut_short_the_forecast_is_too_low(
     usage: Usage, world: tuple[JobTable, np.ndarray]
 ) -> None:
     table, needs = world
@@ -174,7 +174,7 @@ def test_beyond_a_limit_that_is_kept_half_of_what_is_left_ends_with_every_doubli
     assert not fitted(over).parts["run_time"].limited
 
 
-def test_quantiles_never_cross_and_everything_is_foreseen_on_a_simulated_cluster(
+def test_quantiles_never_cross_and_every_quantity_is_forecast_on_a_simulated_cluster(
     simulated: Usage, table: JobTable
 ) -> None:
     usage_forecast = simulated.forecast(table, np.arange(4_000, 5_000))
@@ -277,9 +277,7 @@ def test_the_last_two_are_the_last_known_not_the_last_submitted() -> None:
     assert np.isnan(last_two(table, values, codes(table, "user"), np.array([0]))).all()
 
 
-def test_what_is_foreseen_of_a_job_rests_on_nothing_after_its_moment(
-    simulated: Usage, table: JobTable
-) -> None:
+def test_the_forecast_of_a_job_rests_on_nothing_after_its_moment(simulated: Usage, table: JobTable) -> None:
     rows = np.arange(2_000, 2_050)
     cut = int(table.at[rows].max())
     later = table.known_at >= cut
@@ -297,9 +295,9 @@ def test_it_comes_back_from_files_and_equal_arguments_give_equal_ones(
     usage: Usage, world: tuple[JobTable, np.ndarray], tmp_path: Path
 ) -> None:
     table, _ = world
-    for name, made_usage in (("one", usage), ("two", fitted(table))):
+    for name, usage_model in (("one", usage), ("two", fitted(table))):
         (tmp_path / name).mkdir()
-        made_usage.save(tmp_path / name)
+        usage_model.save(tmp_path / name)
     files = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert files == ["run_time.ubj", FACTS]
     for name in files:
@@ -355,7 +353,7 @@ def test_blocks_follow_each_other_and_know_only_what_was_known(world: tuple[JobT
     assert table.submit[rows["test"]].min() >= cuts[2]
 
 
-def test_a_job_is_said_in_bytes_a_node(simulated: Usage, table: JobTable) -> None:
+def test_the_memory_of_a_job_is_in_bytes_a_node(simulated: Usage, table: JobTable) -> None:
     tasks, nodes = table.column("tasks"), table.column("nodes")
     row = int(np.flatnonzero((tasks > nodes) & (table.column("memory") > 0))[-1])
     usage_forecast = simulated.forecast(table, np.array([row]))
@@ -383,7 +381,7 @@ def test_a_job_is_said_in_bytes_a_node(simulated: Usage, table: JobTable) -> Non
     assert how_long.rests_on > 0 < resources.rests_on
 
 
-def test_what_is_not_told_is_not_said(usage: Usage, world: tuple[JobTable, np.ndarray]) -> None:
+def test_quantities_without_data_have_no_forecast(usage: Usage, world: tuple[JobTable, np.ndarray]) -> None:
     table, _ = world
     usage_forecast = usage.forecast(table, np.array([5]))
     forecast = Forecast(table.rows(np.array([5])), usage_forecast)
@@ -396,7 +394,7 @@ def test_what_is_not_told_is_not_said(usage: Usage, world: tuple[JobTable, np.nd
     assert (nobody.run_time(0), nobody.resources(0), nobody.excess(0)) == (None, None, {})
 
 
-def test_jobs_of_now_are_foreseen_from_the_users_earlier_jobs_as_they_were_judged(
+def test_present_jobs_are_forecast_from_the_users_earlier_jobs_as_in_the_evaluation(
     simulated: Usage, cluster: tuple[Store, str], table: JobTable
 ) -> None:
     """CPU efficiency was judged with what earlier jobs used, and served without: R² .968 and .861."""

@@ -47,6 +47,6 @@ def constraints(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder outside the repository, removed afterwards: environments take up to 1.6 GB each."""
-    made = tmp_path_factory.mktemp("installed")
-    yield made
-    shutil.rmtree(made)
+    path = tmp_path_factory.mktemp("installed")
+    yield path
+    shutil.rmtree(path)

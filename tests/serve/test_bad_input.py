@@ -135,7 +135,7 @@ def test_skipped_with_their_reason(
     assert rejects.exists()
 
 
-def test_rejects_go_where_they_are_told(forewarn: Forewarn, tmp_path: Path) -> None:
+def test_rejects_go_to_the_file_of_the_option(forewarn: Forewarn, tmp_path: Path) -> None:
     result = forewarn("ingest", "--rejects", tmp_path / "mine.jsonl", wrong_column_count(tmp_path))
     assert result.code == 0
     assert "1 new, 0 already stored, 1 bad" in result.out

@@ -136,7 +136,7 @@ def check(forewarn: Forewarn, site: Site, script: Path) -> Forewarn:
     return run
 
 
-def test_everything_is_said(check: Forewarn, site: Site) -> None:
+def test_the_json_has_the_whole_assessment(check: Forewarn, site: Site) -> None:
     result = check("--json")
     assessment = result.json
     assert result.code == ["fine", "warning", "likely_to_fail", "cannot_say"].index(assessment["verdict"]) < 3
@@ -392,7 +392,7 @@ def test_what_cannot_run_gets_no_advice_on_its_request(check: Forewarn) -> None:
     assert not any(advice["changes"] for advice in assessment["advice"])
 
 
-def test_arrays_and_components_are_told(check: Forewarn, script: Path) -> None:
+def test_arrays_and_components_have_notes(check: Forewarn, script: Path) -> None:
     script.write_text(
         "#!/bin/sh\n#SBATCH --array=0-9\n#SBATCH -n 1\n#SBATCH hetjob\n#SBATCH -n 2\nhostname\n"
     )

@@ -62,7 +62,7 @@ def test_what_takes_long_is_announced(
     assert capsys.readouterr().err == ""
 
 
-def test_work_that_has_not_told_how_far_it_is(
+def test_work_that_has_not_reported_progress_yet(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first step can be the long one: what it needs is compiled."""

@@ -94,8 +94,8 @@ def test_filters(filled: Forewarn, flags: str, ids: str) -> None:
     ("flags", "message"),
     [
         ("-s exploded", "no state 'exploded'"),
-        ("-S whenever", "not a moment: 'whenever'"),
-        ("-S now-3fortnights", "not a moment"),
+        ("-S whenever", "not a time: 'whenever'"),
+        ("-S now-3fortnights", "not a time"),
         ("-j abc", "not a job id: 'abc'"),
         ("-j 1_[3-", "not a job id"),
         ("-o jobid,usr", "did you mean user?"),
@@ -132,7 +132,7 @@ def test_values_for_people_and_as_sacct_writes_them(filled: Forewarn) -> None:
     assert filled("jobs", "-j", 12, "-P", "-o", fields).out.splitlines()[-1] == programs
 
 
-def test_a_separator_in_a_value_can_be_told_from_one(forewarn: Forewarn, tmp_path: Path) -> None:
+def test_a_separator_in_a_value_is_escaped(forewarn: Forewarn, tmp_path: Path) -> None:
     path = tmp_path / "odd.txt"
     path.write_text("JobID|Submit|State|JobName\n5|2024-01-10T08:00:00|COMPLETED|a\\b|c\n")
     assert forewarn("ingest", f"sacct:{path}").code == 0
@@ -148,7 +148,9 @@ def test_the_default_table_leaves_out_what_nobody_has(forewarn: Forewarn, tmp_pa
     assert {"jobid", "user", "elapsed", "outcome"} <= set(heading)
 
 
-def test_several_clusters_are_told_apart_and_keep_their_clocks(filled: Forewarn, tmp_path: Path) -> None:
+def test_several_clusters_are_distinguished_and_keep_their_time_zones(
+    filled: Forewarn, tmp_path: Path
+) -> None:
     path = write_sacct(tmp_path / "pacific.txt", sacct_line("10"))
     filled("ingest", "--timezone", "America/Los_Angeles", f"sacct:{path}")
     rows = [

@@ -98,7 +98,7 @@ def folders_of(home: Path) -> set[str]:
 # --- what a training leaves --------------------------------------------------------------------------
 
 
-def test_the_report_is_there_and_agrees_with_what_was_said(trained: Trained) -> None:
+def test_the_report_is_there_and_agrees_with_the_output(trained: Trained) -> None:
     for result in (trained.first, trained.second):
         bundle = Path(result["bundle"])
         report = json.loads((bundle / "report.json").read_text())
@@ -438,7 +438,7 @@ CASES: dict[str, tuple[Callable[[Path], tuple[str, ...]], type[Exception], str]]
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_bad_input_is_said_in_a_line_and_changes_nothing(
+def test_bad_input_gives_one_error_line_and_changes_nothing(
     case: str, forewarn: Forewarn, home: Path, tmp_path: Path
 ) -> None:
     arguments, error, message = CASES[case]

@@ -34,7 +34,7 @@ def three(home: Path, tmp_path: Path) -> Registry:
     return registry
 
 
-def test_an_empty_home_is_told_without_mlflow(tmp_path: Path) -> None:
+def test_an_empty_home_is_reported_without_mlflow(tmp_path: Path) -> None:
     code = (
         "import sys; from forewarn.serve.cli.main import cli\n"
         f"cli(['models', 'list', '--home', {str(tmp_path / 'new')!r}], standalone_mode=False)\n"

@@ -46,7 +46,7 @@ def test_programs_of_earlier_jobs_are_history(forewarn: Forewarn, tmp_path: Path
     assert ended() == with_programs
 
 
-def test_a_name_that_slurm_does_not_know_is_said(forewarn: Forewarn, tmp_path: Path) -> None:
+def test_a_cluster_name_that_slurm_does_not_know_is_reported(forewarn: Forewarn, tmp_path: Path) -> None:
     folder = write_records(tmp_path / "xalt", record("1", "/opt/lmp", 5.0))
     (folder / "run.odd.json").write_text("{")
     assert "run.odd.json" in forewarn("ingest", f"xalt:{folder}").err

@@ -35,8 +35,8 @@ SCENARIOS = ("default", "small", "harsh", "drift")
 def simulated(
     scenario: str | Scenario, seed: int, jobs: int, **how: int
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    told = load_scenario(scenario) if isinstance(scenario, str) else scenario
-    batches = list(Simulator(told, seed, jobs, **how))
+    scenario = load_scenario(scenario) if isinstance(scenario, str) else scenario
+    batches = list(Simulator(scenario, seed, jobs, **how))
     return pl.concat(seen for seen, _ in batches), pl.concat(truth for _, truth in batches)
 
 
@@ -128,8 +128,8 @@ def test_a_change_while_pending_is_seen_before_and_after(small: tuple[pl.DataFra
 
 def test_names_and_arrays(ended: pl.DataFrame) -> None:
     arrays = ended.filter(pl.col("array_job_id").is_not_null())
-    made = arrays.select(pl.concat_str("array_job_id", "array_task_id", separator="_")).to_series()
-    assert (made == arrays["job_id"]).all()
+    ids = arrays.select(pl.concat_str("array_job_id", "array_task_id", separator="_")).to_series()
+    assert (ids == arrays["job_id"]).all()
     assert ended["raw_id"].n_unique() == JOBS
     last_of_array = arrays.filter(pl.col("raw_id") == pl.col("array_job_id"))
     assert last_of_array.height == arrays["array_job_id"].n_unique()
@@ -154,10 +154,10 @@ def test_requests_left_to_the_site_say_so(ended: pl.DataFrame) -> None:
 # --- the machine -----------------------------------------------------------------------------------
 
 
-def check_capacity(told: Scenario, seen: pl.DataFrame) -> None:
+def check_capacity(scenario: Scenario, seen: pl.DataFrame) -> None:
     """At no time does a node hold more than it has."""
     ran = seen.filter(pl.col("start").is_not_null() & (pl.col("end") > pl.col("start")))
-    room = {g.prefix: (g.cpus, g.memory_gib << 30, g.gpus) for g in told.nodes}
+    room = {g.prefix: (g.cpus, g.memory_gib << 30, g.gpus) for g in scenario.nodes}
     changes: dict[str, list[tuple[int, ...]]] = defaultdict(list)
     expanded = {text: expand_nodes(text) for text in ran["nodes"].unique()}
     for text, start, end, count, *held in ran.select(
@@ -181,10 +181,10 @@ def check_capacity(told: Scenario, seen: pl.DataFrame) -> None:
         assert (held_now <= np.array(room[node.rstrip("0123456789")])).all(), node
 
 
-@pytest.mark.parametrize("scenario", ["small", "harsh"])
-def test_no_node_ever_holds_more_than_it_has(scenario: str) -> None:
-    told = load_scenario(scenario)
-    check_capacity(told, simulated(told, 11, 6000)[0])
+@pytest.mark.parametrize("name", ["small", "harsh"])
+def test_no_node_ever_holds_more_than_it_has(name: str) -> None:
+    scenario = load_scenario(name)
+    check_capacity(scenario, simulated(scenario, 11, 6000)[0])
 
 
 # The same machines each time: compiled code that does not end cannot be interrupted, and there is a machine
@@ -207,7 +207,7 @@ def test_any_machine_gets_its_jobs_done(
     apps = {name: app for name, app in base.applications.items() if not app.gpus}
     seconds = parse_duration(limit)
     assert seconds is not None
-    told = replace(
+    scenario = replace(
         base,
         cluster=replace(base.cluster, jobs_per_day=busy),
         nodes=(replace(base.nodes[0], count=nodes, cpus=cpus, memory_gib=memory),),
@@ -219,9 +219,9 @@ def test_any_machine_gets_its_jobs_done(
         ),
         applications=apps,
     )
-    seen, truth = simulated(told, seed, 300)
+    seen, truth = simulated(scenario, seed, 300)
     assert truth.height == 300
-    check_capacity(told, seen)
+    check_capacity(scenario, seen)
     jobs = seen.filter(pl.col("outcome").is_not_null()).join(truth, on=list(KEYS["job"]))
     for row in jobs.iter_rows(named=True):
         assert replay(row).outcome == row["outcome"]
@@ -239,18 +239,18 @@ def test_limits_of_partitions_hold(ended: pl.DataFrame) -> None:
 
 def test_waiting_comes_from_capacity(ended: pl.DataFrame) -> None:
     """On three times the nodes the same people wait less."""
-    told = load_scenario("small")
-    larger = tuple(replace(group, count=3 * group.count) for group in told.nodes)
-    roomy, _ = simulated(replace(told, nodes=larger), 3, JOBS)
+    scenario = load_scenario("small")
+    larger = tuple(replace(group, count=3 * group.count) for group in scenario.nodes)
+    roomy, _ = simulated(replace(scenario, nodes=larger), 3, JOBS)
     wait = (pl.col("start") - pl.col("submit")).mean()
     assert roomy.select(wait).item() < 0.4 * ended.select(wait).item()
 
 
 def test_node_lists_are_slurms() -> None:
-    told = load_scenario("small")
+    scenario = load_scenario("small")
     placed = np.array([[4, 2, 3], [20, 0, 0], [9, 7, 0], [0, 0, 0]])
     counts = np.array([3, 1, 2, 0])
-    assert node_lists(told, placed, counts).to_list() == [
+    assert node_lists(scenario, placed, counts).to_list() == [
         compress_nodes(["n005", "n003", "n004"]),
         "g001",
         compress_nodes(["n010", "n008"]),
@@ -300,7 +300,7 @@ def test_exit_codes_are_as_slurm_shows_them(ended: pl.DataFrame) -> None:
     assert set(sick["exit_code"]) <= {0, 5, 107}
 
 
-def test_replay_says_what_happened(ended: pl.DataFrame) -> None:
+def test_replay_gives_the_simulated_ending(ended: pl.DataFrame) -> None:
     for row in ended.sample(4000, seed=1).iter_rows(named=True):
         run_time = None if row["start"] is None else row["end"] - row["start"]
         assert replay(row) == Ending(Outcome(row["outcome"]), row["cause"], run_time)
@@ -414,11 +414,11 @@ def test_each_scenario_loads_and_runs(name: str) -> None:
 def test_what_a_file_leaves_out_is_the_defaults(tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text('[cluster]\nname = "mine"\n[applications.python]\nrun_hours = 2.0\n')
-    told, default = load_scenario(mine), load_scenario("default")
-    assert told.cluster.name == "mine"
-    assert told.users == default.users
-    assert told.applications["python"].run_hours == 2.0
-    assert told.applications["python"].memory_gib == default.applications["python"].memory_gib
+    scenario, default = load_scenario(mine), load_scenario("default")
+    assert scenario.cluster.name == "mine"
+    assert scenario.users == default.users
+    assert scenario.applications["python"].run_hours == 2.0
+    assert scenario.applications["python"].memory_gib == default.applications["python"].memory_gib
 
 
 @pytest.mark.parametrize(
@@ -518,13 +518,13 @@ def read_back(form: str, path: Path, **options: Any) -> pl.DataFrame:
 )
 def test_what_is_written_is_read_back(form: str, ending: str, tmp_path: Path) -> None:
     out = tmp_path / f"jobs{ending}"
-    told: list[int] = []
-    summary = simulate("small", 3000, 7, out, form, told.append)
+    reports: list[int] = []
+    summary = simulate("small", 3000, 7, out, form, reports.append)
     seen, truth = simulated("small", 7, 3000)
     assert (out.read_bytes()[:2] == b"\x1f\x8b") == bool(ending)
     assert sorted(f.name for f in tmp_path.iterdir()) == [out.name, f"{out.name}.truth.parquet"]
     assert_frame_equal(pl.read_parquet(summary.truth_path), truth)
-    assert (summary.jobs, summary.observations, told[-1]) == (3000, seen.height, 3000)
+    assert (summary.jobs, summary.observations, reports[-1]) == (3000, seen.height, 3000)
     assert dict(summary.causes) == dict(truth["cause"].value_counts().iter_rows())
     assert sum(summary.outcomes.values()) == 3000
     expected = seen if form == "parquet" else seen.filter(pl.col("outcome").is_not_null())
@@ -543,9 +543,9 @@ def test_sacct_gives_memory_back_by_node(tmp_path: Path) -> None:
 
 
 def test_sacct_without_steps_knows_no_memory_used(tmp_path: Path) -> None:
-    told = load_scenario("small")
-    with SacctWriter(tmp_path / "jobs", told, steps=False) as writer:
-        for seen, _ in Simulator(told, 7, 500):
+    scenario = load_scenario("small")
+    with SacctWriter(tmp_path / "jobs", scenario, steps=False) as writer:
+        for seen, _ in Simulator(scenario, 7, 500):
             writer.write(seen)
     found = read_back("sacct", tmp_path / "jobs")
     assert found.height == 500
@@ -554,9 +554,9 @@ def test_sacct_without_steps_knows_no_memory_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", ["v0.0.36", "v0.0.38", "v0.0.39", "v0.0.43"])
 def test_slurmrestd_of_other_versions(tmp_path: Path, version: str) -> None:
-    told = load_scenario("small")
-    with SlurmrestdWriter(tmp_path / "jobs", told, version=version) as writer:
-        for seen, _ in Simulator(told, 7, 500):
+    scenario = load_scenario("small")
+    with SlurmrestdWriter(tmp_path / "jobs", scenario, version=version) as writer:
+        for seen, _ in Simulator(scenario, 7, 500):
             writer.write(seen)
     last = seen.filter(pl.col("outcome").is_not_null())
     found = read_back("slurmrestd", tmp_path / "jobs")
@@ -579,12 +579,12 @@ def test_swf_says_when_and_where(tmp_path: Path) -> None:
 
 
 def test_the_machine_is_read_back(tmp_path: Path) -> None:
-    told = load_scenario("small")
-    nodes, partitions = (read_back("slurmrestd", path) for path in write_machine(told, tmp_path))
-    assert nodes.height == sum(g.count for g in told.nodes)
+    scenario = load_scenario("small")
+    nodes, partitions = (read_back("slurmrestd", path) for path in write_machine(scenario, tmp_path))
+    assert nodes.height == sum(g.count for g in scenario.nodes)
     assert set(nodes["gpus"].drop_nulls()) == {4}
-    assert partitions["name"].to_list() == [p.name for p in told.partitions]
-    assert partitions["time_max"].to_list() == [p.time_max for p in told.partitions]
+    assert partitions["name"].to_list() == [p.name for p in scenario.partitions]
+    assert partitions["time_max"].to_list() == [p.time_max for p in scenario.partitions]
     assert partitions["nodes"].to_list()[0] == "n[001-020]"
 
 

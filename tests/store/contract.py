@@ -67,7 +67,7 @@ def whole(store: Store, **asked: Any) -> pl.DataFrame:
     return pl.concat([empty, *store.scan(**asked)])
 
 
-def _said_at(moment: int, *, jobs: int) -> pl.DataFrame:
+def _assessments_at(moment: int, *, jobs: int) -> pl.DataFrame:
     rows = [
         ("c", str(n), 100, "submit", "m", moment, 0.5, 0.5, "fine", 1.0, f"{moment}") for n in range(jobs)
     ]
@@ -204,7 +204,7 @@ class StoreContract:
         assert whole(store)["user"].to_list() == ["bob"]
         assert store.count() == 1
 
-    def test_a_file_must_not_contradict_itself_with_what_another_file_said(self, store: Store) -> None:
+    def test_a_file_must_not_contradict_itself_with_rows_of_another_file(self, store: Store) -> None:
         write(store, row(user="ann"), file="a")
         write(store, row(user="bob"), file="b")
         written = write(store, row(user="ann"), row(user="bob"), file="c")
@@ -517,18 +517,18 @@ class StoreContract:
 
     def test_assessments_are_kept_once(self, store: Store) -> None:
         body = '{"verdict":"fine","reasons":["ü"]}'
-        made = pl.DataFrame(
+        assessments = pl.DataFrame(
             [("c", "1", 100, "submit", "m", 100 + n, n / 10, 0.5, "fine", 2.5, body) for n in range(5)],
             schema=dict(ASSESSMENT_SCHEMA),
             orient="row",
         )
         with store.writing() as writer:
-            assert writer.keep_assessments(made.head(3)) == 3
-            assert writer.keep_assessments(made.reverse()) == 2
-            surer = made.tail(1).with_columns(probability=pl.lit(0.9), body=pl.lit("{}"))
+            assert writer.keep_assessments(assessments.head(3)) == 3
+            assert writer.keep_assessments(assessments.reverse()) == 2
+            surer = assessments.tail(1).with_columns(probability=pl.lit(0.9), body=pl.lit("{}"))
             assert writer.keep_assessments(surer) == 0
-        made = pl.concat([made.head(-1), surer])  # what was said last
-        assert_frame_equal(store.assessments(), made)
+        assessments = pl.concat([assessments.head(-1), surer])  # the latest values
+        assert_frame_equal(store.assessments(), assessments)
         assert store.assessments(since=101, until=103)["made_at"].to_list() == [101, 102]
         some = store.assessments(until=102, columns=["body", "job_id", "made_at"])
         assert some.rows() == [(body, "1", 100), (body, "1", 101)]
@@ -537,7 +537,7 @@ class StoreContract:
             assert writer.forget_assessments("d", 1000) == 0
         assert store.assessments()["made_at"].to_list() == [103, 104]
         assert store.assessments(cluster="d").is_empty()
-        assert store.assessments(cluster="d").schema == made.schema
+        assert store.assessments(cluster="d").schema == assessments.schema
 
     def test_assessments_of_a_job_and_those_without_a_risk(self, store: Store) -> None:
         key = {"cluster": "c", "submit": 100, "phase": "submit", "model": "none"}
@@ -578,7 +578,7 @@ class StoreContract:
             with store.writing() as writer:
                 writer.observe("job", many(100, first=100 * n))
                 writer.put_state("c", "users", [(key, b"%d" % n) for key in range(50)])
-                writer.keep_assessments(_said_at(n, jobs=10))
+                writer.keep_assessments(_assessments_at(n, jobs=10))
                 writer.set_cursor("batch", str(n + 1))
 
         def read() -> int:
@@ -589,11 +589,15 @@ class StoreContract:
                 assert submits == list(range(len(submits)))
                 state = {*dict(store.all_state("c", "users")).values()}
                 some = {*store.get_state("c", "users", range(50)).values()}
-                said = store.assessments(columns=["made_at", "body"])
+                assessments = store.assessments(columns=["made_at", "body"])
                 last = int(store.cursor("batch") or 0)
-                assert len(submits) % 100 == said.height % 10 == 0, "half a write"
+                assert len(submits) % 100 == assessments.height % 10 == 0, "half a write"
                 assert len(state) == len(some) == 1, "two states at once"
-                states = [len(submits) // 100, *(int(one) + 1 for one in (*state, *some)), said.height // 10]
+                states = [
+                    len(submits) // 100,
+                    *(int(one) + 1 for one in (*state, *some)),
+                    assessments.height // 10,
+                ]
                 assert first <= states[0] <= states[1] <= states[2] <= states[3] <= last
                 assert store.count() >= len(submits)
                 looks += 1

@@ -60,10 +60,10 @@ def killed(home: Path, after: float) -> int:
     first = writer.stdout.readline()
     time.sleep(after)
     writer.kill()
-    said = [first, *writer.stdout]
+    lines = [first, *writer.stdout]
     writer.stdout.close()
     writer.wait()
-    return int([line for line in said if line.endswith("\n")][-1])
+    return int([line for line in lines if line.endswith("\n")][-1])
 
 
 def check(home: Path, acknowledged: int) -> int:

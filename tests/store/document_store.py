@@ -253,13 +253,13 @@ class DocumentStore(Store):
             self._carry_out()
         finally:
             if self._session in self._documents.alive:
-                self._documents.change("head", (), lambda head: {**_told(head), "writer": None})
+                self._documents.change("head", (), lambda head: {**_existing(head), "writer": None})
 
     def _begin(self) -> int:
         """Become the one who writes, with a number that nobody had: also a dead one's, who may wake."""
 
         def begun(head: Document | None) -> Document:
-            head = _told(head)
+            head = _existing(head)
             if head["writer"] in self._documents.alive:
                 raise StoreBusyError("another one is writing and did not finish; try again when it is done")
             return {**head, "writer": self._session, "next": head["next"] + 1}
@@ -278,7 +278,7 @@ class DocumentStore(Store):
         """Make a write visible: one change of one document. Doing it again changes nothing."""
 
         def published(head: Document | None) -> Document:
-            head = _told(head)
+            head = _existing(head)
             if number in head["published"]:
                 return head
             if head["writer"] != self._session:
@@ -324,7 +324,7 @@ class DocumentStore(Store):
             raise StoreError("the store has been closed")
 
     def _head(self) -> Document:
-        return _told(self._documents.get("head", ()))
+        return _existing(self._documents.get("head", ()))
 
     def _segments(self) -> DocumentSegments:
         self._check_open()
@@ -443,7 +443,7 @@ class DocumentStore(Store):
         self._documents.alive.discard(self._session)
 
 
-def _told(document: Document | None) -> Document:
+def _existing(document: Document | None) -> Document:
     assert document is not None
     return document
 

@@ -1,4 +1,4 @@
-"""Observations in few words, and the views said again as plainly as can be, to compare with."""
+"""Short observations, and the views of the store computed a second time in plain Python, to compare with."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ AS_OF = list(JOB_SCHEMA)[: list(JOB_SCHEMA).index("eligible")]
 
 
 def row(job_id: str = "1", submit: int = 100, seen_at: int = 100, **fields: Any) -> Row:
-    """One observation of a job, seen live unless said otherwise."""
-    said = {"cluster": "c", "source": "live", "reconstructed": False}
-    return {**said, "job_id": job_id, "submit": submit, "seen_at": seen_at, **fields}
+    """One observation of a job, seen live unless a field overrides it."""
+    defaults = {"cluster": "c", "source": "live", "reconstructed": False}
+    return {**defaults, "job_id": job_id, "submit": submit, "seen_at": seen_at, **fields}
 
 
 def frame(*rows: Row, kind: str = "job") -> pl.DataFrame:
@@ -74,6 +74,6 @@ def _latest(observed: list[Row]) -> Row:
     }
     if latest["outcome"] == "failed":
         exact = ("out_of_memory", "timeout", "node_fail")
-        told = [r["outcome"] for r in observed if r.get("outcome") in exact]
-        latest["outcome"] = told[-1] if told else "failed"
+        outcomes = [r["outcome"] for r in observed if r.get("outcome") in exact]
+        latest["outcome"] = outcomes[-1] if outcomes else "failed"
     return latest

@@ -31,10 +31,10 @@ def fill(documents: Documents) -> None:
             writer.put_state("c", "users", [(n, b"old") for n in range(5)])
             writer.put_state("c", "weights", [(1, b"old")])
             writer.set_cursor("sacct", "1")
-            writer.keep_assessments(said(100, 101))
+            writer.keep_assessments(assessments(100, 101))
 
 
-def said(*moments: int) -> pl.DataFrame:
+def assessments(*moments: int) -> pl.DataFrame:
     key = ("c", "1", 100, "submit", "m")
     rows = [(*key, at, 0.5, 0.5, "fine", 1.0, "{}") for at in moments]
     return pl.DataFrame(rows, schema=dict(ASSESSMENT_SCHEMA), orient="row")
@@ -49,7 +49,7 @@ def one_write(writer: StoreWriter) -> None:
     writer.set_cursor("sacct", "2")
     writer.describe_cluster("c", ClusterFacts("Europe/Berlin"))
     writer.forget_assessments("c", 101)
-    writer.keep_assessments(said(102))
+    writer.keep_assessments(assessments(102))
 
 
 def seen(store: Store) -> list[object]:

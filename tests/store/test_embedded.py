@@ -75,11 +75,11 @@ def test_a_log_out_of_order_is_sorted_into_segments_apart(store: EmbeddedStore) 
     assert tidy.crowded_ones(overlapping, limit=100_000) == []
     assert tidy.crowded_ones(overlapping, limit=30_000) == overlapping
     with closing(sqlite3.connect(store.path)) as connection, connection:
-        made = tidy.rewrite(SqliteSegments(connection), overlapping, rows=10_000)
-    assert [(s.rows, s.first_time, s.last_time) for s in made] == [
+        segments = tidy.rewrite(SqliteSegments(connection), overlapping, rows=10_000)
+    assert [(s.rows, s.first_time, s.last_time) for s in segments] == [
         (10_000, first, first + 9_999) for first in range(0, 40_000, 10_000)
     ]
-    assert tidy.crowded_ones(made, limit=10_000) == []
+    assert tidy.crowded_ones(segments, limit=10_000) == []
     assert whole(store).equals(before)
     assert [f.height for f in store.scan(rows=10_000)] == [10_000] * 4
 

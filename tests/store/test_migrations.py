@@ -77,10 +77,10 @@ def version(home: Path) -> int:
 
 def tables(home: Path) -> list[str]:
     with closing(sqlite3.connect(home / FILE)) as connection:
-        made = connection.execute(
+        rows = connection.execute(
             "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name"
         ).fetchall()
-    return [" ".join(sql.split()).replace("( ", "(").replace(" )", ")") for (sql,) in made]
+    return [" ".join(sql.split()).replace("( ", "(").replace(" )", ")") for (sql,) in rows]
 
 
 def test_an_older_store_is_brought_up_to_date(old: Path) -> None:

@@ -93,9 +93,9 @@ def start(script: str, *arguments: object) -> subprocess.Popen[str]:
 
 
 def end(process: subprocess.Popen[str]) -> str:
-    said, wrong = process.communicate(timeout=60)
+    output, wrong = process.communicate(timeout=60)
     assert (process.returncode, wrong) == (0, "")
-    return said
+    return output
 
 
 def test_readers_beside_a_writer_see_whole_writes(tmp_path: Path) -> None:
@@ -109,17 +109,17 @@ def test_readers_beside_a_writer_see_whole_writes(tmp_path: Path) -> None:
         assert store.count() == 4000
 
 
-def test_a_second_writer_waits_then_is_told_who_writes(tmp_path: Path) -> None:
+def test_a_second_writer_waits_then_its_error_names_who_writes(tmp_path: Path) -> None:
     with open_embedded(tmp_path, busy_seconds=0.2) as store:
         first = start(HOLD, tmp_path)
         assert first.stdout is not None
         assert first.stdout.readline() == "holding\n"
         with (
-            pytest.raises(StoreBusyError, match=rf"process {first.pid} .*within 0.2 s") as told,
+            pytest.raises(StoreBusyError, match=rf"process {first.pid} .*within 0.2 s") as error,
             store.writing(),
         ):
             pass
-        assert "Try again" in str(told.value)
+        assert "Try again" in str(error.value)
         assert store.cursor("held") is None  # a reader does not wait
         end(first)
         with store.writing() as writer:
@@ -127,7 +127,7 @@ def test_a_second_writer_waits_then_is_told_who_writes(tmp_path: Path) -> None:
         assert store.cursor("held") == "1"
 
 
-def test_a_writer_within_a_writer_is_told_it_is_itself(tmp_path: Path) -> None:
+def test_the_error_of_a_writer_within_a_writer_names_its_own_process(tmp_path: Path) -> None:
     with (
         open_embedded(tmp_path, busy_seconds=0.1) as store,
         store.writing(),
@@ -143,8 +143,8 @@ def test_several_may_make_the_store_at_once(tmp_path: Path) -> None:
         assert opener.stdin is not None
         opener.stdin.write("go\n")
         opener.stdin.flush()
-    told = [opener.communicate(timeout=60)[1] for opener in openers]  # of all, before any is judged
-    assert told == [""] * 4
+    errors = [opener.communicate(timeout=60)[1] for opener in openers]  # of all, before any is judged
+    assert errors == [""] * 4
     assert {opener.returncode for opener in openers} == {0}
     with open_embedded(tmp_path / "home") as store:
         assert store.count() == 40

@@ -82,8 +82,8 @@ def reading(home: Path, group: int, *others: str) -> Iterator[subprocess.Popen[s
 def read(home: Path, group: int = MEMBERS) -> list[str]:
     """What another user gets who reads, and then tries to write."""
     with reading(home, group) as process:
-        said, _ = process.communicate(timeout=60)
-    return said.split()
+        output, _ = process.communicate(timeout=60)
+    return output.split()
 
 
 @pytest.fixture
@@ -142,8 +142,8 @@ def test_a_reader_sees_what_is_written_meanwhile(home: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "10\n"
         fill(home, 100)
-        said, _ = process.communicate("go on\n", timeout=60)
-    assert said.split() == ["20", "StoreError"]
+        output, _ = process.communicate("go on\n", timeout=60)
+    assert output.split() == ["20", "StoreError"]
 
 
 def test_nobody_else_reads(home: Path) -> None:
@@ -158,7 +158,7 @@ def test_nobody_else_reads(home: Path) -> None:
         assert read(home) in (["StoreError"], ["PermissionError"])
 
 
-def test_what_is_made_later_is_shared_too(home: Path) -> None:
+def test_files_created_later_are_shared_too(home: Path) -> None:
     fill(home)
     with private_files():
         work_in(home)

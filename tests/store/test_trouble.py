@@ -36,7 +36,9 @@ torn line without its other half
 
 @pytest.mark.parametrize("folder", ["/home/ann/.forewarn", "/scratch", "/my disk/x", "/net/x", "/ssh/x"])
 def test_a_network_file_system_is_refused(folder: str) -> None:
-    with pytest.raises(UnfitFileSystemError, match=r"FOREWARN_HOME.*MongoDB") as refused:
+    with pytest.raises(
+        UnfitFileSystemError, match=r"FOREWARN_HOME.*each machine needs a home of its own"
+    ) as refused:
         open_embedded(Path(folder), mounts=MOUNTS)
     assert folder in str(refused.value)
     assert not Path(folder).exists()
@@ -61,7 +63,7 @@ def test_a_link_leads_to_where_it_leads(tmp_path: Path) -> None:
         open_embedded(tmp_path / "home", mounts=MOUNTS)
 
 
-def test_the_folder_is_made(tmp_path: Path) -> None:
+def test_the_folder_is_created(tmp_path: Path) -> None:
     with open_embedded(tmp_path / "a" / "b & 'c'?#%20") as store:
         assert store.count() == 0
     with open_embedded(tmp_path / "a" / "b & 'c'?#%20", read_only=True) as store:
@@ -70,8 +72,8 @@ def test_the_folder_is_made(tmp_path: Path) -> None:
             pass
 
 
-def test_nothing_is_made_by_who_only_reads(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no store there"):
+def test_a_reader_creates_nothing(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no store in this folder"):
         open_embedded(tmp_path / "x", read_only=True)
     assert not (tmp_path / "x").exists()
     (tmp_path / FILE).touch()
@@ -103,7 +105,7 @@ def test_another_programs_files_are_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_damaged_segment_is_told_not_read(tmp_path: Path) -> None:
+def test_a_damaged_segment_is_an_error(tmp_path: Path) -> None:
     with open_embedded(tmp_path) as store, store.writing() as writer:
         writer.observe("job", many(20_000))
     with (tmp_path / FILE).open(
@@ -118,7 +120,7 @@ def test_a_damaged_segment_is_told_not_read(tmp_path: Path) -> None:
         whole(store)
 
 
-def test_a_file_cut_short_is_told(tmp_path: Path) -> None:
+def test_a_truncated_file_is_an_error(tmp_path: Path) -> None:
     with open_embedded(tmp_path) as store, store.writing() as writer:
         writer.observe("job", many(20_000))
     os.truncate(tmp_path / FILE, (tmp_path / FILE).stat().st_size // 2)
@@ -142,8 +144,8 @@ def unprivileged() -> Iterator[None]:
 @pytest.fixture
 def closed_folder() -> Iterator[Path]:
     """A store in a folder that others may enter and read but not write."""
-    with TemporaryDirectory() as made:
-        home = Path(made)
+    with TemporaryDirectory() as folder:
+        home = Path(folder)
         with open_embedded(home) as store, store.writing() as writer:
             writer.observe("job", many(10))
         home.chmod(0o555)
@@ -160,7 +162,7 @@ def test_no_permission_to_write(closed_folder: Path) -> None:
             store.writing().__enter__()
 
 
-def test_who_may_not_read_is_told_what_would_let_them(closed_folder: Path) -> None:
+def test_the_error_of_who_may_not_read_names_the_command_that_helps(closed_folder: Path) -> None:
     with unprivileged(), pytest.raises(StoreError, match="forewarn config share GROUP"):
         open_embedded(closed_folder, read_only=True)
 
@@ -185,7 +187,7 @@ with open_embedded(Path(sys.argv[1])) as store:
 
 
 def fill(home: Path, file_bytes: int = resource.RLIM_INFINITY) -> list[str]:
-    """Write to a store until it cannot take more: what is said, and what is there afterwards."""
+    """Write to a store until it cannot take more; return the error message and the counts afterwards."""
     with open_embedded(home) as store, store.writing() as writer:
         writer.observe("job", many(1000))
 
@@ -208,8 +210,8 @@ def fill(home: Path, file_bytes: int = resource.RLIM_INFINITY) -> list[str]:
 
 @pytest.mark.slow
 def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
-    said, counts = fill(tmp_path, file_bytes=2 << 20)
-    assert "full disk" in said
+    message, counts = fill(tmp_path, file_bytes=2 << 20)
+    assert "full disk" in message
     assert counts == "1000 1000"
 
 
@@ -219,9 +221,9 @@ def test_a_full_disk(tmp_path: Path) -> None:
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", tmp_path], check=False).returncode:
         pytest.skip("mounting is not allowed here")
     try:
-        said, counts = fill(tmp_path / "home")
-        assert "disk is full" in said
-        assert "Make room" in said
+        message, counts = fill(tmp_path / "home")
+        assert "disk is full" in message
+        assert "Make room" in message
         assert counts == "1000 1000"
     finally:
         subprocess.run(["umount", tmp_path], check=True)

@@ -379,7 +379,7 @@ def test_a_real_program_is_read() -> None:
     assert read.interpreter is not None
 
 
-def test_a_program_that_was_made_to_be_slow() -> None:
+def test_a_program_written_to_be_slow() -> None:
     """Thousands of dynamic segments, each with thousands of entries, cost no more than one."""
     load = struct.pack("<IIQQQQQQ", 1, 4, 0, 0, 0, 1 << 24, 1 << 24, 8)
     dynamic = struct.pack("<IIQQQQQQ", 2, 4, 64 + 56 * 4000, 0, 0, 1 << 20, 1 << 20, 8)

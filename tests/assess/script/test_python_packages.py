@@ -104,7 +104,9 @@ def test_paths_of_pth_files_are_followed(tmp_path: Path, venv: Path, site: Path)
         ("sitecustomize.py", "import sys\nsys.path.append('/opt/more')\n"),
     ],
 )
-def test_what_cannot_be_told_is_not_told(venv: Path, site: Path, name: str, text: str) -> None:
+def test_where_packages_may_be_elsewhere_the_missing_are_unknown(
+    venv: Path, site: Path, name: str, text: str
+) -> None:
     (site / "old.egg").write_bytes(b"PK")
     (site / name).write_text(text)
     assert missing(venv, "absent") is None

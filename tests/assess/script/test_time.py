@@ -25,7 +25,7 @@ LENGTH = 6_000
 
 
 @pytest.mark.parametrize("name", REPEATED)
-def test_scripts_that_were_made_to_be_slow(tmp_path: Path, name: str) -> None:
+def test_scripts_written_to_be_slow(tmp_path: Path, name: str) -> None:
     text = "#!/bin/bash\n" + REPEATED[name] * LENGTH + "\ntrue\n"
     begun = time.thread_time()
     check(tmp_path, text)
