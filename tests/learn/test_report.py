@@ -399,7 +399,9 @@ def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
         write_report({}, tmp_path / "taken")
 
 
-def test_without_the_extra_the_line_to_type_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_the_extra_the_error_names_the_line_to_type(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setitem(sys.modules, "forewarn.learn.report.html", None)
     with pytest.raises(MissingExtraError, match=re.escape("pip install 'forewarn[train]'")):
         write_report({}, tmp_path)
