@@ -163,7 +163,7 @@ class Config:
         default="wasted",
         metadata=_is(
             _one_of("wasted", "papers"),
-            "which endings are failures: wasted (preempted and user-cancelled left out) or papers "
+            "which outcomes are failures: wasted (preempted and user-cancelled left out) or papers "
             "(everything but completed)",
         ),
     )
@@ -186,8 +186,7 @@ class Config:
         default=None,
         metadata=_is(
             _path,
-            "bundle that `forewarn models export` wrote, by which a person's own jobs are judged where no "
-            "service is",
+            "exported bundle, used to check a user's own jobs without access to the store",
             "/opt/forewarn/alps.tar.gz",
         ),
     )
@@ -203,8 +202,8 @@ class Config:
         default="auto",
         metadata=_is(
             _one_of("auto", "slurmrestd", "commands"),
-            "how a live Slurm is asked: slurmrestd, commands (sacct, scontrol), or auto: the first of them "
-            "that there is",
+            "how to query a live Slurm: slurmrestd, commands (sacct, scontrol), or auto (the first that is "
+            "available)",
         ),
     )
     scripts: str = field(
@@ -225,13 +224,16 @@ class Config:
     )
     slurm_user: str | None = field(
         default=None,
-        metadata=_is(_user, "user in whose name slurmrestd is asked; else the token's own", "forewarn"),
+        metadata=_is(_user, "user for slurmrestd requests; default: the token's", "forewarn"),
     )
     slurm_token: str | None = field(
         default=None,
         repr=False,
         metadata=_is(
-            _text, "token for slurmrestd, as it is: better in a file", "eyJhbGciOiJIUzI1NiJ9…", secret=True
+            _text,
+            "token for slurmrestd, the token itself; a file is safer",
+            "eyJhbGciOiJIUzI1NiJ9…",
+            secret=True,
         ),
     )
     slurm_token_file: Path | None = field(
@@ -246,7 +248,7 @@ class Config:
         default=None,
         metadata=_is(
             _path,
-            "certificates by which slurmrestd's is trusted; else the system's",
+            "CA certificates for slurmrestd; default: the system's",
             "/etc/ssl/certs/site-ca.pem",
         ),
     )
@@ -262,11 +264,11 @@ class Config:
 class Origin:
     """Where a value came from."""
 
-    kind: str  # flag, environment, file or default
+    layer: str  # flag, environment, file or default
     place: str = ""  # the flag, the variable, or the file
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.place}".strip()
+        return f"{self.layer} {self.place}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,7 +401,7 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
 
 def template() -> str:
     """Write a config file with every setting as a comment, with its default or an example."""
-    lines = ["# Forewarn's configuration. `forewarn config show` says what is in force and why."]
+    lines = ["# Forewarn's configuration. `forewarn config show` shows each value and where it comes from."]
     for name, setting in settings(Config).items():
         if name != "home":  # cannot be set by the file that is found through it
             lines += ["", *_commented(setting)]

@@ -29,6 +29,7 @@ MISSING = "n/a"
 TIMESTAMP = "%Y-%m-%d %H:%M:%S"  # for strftime, where whole columns are formatted at once
 _NO_LIMIT = 0xFFFFFFFF  # seconds; Slurm's INFINITE, which `forewarn.job.units.UNLIMITED` is too
 _SPANS = ((86400 * 365, "year"), (86400, "day"), (3600, "hour"), (60, "minute"))
+_PROGRAMS = frozenset({"sbatch", "srun", "env", "scontrol", "sacct", "mpirun"})  # written in lower case
 _SIZES = (("PiB", 1 << 50), ("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
 
@@ -63,17 +64,15 @@ def percent_in_table(share: float | None) -> str:
 
 
 def percent_of_jobs(share: float, jobs: int) -> str:
-    """Format a share of some jobs, with no more digits than their number allows.
+    """Format a share of some jobs, as in tables.
 
-    >>> percent_of_jobs(0.9999, 489), percent_of_jobs(0.9999, 20_000), percent_of_jobs(1.0, 489)
-    ('99.7% of 489 jobs', '99.99% of 20,000 jobs', 'all 489 jobs')
+    >>> percent_of_jobs(0.98, 489), percent_of_jobs(0.9999, 20_000), percent_of_jobs(1.0, 489)
+    ('98.0% of 489 jobs', '>99.9% of 20,000 jobs', 'all 489 jobs')
     """
     if share >= 1:
         return f"all {jobs:,} jobs"
-    digits = max(0, len(str(jobs)) - 2)
-    whole = math.floor(share * jobs + 1e-9)  # jobs; rounded down, so that the share is not overstated
-    shown = math.floor(100 * whole / jobs * 10**digits + 1e-9) / 10**digits
-    return f"{shown:.10g}% of {jobs:,} jobs"
+    whole = math.floor(share * jobs + 1e-9)  # jobs; rounded down: a share of them is not overstated
+    return f"{percent_in_table(whole / jobs)} of {jobs:,} jobs"
 
 
 def byte_size(amount: float | None) -> str:
@@ -189,6 +188,15 @@ def count(value: float, one: str, many: str | None = None) -> str:
     return f"{value:,.0f} {one if round(value) == 1 else many or one + 's'}"
 
 
+def node_hours(hours: float) -> str:
+    """Format a number of node hours.
+
+    >>> node_hours(1234.56), node_hours(2)
+    ('1,234.6', '2.0')
+    """
+    return f"{hours:,.1f}"
+
+
 def times(ratio: float) -> str:
     """Format a ratio, to stand before what it is a multiple of.
 
@@ -208,10 +216,10 @@ def times(ratio: float) -> str:
 def measure(value: float | None, digits: int = 3) -> str:
     """Format a statistical measure, such as a ROC-AUC.
 
-    >>> measure(0.75432), measure(0.25, 2), measure(None)
-    ('0.754', '0.25', 'n/a')
+    >>> measure(0.75432), measure(-0.25, 2), measure(None)
+    ('0.754', '−0.25', 'n/a')
     """
-    return MISSING if value is None else f"{value:.{digits}f}"
+    return MISSING if value is None else f"{value:.{digits}f}".replace("-", "−")
 
 
 def difference(value: float | None, digits: int = 3) -> str:
@@ -238,19 +246,31 @@ def interval(bounds: Sequence[float] | None, digits: int = 3, *, signed: bool = 
 def significant(value: float | None, digits: int = 4) -> str:
     """Format a number of no particular kind with its first digits, such as a label of an axis.
 
-    >>> significant(0.5), significant(1.0), significant(0.012345), significant(12000.0), significant(8.25, 3)
-    ('0.5', '1', '0.01235', '12,000', '8.25')
+    >>> significant(0.5), significant(1.0), significant(0.012345), significant(12000.0), significant(999.6, 3)
+    ('0.5', '1', '0.01235', '12,000', '1,000')
     """
     if value is None:
         return MISSING
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
+    text = f"{value:.{digits}g}"
+    text = f"{value:,.0f}" if abs(float(text)) >= 1000 else text
+    return f"−{text[1:]}" if text.startswith("-") else text
 
 
 def sentence(text: str) -> str:
-    """Begin a sentence with a capital letter; a file name at its beginning stays as it is.
+    """Begin a sentence with a capital letter; a program or file name at its beginning stays as it is.
 
-    >>> sentence("this job cannot run"), sentence("needs.py imports numpy"), sentence("./solver is missing")
-    ('This job cannot run', 'needs.py imports numpy', './solver is missing')
+    >>> sentence("this job cannot run"), sentence("needs.py imports numpy"), sentence("sbatch refuses it")
+    ('This job cannot run', 'needs.py imports numpy', 'sbatch refuses it')
     """
     first = text.split(" ", 1)[0].rstrip(",.;:")
-    return text[:1].upper() + text[1:] if first.replace("-", "").isalpha() else text
+    is_word = first.replace("-", "").isalpha() and first not in _PROGRAMS
+    return text[:1].upper() + text[1:] if is_word else text
+
+
+def full_sentence(text: str) -> str:
+    """Begin a sentence with a capital letter and end it with a full stop, unless it has an end.
+
+    >>> full_sentence("this job cannot run"), full_sentence("do the clocks agree?")
+    ('This job cannot run.', 'Do the clocks agree?')
+    """
+    return sentence(text) + ("" if text.endswith((".", "?", "!")) else ".")

@@ -81,7 +81,7 @@ def tighten(path: Path, mode: int) -> None:
 
 def _change(home: Path, *, group: int | None, folders: int, files: int, but: Collection[Path] = ()) -> None:
     if not home.is_dir():
-        raise UsageError(f"{home}: no such folder; `forewarn ingest` or `forewarn collect` makes it")
+        raise UsageError(f"{home}: no such folder; `forewarn ingest` or `forewarn collect` creates it")
     if home.stat().st_uid != os.getuid():
         raise UsageError(f"{home}: belongs to another user; only its owner can share it")
     # The home last where it is opened: until then nobody enters; links are not followed.

@@ -154,7 +154,7 @@ def test_a_hundred_times_the_usual() -> None:
     (oddity,) = oddities(asks, [], [], usual)
     assert (oddity.rule, oddity.field, oddity.impossible) == ("far-beyond-usual", "memory_asked", False)
     assert "150 times" in what(oddity)
-    assert "50 jobs (2 GiB per node); 95% of them requested at most 8 GiB per node" in what(oddity)
+    assert "50 jobs (2 GiB); 95% requested at most 8 GiB" in what(oddity)
 
 
 def test_the_usual_of_one_who_now_and_then_asks_for_much() -> None:

@@ -29,5 +29,5 @@ def test_what_is_known_at_the_end_is_no_phase() -> None:
     assert (*PHASES, POSTHOC) == MEASURED
     assert phase_of(POSTHOC) is Phase.SUBMIT
     for name in (POSTHOC, "running", ""):
-        with pytest.raises(UsageError, match=f"no phase '{name}'; there are submit, start"):
+        with pytest.raises(UsageError, match=f"no phase '{name}'; choose from submit, start"):
             Phase(name)

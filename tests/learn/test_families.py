@@ -232,7 +232,7 @@ def test_a_crafted_file_of_catboost_is_refused_or_answers(tmp_path: Path) -> Non
 
 def test_an_unknown_family_is_an_error_that_lists_all() -> None:
     with pytest.raises(
-        UsageError, match="'cart'; there are xgboost, lightgbm, catboost, forest, online, rule"
+        UsageError, match="'cart'; choose from xgboost, lightgbm, catboost, forest, online, rule"
     ):
         family("cart")
 

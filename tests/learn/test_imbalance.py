@@ -164,5 +164,5 @@ def test_categories_alone_have_nothing_between() -> None:
 
 
 def test_an_unknown_way_is_named(sample: Make) -> None:
-    with pytest.raises(UsageError, match="no method 'magic'; there are none, weights"):
+    with pytest.raises(UsageError, match="no method 'magic'; choose from none, weights"):
         balance(sample(), "magic", seed=0)

@@ -83,7 +83,7 @@ def test_the_best_columns_stay_in_the_order_of_the_matrix() -> None:
     assert found.best("correlation", 2) == ("b", "d")
     assert found.best("correlation", 3) == ("b", "c", "d")
     assert found.best("correlation", 99) == ("a", "b", "c", "d")
-    with pytest.raises(UsageError, match="not ranked by 'luck'; there are correlation"):
+    with pytest.raises(UsageError, match="not ranked by 'luck'; choose from correlation"):
         found.best("luck", 2)
     with pytest.raises(UsageError, match="at least one"):
         found.best("correlation", 0)

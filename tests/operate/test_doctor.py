@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from forewarn.config import Config
-from forewarn.operate.doctor import DoctorFinding, Severity, examine, verdict
+from forewarn.operate.doctor import DoctorFinding, Severity, examine, overall_severity
 from forewarn.sources.slurm.clock import Clock
 from tests.serve.conftest import Forewarn, forewarn, home  # noqa: F401 - fixtures
 from tests.sources.fake_slurmrestd import NOW, FakeSlurmrestd, FakeTime, Reply, jwt, serving
@@ -44,7 +44,7 @@ def looked_at(
 
 def test_all_is_fine(tmp_path: Path) -> None:
     found = examined(tmp_path)
-    assert verdict(found.values()) is Severity.FINE, found
+    assert overall_severity(found.values()) is Severity.FINE, found
     assert list(found) == [
         "config",
         "address",
@@ -100,7 +100,7 @@ def test_what_is_wrong_behind_slurmrestd(
     tmp_path: Path, answers: dict[str, Any], check: str, level: Severity, words: str
 ) -> None:
     found = examined(tmp_path, answers)
-    assert (found[check].level, verdict(found.values())) == (level, level)
+    assert (found[check].level, overall_severity(found.values())) == (level, level)
     assert words in found[check].message
 
 
@@ -112,7 +112,7 @@ def test_accounting_is_looked_at_though_the_controller_is_down(tmp_path: Path) -
 def test_tokens(tmp_path: Path) -> None:
     found = examined(tmp_path, token=jwt(expires=NOW - 5))
     assert (found["token"].level, found["controller"].level) == (Severity.PROBLEM, Severity.UNKNOWN)
-    assert "expired 5 s ago" in found["token"].message
+    assert "expired 5 seconds ago" in found["token"].message
     for wrong in ("garbage", f"{jwt()}\ns3cret", f"{jwt()}é"):
         found = examined(tmp_path, token=wrong)
         assert found["token"].level is Severity.PROBLEM
@@ -142,7 +142,7 @@ def test_a_socket_that_wants_no_token(tmp_path: Path) -> None:
     with serving(script(42, **GOOD), tmp_path / "s.sock") as fake:
         config = Config(home=tmp_path / "home", slurmrestd=fake.address)
         found = list(examine(config, environ={"PATH": str(tmp_path)}, clock=FakeTime().clock))
-    assert verdict(found) is Severity.FINE, found
+    assert overall_severity(found) is Severity.FINE, found
     assert "not needed: slurmrestd identifies the user by the socket" in next(
         one.message for one in found if one.check == "token"
     )
@@ -151,7 +151,7 @@ def test_a_socket_that_wants_no_token(tmp_path: Path) -> None:
 def test_addresses(tmp_path: Path) -> None:
     found = examined(tmp_path, slurmrestd=f"unix:{tmp_path}/none")
     assert "no such socket" in found["address"].message
-    assert verdict(found.values()) is Severity.PROBLEM
+    assert overall_severity(found.values()) is Severity.PROBLEM
     found = examined(tmp_path, slurmrestd=None)
     assert "no scheduler: set slurmrestd" in found["config"].message
 

@@ -56,7 +56,7 @@ def test_settings_are_those_of_the_configuration(tmp_path: Path, monkeypatch: py
 
 def test_opening_makes_nothing(site: forewarn.Site) -> None:
     assert not site.config.home.exists()
-    with pytest.raises(StoreError, match="no store there"):
+    with pytest.raises(StoreError, match="no store in this folder"):
         site.jobs()
     assert not site.config.home.exists()
 
@@ -131,7 +131,7 @@ def test_moments_are_texts_numbers_and_datetimes(site: forewarn.Site, history: s
         assert [job.job_id for job in site.jobs(since=since)] == ["3_1"], since
         assert [job.job_id for job in site.jobs(until=since)] == ["1", "2", "4"], since
     assert site.jobs(since="now-7days") == []
-    with pytest.raises(UsageError, match="not a moment"):
+    with pytest.raises(UsageError, match="not a time"):
         site.jobs(since="soon")
 
 

@@ -83,10 +83,10 @@ def test_which_cluster_is_asked_for_where_there_are_several(forewarn: Forewarn, 
         assert forewarn("ingest", "-M", name, f"sacct:{write_sacct(tmp_path / name, *lines)}").code == 0
     result = forewarn("compare")
     assert result.code == 2
-    assert "choose one of the store; there are alps, jura" in result.err
+    assert "the store has several clusters; choose from alps, jura" in result.err
     result = forewarn("compare", "-M", "nowhere")
     assert result.code == 2
-    assert "no cluster 'nowhere' in the store; there are alps, jura" in result.err
+    assert "no cluster 'nowhere' in the store; choose from alps, jura" in result.err
     assert "alps: " in forewarn("compare", "-M", "alps").err
 
 

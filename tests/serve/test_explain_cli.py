@@ -78,7 +78,7 @@ def test_the_store_is_enough_where_slurmrestd_is_away(
     result = simulated("explain", row["job_id"])
     assert result.code == 0, result.err
     assert "The job ran out of memory" in result.out
-    assert "Slurm could not be asked" in result.err
+    assert "Slurm could not be queried" in result.err
     unknown = simulated("explain", "99999999")
     assert unknown.code == UsageError.exit_code
     assert ("nothing listens there" if token else "token") in unknown.err

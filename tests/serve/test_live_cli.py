@@ -220,4 +220,4 @@ def test_learning_from_accounting(forewarn: Forewarn) -> None:
     result = forewarn("train", "slurm:now-1hour", "--family", "online")
     assert result.code == LearningError.exit_code, "one job is too little, and it was read"
     assert forewarn("train", "slurm:", "--status", "swf").code == UsageError.exit_code
-    assert "not a moment" in forewarn("bench", "slurm:whenever").err
+    assert "not a time" in forewarn("bench", "slurm:whenever").err

@@ -102,7 +102,7 @@ def test_one_that_cannot_be_renewed_ends_with_what_to_do() -> None:
     assert tokens.current().user == "ann"
     time.now += 6
     with pytest.raises(
-        ExpiredTokenError, match=r"SLURM_JWT: the token expired 1 s ago; get one by `scontrol token"
+        ExpiredTokenError, match=r"SLURM_JWT: the token expired 1 second ago; get one by `scontrol token"
     ):
         tokens.current()
     assert not tokens.renew()

@@ -38,7 +38,7 @@ def test_the_configured_store(tmp_path: Path) -> None:
 
 
 def test_an_unknown_kind_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no kind of store 'mongodb'; there is embedded"):
+    with pytest.raises(UsageError, match="no kind of store 'mongodb'; choose from embedded"):
         open_store(Config(home=tmp_path, store="mongodb"))
     with pytest.raises(UsageError, match="'mongodb' is not one of embedded"):
         resolve(environ={"FOREWARN_STORE": "mongodb"})

@@ -48,17 +48,17 @@ class ColumnMeaning:
 _PLAIN: Mapping[str, ColumnMeaning] = MappingProxyType(
     {
         # the request
-        "cpus": ColumnMeaning(EvidenceGroup.SIZE, "CPUs asked for"),
-        "nodes": ColumnMeaning(EvidenceGroup.SIZE, "nodes asked for"),
-        "tasks": ColumnMeaning(EvidenceGroup.SIZE, "tasks asked for"),
-        "gpus": ColumnMeaning(EvidenceGroup.SIZE, "GPUs asked for"),
+        "cpus": ColumnMeaning(EvidenceGroup.SIZE, "CPUs requested"),
+        "nodes": ColumnMeaning(EvidenceGroup.SIZE, "nodes requested"),
+        "tasks": ColumnMeaning(EvidenceGroup.SIZE, "tasks requested"),
+        "gpus": ColumnMeaning(EvidenceGroup.SIZE, "GPUs requested"),
         "priority": ColumnMeaning(EvidenceGroup.SIZE, "Slurm's priority of the job"),
         "array_task": ColumnMeaning(EvidenceGroup.SIZE, "number of the task in its array"),
-        "time_limit": ColumnMeaning(EvidenceGroup.TIME_LIMIT, "time limit asked for"),
+        "time_limit": ColumnMeaning(EvidenceGroup.TIME_LIMIT, "time limit requested"),
         "memory_per": ColumnMeaning(EvidenceGroup.MEMORY, "what memory is counted by: node, CPU or GPU"),
-        "memory": ColumnMeaning(EvidenceGroup.MEMORY, "memory asked for"),
-        "memory_per_cpu": ColumnMeaning(EvidenceGroup.MEMORY, "memory asked for, by CPU"),
-        "cpus_per_node": ColumnMeaning(EvidenceGroup.SIZE, "CPUs asked for, by node"),
+        "memory": ColumnMeaning(EvidenceGroup.MEMORY, "memory requested"),
+        "memory_per_cpu": ColumnMeaning(EvidenceGroup.MEMORY, "memory requested, by CPU"),
+        "cpus_per_node": ColumnMeaning(EvidenceGroup.SIZE, "CPUs requested, by node"),
         "is_array": ColumnMeaning(EvidenceGroup.SIZE, "whether it is a task of an array"),
         "has_dependency": ColumnMeaning(EvidenceGroup.SIZE, "whether it depends on another job"),
         "defaulted": ColumnMeaning(EvidenceGroup.SIZE, "how many options were left to the site"),
@@ -73,16 +73,16 @@ _PLAIN: Mapping[str, ColumnMeaning] = MappingProxyType(
         # the queue
         "queue_pending": ColumnMeaning(EvidenceGroup.QUEUE, "pending jobs of the cluster"),
         "queue_running": ColumnMeaning(EvidenceGroup.QUEUE, "running jobs of the cluster"),
-        "queue_pending_cpus": ColumnMeaning(EvidenceGroup.QUEUE, "CPUs that wait in the cluster"),
+        "queue_pending_cpus": ColumnMeaning(EvidenceGroup.QUEUE, "CPUs of pending jobs in the cluster"),
         "queue_running_cpus": ColumnMeaning(EvidenceGroup.QUEUE, "CPUs in use in the cluster"),
-        "queue_wait": ColumnMeaning(EvidenceGroup.QUEUE, "usual wait in the cluster"),
+        "queue_wait": ColumnMeaning(EvidenceGroup.QUEUE, "typical wait in the cluster"),
         "partition_pending": ColumnMeaning(EvidenceGroup.QUEUE, "pending jobs of the partition"),
         "partition_running": ColumnMeaning(
             EvidenceGroup.QUEUE, "how many of the partition's jobs are running"
         ),
-        "partition_pending_cpus": ColumnMeaning(EvidenceGroup.QUEUE, "CPUs that wait in the partition"),
+        "partition_pending_cpus": ColumnMeaning(EvidenceGroup.QUEUE, "CPUs of pending jobs in the partition"),
         "partition_running_cpus": ColumnMeaning(EvidenceGroup.QUEUE, "CPUs in use in the partition"),
-        "partition_wait": ColumnMeaning(EvidenceGroup.QUEUE, "usual wait in the partition"),
+        "partition_wait": ColumnMeaning(EvidenceGroup.QUEUE, "typical wait in the partition"),
         "submits_10m": ColumnMeaning(EvidenceGroup.QUEUE, "submits of the last ten minutes"),
         "ends_10m": ColumnMeaning(EvidenceGroup.QUEUE, "ends of the last ten minutes"),
         "fail_rate_10m": ColumnMeaning(
@@ -96,12 +96,16 @@ _PLAIN: Mapping[str, ColumnMeaning] = MappingProxyType(
         "online": ColumnMeaning(
             EvidenceGroup.LEARNT, "the online regression over all histories, as log odds"
         ),
-        "online_entities": ColumnMeaning(EvidenceGroup.LEARNT, "the online regression: whose job it is"),
-        "online_states": ColumnMeaning(EvidenceGroup.LEARNT, "the online regression: how recent jobs went"),
+        "online_entities": ColumnMeaning(
+            EvidenceGroup.LEARNT, "the online regression: by user, name and request"
+        ),
+        "online_states": ColumnMeaning(
+            EvidenceGroup.LEARNT, "the online regression: outcomes of recent jobs"
+        ),
         "same_request_as_last": ColumnMeaning(
             EvidenceGroup.REQUEST, "the same request as the user's last ended job"
         ),
-        "burst_position": ColumnMeaning(EvidenceGroup.IN_FLIGHT, "place in a burst of submits"),
+        "burst_position": ColumnMeaning(EvidenceGroup.IN_FLIGHT, "position in a burst of submissions"),
         "similar_rate": ColumnMeaning(EvidenceGroup.REQUEST, "failure rate of the user's most similar jobs"),
         "similar_best": ColumnMeaning(EvidenceGroup.REQUEST, "how similar the most similar job is"),
         "similar_jobs": ColumnMeaning(EvidenceGroup.REQUEST, "how many similar jobs there are"),
@@ -109,13 +113,13 @@ _PLAIN: Mapping[str, ColumnMeaning] = MappingProxyType(
             EvidenceGroup.TIME_LIMIT, "time limit against the run time of similar jobs"
         ),
         "similar_memory_ratio": ColumnMeaning(
-            EvidenceGroup.MEMORY, "memory asked for against the use of similar jobs"
+            EvidenceGroup.MEMORY, "memory requested against the use of similar jobs"
         ),
         # the start
         "wait": ColumnMeaning(EvidenceGroup.QUEUE, "time it waited"),
-        "cpus_given": ColumnMeaning(EvidenceGroup.SIZE, "CPUs given"),
-        "nodes_given": ColumnMeaning(EvidenceGroup.SIZE, "nodes given"),
-        "memory_given": ColumnMeaning(EvidenceGroup.MEMORY, "memory given"),
+        "cpus_given": ColumnMeaning(EvidenceGroup.SIZE, "CPUs allocated"),
+        "nodes_given": ColumnMeaning(EvidenceGroup.SIZE, "nodes allocated"),
+        "memory_given": ColumnMeaning(EvidenceGroup.MEMORY, "memory allocated"),
         "online_at_submit": ColumnMeaning(EvidenceGroup.LEARNT, "the online regression as of the submit"),
         "user_ended_since_submit": ColumnMeaning(
             EvidenceGroup.USER, "the user's jobs that ended while this one waited"
@@ -123,10 +127,12 @@ _PLAIN: Mapping[str, ColumnMeaning] = MappingProxyType(
         "user_failed_since_submit": ColumnMeaning(
             EvidenceGroup.USER, "the user's jobs that failed while this one waited"
         ),
-        "node_rate_max": ColumnMeaning(EvidenceGroup.NODES, "highest failure rate of the nodes given"),
-        "node_rate_mean": ColumnMeaning(EvidenceGroup.NODES, "mean failure rate of the nodes given"),
-        "node_seen": ColumnMeaning(EvidenceGroup.NODES, "share of the nodes given that have a history"),
-        "node_since_fail": ColumnMeaning(EvidenceGroup.NODES, "time since a job failed on the nodes given"),
+        "node_rate_max": ColumnMeaning(EvidenceGroup.NODES, "highest failure rate of the allocated nodes"),
+        "node_rate_mean": ColumnMeaning(EvidenceGroup.NODES, "mean failure rate of the allocated nodes"),
+        "node_seen": ColumnMeaning(EvidenceGroup.NODES, "share of the allocated nodes that have a history"),
+        "node_since_fail": ColumnMeaning(
+            EvidenceGroup.NODES, "time since a job failed on the allocated nodes"
+        ),
     }
 )
 # Whose history, and the kind of evidence that it is.
@@ -162,24 +168,24 @@ _MEASURES: Mapping[str, tuple[str, EvidenceGroup | None]] = MappingProxyType(
         "since_fail": ("time since one of {} failed", None),
         "since_submit": ("time since one of {} was submitted", EvidenceGroup.IN_FLIGHT),
         "running": ("how many of {} are running", EvidenceGroup.IN_FLIGHT),
-        "limit15": ("how often {} ran to their limit", EvidenceGroup.TIME_LIMIT),
-        "memory15": ("how often {} were killed for memory", EvidenceGroup.MEMORY),
-        "run_time": ("usual run time of {}", EvidenceGroup.TIME_LIMIT),
+        "limit15": ("how often {} reached their time limit", EvidenceGroup.TIME_LIMIT),
+        "memory15": ("how often {} ran out of memory", EvidenceGroup.MEMORY),
+        "run_time": ("typical run time of {}", EvidenceGroup.TIME_LIMIT),
         "limit_ratio": ("time limit against the run time of {}", EvidenceGroup.TIME_LIMIT),
-        "memory_ratio": ("memory asked for against the use of {}", EvidenceGroup.MEMORY),
+        "memory_ratio": ("memory requested against the use of {}", EvidenceGroup.MEMORY),
         "newest_stage": (
-            "where the newest of {} is: pending, running, ended well or badly",
+            "where the newest of {} is: pending, running, completed or failed",
             EvidenceGroup.IN_FLIGHT,
         ),
         "newest_elapsed": ("how long the newest of {} has been running", EvidenceGroup.IN_FLIGHT),
         "newest_ratio": (
-            "how long the newest of {} has been running, against their usual failure",
+            "how long the newest of {} has been running, against their typical failure",
             EvidenceGroup.IN_FLIGHT,
         ),
-        "flight_risk": ("mean risk of those of {} that are in flight", EvidenceGroup.IN_FLIGHT),
+        "flight_risk": ("mean risk of those of {} that are pending or running", EvidenceGroup.IN_FLIGHT),
         "running_elapsed": ("how long those of {} that run have been running", EvidenceGroup.IN_FLIGHT),
         "last_run_time": ("run time of the last of {} that ended", EvidenceGroup.TIME_LIMIT),
-        "last_hit": ("whether the last of {} ran to its limit", EvidenceGroup.TIME_LIMIT),
+        "last_hit": ("whether the last of {} reached its time limit", EvidenceGroup.TIME_LIMIT),
         "limit_change": ("time limit against the last of {} that ended", EvidenceGroup.TIME_LIMIT),
         "cpus_change": ("CPUs against the last of {} that ended", EvidenceGroup.SIZE),
         "limit_fail_ratio": ("time limit against how long failures of {} ran", EvidenceGroup.TIME_LIMIT),
@@ -187,18 +193,19 @@ _MEASURES: Mapping[str, tuple[str, EvidenceGroup | None]] = MappingProxyType(
 )
 _BACKOFF: Mapping[str, ColumnMeaning] = MappingProxyType(
     {
-        "request": ColumnMeaning(EvidenceGroup.REQUEST, "the cluster down to this request"),
-        "name": ColumnMeaning(EvidenceGroup.NAME, "the cluster down to this name"),
+        "request": ColumnMeaning(EvidenceGroup.REQUEST, "this request"),
+        "name": ColumnMeaning(EvidenceGroup.NAME, "this name"),
     }
 )
+_SHRUNK = "shrunk towards the user's and the cluster's"
 _CONTEXTS: Mapping[str, ColumnMeaning] = MappingProxyType(
     {
-        "lasts": ColumnMeaning(EvidenceGroup.USER, "after such last outcomes"),
-        "outcomes": ColumnMeaning(EvidenceGroup.USER, "after such a run of outcomes"),
-        "user_lasts": ColumnMeaning(EvidenceGroup.USER, "of the user after such last outcomes"),
-        "user_same_last": ColumnMeaning(EvidenceGroup.REQUEST, "of the user with the last request again"),
-        "user_streak": ColumnMeaning(EvidenceGroup.USER, "of the user after such a streak"),
-        "user_outcomes": ColumnMeaning(EvidenceGroup.USER, "of the user after such a run of outcomes"),
+        "lasts": ColumnMeaning(EvidenceGroup.USER, "after the same last outcomes"),
+        "outcomes": ColumnMeaning(EvidenceGroup.USER, "after the same sequence of outcomes"),
+        "user_lasts": ColumnMeaning(EvidenceGroup.USER, "of the user after the same last outcomes"),
+        "user_same_last": ColumnMeaning(EvidenceGroup.REQUEST, "when the user repeats the last request"),
+        "user_streak": ColumnMeaning(EvidenceGroup.USER, "of the user after the same streak"),
+        "user_outcomes": ColumnMeaning(EvidenceGroup.USER, "of the user after the same sequence of outcomes"),
         "request_last": ColumnMeaning(EvidenceGroup.REQUEST, "of this request after its last outcome"),
         "name_last": ColumnMeaning(EvidenceGroup.NAME, "of this name after its last outcome"),
         "user_hour": ColumnMeaning(EvidenceGroup.TIME_OF_DAY, "of the user at this hour"),
@@ -233,7 +240,10 @@ def _columns() -> Iterator[tuple[str, ColumnMeaning]]:
         if kind == "backoff":
             chain, _, jobs = what.partition("_")
             of = _BACKOFF[chain]
-            yield feature.name, ColumnMeaning(of.group, f"failure rate from {of.words}, about {jobs} jobs")
+            yield (
+                feature.name,
+                ColumnMeaning(of.group, f"failure rate of {of.words}, {_SHRUNK} (about {jobs} jobs)"),
+            )
         elif kind == "context":
             of = _CONTEXTS[what]
             yield feature.name, ColumnMeaning(of.group, f"failure rate {of.words}")
@@ -257,7 +267,7 @@ def evidence_of(column: str) -> ColumnMeaning:
         quantity = column.removeprefix(_POSTHOC).replace("_", " ")
         return ColumnMeaning(EvidenceGroup.USE, f"{quantity}: known only at the end")
     if column.startswith(_PROFILE):
-        return ColumnMeaning(EvidenceGroup.PROFILE, f"how far it is of kind {column.removeprefix(_PROFILE)}")
+        return ColumnMeaning(EvidenceGroup.PROFILE, f"membership in profile {column.removeprefix(_PROFILE)}")
     raise KeyError(f"{column}: of no kind of evidence: features/column_meaning.py does not have it")
 
 

@@ -36,7 +36,7 @@ class FeatureTableSummary:
 def schema_of(phase: str, feature_set: str) -> dict[str, pl.DataType]:
     """Return the columns of a table."""
     if feature_set not in L.FEATURE_SETS:
-        raise UsageError(f"no feature set {feature_set!r}; there are {', '.join(L.FEATURE_SETS)}")
+        raise UsageError(f"no feature set {feature_set!r}; choose from {', '.join(L.FEATURE_SETS)}")
     ids: dict[str, pl.DataType] = {"cluster": pl.String(), "job_id": pl.String(), "submit": pl.Int64()}
     return ids | {
         L.FEATURES[place].name: pl.Int64() if L.FEATURES[place].integer else pl.Float64()

@@ -85,17 +85,17 @@ EXIT_CODES: Mapping[int, ExitMeaning] = MappingProxyType(
         28: ExitMeaning(
             "no space left on the disk, where a program exits with the system's number", "disk_full", 0.25
         ),
-        64: ExitMeaning("wrong use of a command (sysexits)", "usage", 0.3),
-        65: ExitMeaning("wrong input data (sysexits)", "usage", 0.3),
-        66: ExitMeaning("an input file is missing or cannot be read (sysexits)", "file_missing", 0.35),
-        69: ExitMeaning("a service is not available (sysexits)", "network", 0.2),
-        70: ExitMeaning("an internal error of the program (sysexits)", "crash", 0.25),
-        71: ExitMeaning("an error of the operating system (sysexits)", "node_failure", 0.2),
-        73: ExitMeaning("an output file cannot be created (sysexits)", "permission", 0.3),
-        74: ExitMeaning("an input or output error (sysexits)", "file_system", 0.3),
-        75: ExitMeaning("a temporary failure: trying again may help (sysexits)", "network", 0.2),
-        77: ExitMeaning("no permission (sysexits)", "permission", 0.35),
-        78: ExitMeaning("wrong configuration (sysexits)", "usage", 0.3),
+        64: ExitMeaning("wrong use of a command, by sysexits.h", "usage", 0.3),
+        65: ExitMeaning("wrong input data, by sysexits.h", "usage", 0.3),
+        66: ExitMeaning("an input file is missing or cannot be read, by sysexits.h", "file_missing", 0.35),
+        69: ExitMeaning("a service is not available, by sysexits.h", "network", 0.2),
+        70: ExitMeaning("an internal error of the program, by sysexits.h", "crash", 0.25),
+        71: ExitMeaning("an error of the operating system, by sysexits.h", "node_failure", 0.2),
+        73: ExitMeaning("an output file cannot be created, by sysexits.h", "permission", 0.3),
+        74: ExitMeaning("an input or output error, by sysexits.h", "file_system", 0.3),
+        75: ExitMeaning("a temporary failure: trying again may help, by sysexits.h", "network", 0.2),
+        77: ExitMeaning("no permission, by sysexits.h", "permission", 0.35),
+        78: ExitMeaning("wrong configuration, by sysexits.h", "usage", 0.3),
         100: ExitMeaning(
             "the network is down, where a program exits with the system's number", "network", 0.3
         ),
@@ -109,14 +109,14 @@ EXIT_CODES: Mapping[int, ExitMeaning] = MappingProxyType(
         112: ExitMeaning("a host is down", "network", 0.4),
         113: ExitMeaning("there is no route to a host", "network", 0.4),
         116: ExitMeaning("a stale file handle: a file system was lost or remounted", "file_system", 0.6),
-        120: ExitMeaning("output could not be written at exit (Python)", "disk_full", 0.2),
+        120: ExitMeaning("Python could not write its output at exit", "disk_full", 0.2),
         121: ExitMeaning("a remote input or output error", "file_system", 0.5),
         122: ExitMeaning(
             "a disk quota is exceeded, where a program exits with the system's number", "disk_full", 0.4
         ),
         124: ExitMeaning("`timeout` ended a command that took too long", "own_time_limit", 0.6),
         125: ExitMeaning(
-            "out of memory (Slurm's own code), or a container that did not start", "out_of_memory", 0.4
+            "Slurm's code for out of memory, or a container that did not start", "out_of_memory", 0.4
         ),
         126: ExitMeaning("a command exists but cannot be executed", "not_executable", 0.7),
         127: ExitMeaning("a command was not found", "command_missing", 0.7),
@@ -161,19 +161,20 @@ def meaning(exit_code: int | None, exit_signal: int | None) -> ExitMeaning | Non
     """Explain a job's exit code and signal; None where neither is known.
 
     >>> meaning(127, 0).words
-    'exit code 127: a command was not found'
+    'exit code 127 (a command was not found)'
     >>> meaning(137, 0).words
-    'exit code 137, which is signal 9 (SIGKILL): it was killed from outside'
+    'exit code 137, which is signal 9 (SIGKILL: it was killed from outside)'
     """
     if exit_code is None and exit_signal is None:
         return None
     number = signal_in(exit_code, exit_signal)
     if number is not None:
         name, what = SIGNALS.get(number, (str(number), ExitMeaning("a signal that ended it", "killed", 0.2)))
-        how = f"signal {number}" + (f" ({name})" if name != str(number) else "")
+        named = f"{name}: {what.words}" if name != str(number) else what.words
+        how = f"signal {number} ({named})"
         if not exit_signal:
             how = f"exit code {exit_code}, which is {how}"
-        return ExitMeaning(f"{how}: {what.words}", what.family, what.weight)
+        return ExitMeaning(how, what.family, what.weight)
     code = exit_code or 0
     what = EXIT_CODES.get(code, ExitMeaning("a code of the program's own"))
-    return ExitMeaning(f"exit code {code}: {what.words}", what.family, what.weight)
+    return ExitMeaning(f"exit code {code} ({what.words})", what.family, what.weight)

@@ -65,5 +65,5 @@ def _unit(unit: str | None, text: str) -> int:
 
 def _not_a_moment(text: str) -> UsageError:
     return UsageError(
-        f"not a moment: {text!r}. Write 2024-01-31, 2024-01-31T13:30, now-7days, today, or Unix seconds"
+        f"not a time: {text!r}; use 2024-01-31, 2024-01-31T13:30, now-7days, today, or Unix seconds"
     )

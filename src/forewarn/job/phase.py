@@ -30,7 +30,7 @@ class Phase(str):
     def __new__(cls, name: str) -> Phase:
         """Return the phase of that name; `UsageError` where there is none."""
         if name not in _ELAPSED:
-            raise UsageError(f"no phase {name!r}; there are {', '.join(_ELAPSED)}")
+            raise UsageError(f"no phase {name!r}; choose from {', '.join(_ELAPSED)}")
         return super().__new__(cls, name)
 
     @property

@@ -12,7 +12,7 @@ from forewarn.learn.evaluation.benchmark import benchmark
 from forewarn.operate.history import open_history, population_of
 from forewarn.operate.train import search_settings
 from forewarn.operate.workspace import Workspace
-from forewarn.progress import Note, Watch, logged, unwatched
+from forewarn.progress import Note, ShowProgress, log_note, no_progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class BenchmarkResult:
     """The figures of one log."""
 
     log: str  # its cluster
-    policy: str
+    population: str
     feature_set: str
     retrain: str
     seed: int
@@ -37,8 +37,8 @@ def bench(
     feature_set: str | None = None,
     population: str | None = None,
     status: str | None = None,
-    watch: Watch = unwatched,
-    note: Note = logged,
+    watch: ShowProgress = no_progress,
+    note: Note = log_note,
     **settings: Any,
 ) -> BenchmarkResult:
     """Measure on one log how well failure can be predicted. No model is registered.
@@ -61,7 +61,7 @@ def bench(
     feature_set = feature_set or ("swf" if source and source.startswith("swf:") else "generic")
     fit_settings = search_settings(feature_set=feature_set, **settings)
     if unknown := [phase for phase in phases if phase not in MEASURED]:
-        raise UsageError(f"no phase {unknown[0]!r}; there are {', '.join(MEASURED)}")
+        raise UsageError(f"no phase {unknown[0]!r}; choose from {', '.join(MEASURED)}")
     chosen = population_of(population or "papers")
     searches = workspace.config.home / "models" / "searches"
     with open_history(workspace, source, cluster, status=status, watch=watch, note=note) as history:
@@ -80,7 +80,7 @@ def bench(
             raise
     return BenchmarkResult(
         log=history.cluster,
-        policy=chosen.name,
+        population=chosen.name,
         feature_set=feature_set,
         retrain=retrain,
         seed=fit_settings.seed,

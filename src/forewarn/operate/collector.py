@@ -32,6 +32,7 @@ from forewarn.errors import (
     UnreachableError,
     UsageError,
 )
+from forewarn.formatting import count
 from forewarn.operate.accounting_position import LATE, LONGEST_GAP, AccountingPosition
 from forewarn.operate.awaited_ends import GIVE_UP_AFTER, AwaitedEnds
 from forewarn.operate.collector_round import CollectorRound, LiveAssessor
@@ -189,7 +190,8 @@ class Collector:
         this_round.assessed = len(result.assessments)
         this_round.warned = sum(bool(one.failure and one.failure.warns) for one in result.assessments)
         if result.troubles:
-            more = f" (and {len(result.troubles) - 1} more)" if len(result.troubles) > 1 else ""
+            others = len(result.troubles) - 1
+            more = f" (and {count(others, 'more job')})" if others else ""
             this_round.troubles["assessments"] = result.troubles[0] + more
 
     def _is_due(self, last: float | None, every: float) -> bool:

@@ -14,7 +14,7 @@ from forewarn.job.outcomes import POLICIES
 from forewarn.job.phase import Phase
 from forewarn.learn.data.encoders import CATEGORIES
 from forewarn.operate.workspace import Workspace
-from forewarn.progress import Watch, unwatched
+from forewarn.progress import ShowProgress, no_progress
 from forewarn.store.base import Store
 
 _KEY = ("cluster", "job_id", "submit")
@@ -27,15 +27,15 @@ def write_feature_table(
     *,
     phase: str = Phase.SUBMIT,
     feature_set: str = "generic",
-    watch: Watch = unwatched,
+    watch: ShowProgress = no_progress,
 ) -> FeatureTableSummary:
     """Write the features of one cluster's jobs, or of all, to a Parquet file."""
     if not output.parent.is_dir():
         raise UsageError(f"--output: {output}: folder {output.parent} does not exist")
     store = workspace.reading()
     if cluster is not None and cluster not in (clusters := store.clusters()):
-        raise UsageError(f"--cluster: no cluster {cluster!r} in the store; there are {', '.join(clusters)}")
-    with watch(f"features at {phase}") as far:
+        raise UsageError(f"--cluster: no cluster {cluster!r} in the store; choose from {', '.join(clusters)}")
+    with watch(f"features at {phase}") as progress:
         return write_features(
             store,
             output,
@@ -43,7 +43,7 @@ def write_feature_table(
             phase=phase,
             feature_set=feature_set,
             policy=POLICIES[workspace.config.policy],
-            progress=far,
+            progress=progress,
         )
 
 
@@ -53,7 +53,7 @@ def feature_frame(
     *,
     phase: str = Phase.SUBMIT,
     feature_set: str = "generic",
-    watch: Watch = unwatched,
+    watch: ShowProgress = no_progress,
 ) -> pl.DataFrame:
     """Compute the features of a cluster's jobs: one row per job, in the order of their submit or start.
 
@@ -63,8 +63,8 @@ def feature_frame(
     schema = schema_of(phase, feature_set)
     store, name = workspace.reading(), workspace.cluster(cluster)
     inputs = read_inputs(store, name, POLICIES[workspace.config.policy], phase=phase)
-    with watch(f"features at {phase}") as far:
-        frames = list(feature_frames(inputs, phase, feature_set, far))
+    with watch(f"features at {phase}") as progress:
+        frames = list(feature_frames(inputs, phase, feature_set, progress))
     features = pl.concat([pl.DataFrame(schema=schema), *frames])
     categories = _categories(store, name, CATEGORIES[feature_set])
     return features.join(categories, on=_KEY, how="left", maintain_order="left")

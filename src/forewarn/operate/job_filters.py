@@ -50,7 +50,9 @@ def in_state(texts: Iterable[str]) -> Filter | None:
             states.add(state)
         else:
             states_known = ", ".join([*Outcome, "pending", "running", "suspended"])
-            raise UsageError(f"--state: no state {text!r}; there are {states_known}, and sacct's short names")
+            raise UsageError(
+                f"--state: no state {text!r}; choose from {states_known}, and sacct's short names"
+            )
     if not outcomes and not states:
         return None
     is_live = OneOf("state", tuple(sorted(states))) & Missing("outcome")

@@ -30,7 +30,7 @@ from forewarn.job.outcomes import POLICIES
 from forewarn.learn.registry.archive import is_archive, unpack
 from forewarn.learn.registry.serving import Serving
 from forewarn.operate.collector import Collector
-from forewarn.progress import Working
+from forewarn.progress import ShowActivity
 from forewarn.store.base import Store
 from forewarn.store.opening import location_of, open_store
 
@@ -56,7 +56,7 @@ def stored_assessor(store: Store, champions: Champions, at: int, *, own: bool = 
 
 @contextmanager
 def open_stored_assessor(
-    config: Config, *, cluster: str | None, user: str, at: int, working: Working = nullcontext
+    config: Config, *, cluster: str | None, user: str, at: int, working: ShowActivity = nullcontext
 ) -> Iterator[tuple[Store, Assessor]]:
     """Open a store and an assessor that uses it; raise `StoreError` where there is no history."""
     if config.model is not None:
@@ -100,9 +100,9 @@ def resolve_cluster(store: Store, name: str | None) -> str:
     if not clusters:
         raise StoreError("no history yet; read one with `forewarn ingest` or `forewarn collect`")
     if name is not None:
-        raise UsageError(f"no cluster {name!r} in the store; there are {', '.join(sorted(clusters))}")
+        raise UsageError(f"no cluster {name!r} in the store; choose from {', '.join(sorted(clusters))}")
     if len(clusters) > 1:
-        raise UsageError(f"choose a cluster with -M; there are {', '.join(sorted(clusters))}")
+        raise UsageError(f"name a cluster with -M; choose from {', '.join(sorted(clusters))}")
     return next(iter(clusters))
 
 
@@ -118,24 +118,24 @@ def _bundles(model: Path | None) -> Iterator[tuple[Path, ...]]:
         yield (model,)
 
 
-def read_own_history(config: Config, user: str, working: Working = nullcontext) -> Path:
+def read_own_history(config: Config, user: str, working: ShowActivity = nullcontext) -> Path:
     """Read a user's own jobs, and nodes and partitions, with Slurm's commands; return the home they are in.
 
     If Slurm does not answer, use what was read before.
     """
     from forewarn.sources.slurm.connect import connect
 
-    home, now = _own_home(config), int(time.time())
+    home, at = _own_home(config), int(time.time())
     with open_store(replace(config, home=home)) as store:
         read = store.cursor(f"own {user}")
-        if read is not None and 0 <= now - int(read) < STALE:
+        if read is not None and 0 <= at - int(read) < STALE:
             return home
         commands = replace(config, scheduler="commands")
         try:
             with closing(connect(commands, user=user)) as scheduler:
                 if store.cursor(f"collect {scheduler.cluster}") is not None:
                     return home  # it is the site's store, which a collector updates
-                collector = Collector(store, scheduler, since=now - OWN_DAYS * 86400, user=user)
+                collector = Collector(store, scheduler, since=at - OWN_DAYS * 86400, user=user)
                 with working("reading your jobs from Slurm"):
                     for _ in collector.once():
                         pass
@@ -144,7 +144,7 @@ def read_own_history(config: Config, user: str, working: Working = nullcontext) 
                 raise
         else:
             with store.writing() as writer:
-                writer.set_cursor(f"own {user}", str(now))
+                writer.set_cursor(f"own {user}", str(at))
     return home
 
 

@@ -14,7 +14,7 @@ from forewarn.errors import UsageError
 from forewarn.job.columns import JOB_SCHEMA, SCHEMAS
 from forewarn.job.moments import Moment, unix_seconds
 from forewarn.operate import job_filters as filters
-from forewarn.progress import Note, Watch, logged, unwatched, watched
+from forewarn.progress import Note, ShowProgress, log_note, no_progress, with_progress
 from forewarn.store.base import KNOWN_AT, Store
 from forewarn.store.filters import Filter, OneOf
 
@@ -45,23 +45,23 @@ class Query:
     since: int | None = None
     until: int | None = None
 
-    def count(self, store: Store, watch: Watch = unwatched) -> int:
+    def count(self, store: Store, watch: ShowProgress = no_progress) -> int:
         """Count the jobs."""
         if all(part is None for part in (self.where, self.job_ids, self.since, self.until)):
             return sum(store.count(cluster=c) for c in self.clusters) if self.clusters else store.count()
-        return sum(frame.height for frame in watched(self.all(store, ["job_id"]), "counting", watch))
+        return sum(frame.height for frame in with_progress(self.all(store, ["job_id"]), "counting", watch))
 
     def all(self, store: Store, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
         """Read all jobs, oldest first."""
         return self._scan(store, columns, self.since, self.until)
 
     def newest(
-        self, store: Store, columns: Sequence[str] | None, limit: int, now: int | None = None
+        self, store: Store, columns: Sequence[str] | None, limit: int, at: int | None = None
     ) -> Iterator[pl.DataFrame]:
         """Read the newest `limit` jobs, oldest first, without reading the whole history."""
         windows: list[pl.DataFrame] = []
         missing = limit
-        for since, until in self._backwards(int(time.time()) if now is None else now):
+        for since, until in self._backwards(int(time.time()) if at is None else at):
             window = pl.DataFrame()
             for frame in self._scan(store, columns, since, until):
                 window = pl.concat([window, frame]).tail(missing) if window.width else frame.tail(missing)
@@ -99,13 +99,13 @@ class Query:
             where=where,
         )
 
-    def _backwards(self, now: int) -> Iterator[tuple[int | None, int | None]]:
+    def _backwards(self, at: int) -> Iterator[tuple[int | None, int | None]]:
         """Yield windows of time from the newest back, each eight times as long as the one before.
 
         So a few windows are enough, whether the history is dense or its newest job is old.
         """
         upper, length = self.until, DAY
-        edge = now if upper is None else min(now, upper)
+        edge = at if upper is None else min(at, upper)
         while length < 8**6 * DAY:
             edge -= length
             if self.since is not None and edge <= self.since:
@@ -115,10 +115,10 @@ class Query:
         yield self.since, upper
 
 
-def query_of(store: Store, *, note: Note = logged, **which: Unpack[JobFilters]) -> Query:
+def query_of(store: Store, *, note: Note = log_note, **which: Unpack[JobFilters]) -> Query:
     """Build a query from filters as people write them."""
     if unknown := sorted(set(which).difference(JobFilters.__annotations__)):
-        raise UsageError(f"no filter {unknown[0]!r}; there are {', '.join(JobFilters.__annotations__)}")
+        raise UsageError(f"no filter {unknown[0]!r}; choose from {', '.join(JobFilters.__annotations__)}")
     clusters = filters.split(_texts(which.get("cluster")))
     zones = timezones(store)
     ids = filters.parse_job_ids(_texts(which.get("job_id")))
@@ -151,11 +151,11 @@ class JobSummary:
         return sum(self.outcomes.values())
 
 
-def summarise(store: Store, query: Query, watch: Watch = unwatched) -> JobSummary:
+def summarise(store: Store, query: Query, watch: ShowProgress = no_progress) -> JobSummary:
     """Count jobs by outcome."""
     outcomes: Counter[str] = Counter()
     jobs = 0
-    for frame in watched(query.all(store, ["outcome"]), "counting", watch):
+    for frame in with_progress(query.all(store, ["outcome"]), "counting", watch):
         jobs += frame.height
         outcomes.update(dict(frame["outcome"].drop_nulls().value_counts().iter_rows()))
     return JobSummary(jobs=jobs, outcomes=dict(outcomes.most_common()))

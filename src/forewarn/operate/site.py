@@ -15,7 +15,7 @@ from forewarn.config import Config, resolve, settings
 from forewarn.errors import UsageError
 from forewarn.job.phase import PHASES, Phase
 from forewarn.operate.workspace import Workspace
-from forewarn.progress import Watch, unwatched
+from forewarn.progress import ShowProgress, no_progress
 
 if TYPE_CHECKING:
     import polars as pl
@@ -54,7 +54,7 @@ def open_site(home: str | Path | None = None, **overrides: Any) -> Site:
         Settings by their names in `Config`: cluster, timezone, policy, slurmrestd, …
     """
     if unknown := set(overrides).difference(settings(Config)):
-        raise UsageError(f"no setting {sorted(unknown)[0]!r}; there are {', '.join(settings(Config))}")
+        raise UsageError(f"no setting {sorted(unknown)[0]!r}; choose from {', '.join(settings(Config))}")
     return Site(resolve({"home": home, **overrides}).config)
 
 
@@ -96,7 +96,7 @@ class Site:
         status: str | None = None,
         skip_bad: bool = False,
         rejects: str | Path | None = None,
-        watch: Watch = unwatched,
+        watch: ShowProgress = no_progress,
     ) -> IngestResult:
         """Read sources like ``sacct:history.txt`` into the store: see `operate.ingest.ingest_sources`."""
         from forewarn.operate.ingest import ingest_sources
@@ -122,7 +122,7 @@ class Site:
         output: str | Path | None = None,
         form: str = "parquet",
         machine: str | Path | None = None,
-        watch: Watch = unwatched,
+        watch: ShowProgress = no_progress,
     ) -> SimulationResult:
         """Simulate a history whose failures have known causes; `ingest(*result.sources)` reads it."""
         from forewarn.operate.simulate import simulate
@@ -197,7 +197,7 @@ class Site:
         *,
         phase: str = Phase.SUBMIT,
         feature_set: str = "generic",
-        watch: Watch = unwatched,
+        watch: ShowProgress = no_progress,
     ) -> pl.DataFrame:
         """Compute the features of each job at its submit or start, as `Model` needs them: one row per job."""
         from forewarn.operate.features import feature_frame
@@ -325,7 +325,7 @@ class Site:
         trials: int = 20,
         source: str | None = None,
         population: str | None = None,
-        watch: Watch = unwatched,
+        watch: ShowProgress = no_progress,
         **more: Any,
     ) -> TrainingResult:
         """Search, calibrate, evaluate and register a model: see `operate.train.train` for `more`."""
@@ -351,7 +351,7 @@ class Site:
         since: Moment | None = None,
         until: Moment | None = None,
         seed: int = 0,
-        watch: Watch = unwatched,
+        watch: ShowProgress = no_progress,
     ) -> EvaluationResult:
         """Evaluate versions of a model on jobs that none of them was trained on."""
         from forewarn.operate.evaluate import evaluate
@@ -363,7 +363,7 @@ class Site:
         source: str | None = None,
         *,
         phases: Sequence[str] = PHASES,
-        watch: Watch = unwatched,
+        watch: ShowProgress = no_progress,
         **more: Any,
     ) -> BenchmarkResult:
         """Measure on one log how well failure can be predicted: see `operate.bench.bench` for `more`."""
@@ -372,14 +372,16 @@ class Site:
         return bench(self._workspace, source, phases=phases, watch=watch, **more)
 
     def compare(
-        self, source: str | None = None, *, watch: Watch = unwatched, **more: Any
+        self, source: str | None = None, *, watch: ShowProgress = no_progress, **more: Any
     ) -> ComparisonResult:
         """Compare ways to deal with class imbalance: see `operate.compare.compare` for `more`."""
         from forewarn.operate.compare import compare
 
         return compare(self._workspace, source, watch=watch, **more)
 
-    def profiles(self, source: str | None = None, *, watch: Watch = unwatched, **more: Any) -> ProfilesResult:
+    def profiles(
+        self, source: str | None = None, *, watch: ShowProgress = no_progress, **more: Any
+    ) -> ProfilesResult:
         """Find the typical profiles of jobs: see `operate.profiles.find_profiles` for `more`."""
         from forewarn.operate.profiles import find_profiles
 

@@ -18,12 +18,12 @@ from forewarn.learn.fitting.thresholds import parse_rule
 from forewarn.learn.fitting.train import TrainedModel, search_key
 from forewarn.learn.fitting.train import train as train_on
 from forewarn.learn.registry.serving import ModelName
-from forewarn.learn.report.wording import verdict, warnings
+from forewarn.learn.report.wording import headline, warnings
 from forewarn.learn.search.ray_address import check_ray_address
 from forewarn.operate.history import open_history, population_of, update_field_treatments
 from forewarn.operate.model import Model
 from forewarn.operate.workspace import Workspace
-from forewarn.progress import Note, Watch, logged, unwatched
+from forewarn.progress import Note, ShowProgress, log_note, no_progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ def search_settings(families: Sequence[str] | None = None, **settings: Any) -> F
     """Check the settings of a training before hours are spent on it; `families` None: all of them."""
     selected = tuple(name for name in ALL_FAMILIES if families is None or name in families)
     if families is not None and (unknown := set(families).difference(ALL_FAMILIES)):
-        raise UsageError(f"--family: no family {sorted(unknown)[0]!r}; there are {', '.join(ALL_FAMILIES)}")
+        raise UsageError(f"--family: no family {sorted(unknown)[0]!r}; choose from {', '.join(ALL_FAMILIES)}")
     try:
         fit_settings = FitSettings(families=selected, **settings)
     except TypeError as error:
@@ -82,8 +82,8 @@ def train(
     phase: str = Phase.SUBMIT,
     population: str | None = None,
     status: str | None = None,
-    watch: Watch = unwatched,
-    note: Note = logged,
+    watch: ShowProgress = no_progress,
+    note: Note = log_note,
     **settings: Any,
 ) -> TrainingResult:
     """Search, calibrate, evaluate and register a model.
@@ -121,7 +121,7 @@ def train(
     return result
 
 
-def _register(workspace: Workspace, trained: TrainedModel, watch: Watch) -> TrainingResult:
+def _register(workspace: Workspace, trained: TrainedModel, watch: ShowProgress) -> TrainingResult:
     models = workspace.config.home / "models"
     models.mkdir(parents=True, exist_ok=True)
     registry = workspace.registry()
@@ -140,7 +140,7 @@ def _register(workspace: Workspace, trained: TrainedModel, watch: Watch) -> Trai
         model=Model(folder, name, number),
         metrics=dict(manifest.facts.metrics),
         evaluation=trained.report["evaluation"],
-        verdict=verdict(trained.report),
+        verdict=headline(trained.report),
         warnings=tuple(warnings(trained.report)),
         members=tuple(
             ModelWeight(family=recipe.family, weight=weight)

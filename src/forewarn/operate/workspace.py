@@ -91,9 +91,11 @@ def choose_cluster(clusters: Mapping[str, Any], name: str | None, where: str) ->
     """Return the name of a cluster: the one named, or the only one; raise `UsageError` if that is unclear."""
     if name is None and len(clusters) == 1:
         return next(iter(clusters))
-    names = ", ".join(sorted(clusters)) or "none: read some history with `forewarn ingest`"
+    if not clusters:
+        raise UsageError(f"--cluster: {where} has no cluster; read some history with `forewarn ingest`")
+    names = ", ".join(sorted(clusters))
     if name is None:
-        raise UsageError(f"--cluster: choose one of {where}; there are {names}")
+        raise UsageError(f"--cluster: {where} has several clusters; choose from {names}")
     if name not in clusters:
-        raise UsageError(f"--cluster: no cluster {name!r} in {where}; there are {names}")
+        raise UsageError(f"--cluster: no cluster {name!r} in {where}; choose from {names}")
     return name

@@ -273,6 +273,6 @@ def parse_source(spec: str) -> tuple[str, Path]:
     """Split a text like ``swf:FILE`` into its scheme and its file."""
     scheme, colon, path = spec.partition(":")
     if not colon or scheme not in SOURCES or not path:
-        examples = ", ".join(f"{s}:FILE" for s in SOURCES)
+        examples = ", ".join(f"{s}:{'FOLDER' if s == 'xalt' else 'FILE'}" for s in SOURCES)
         raise UsageError(f"not a source: {spec!r}. A source is one of {examples}")
     return scheme, Path(path)

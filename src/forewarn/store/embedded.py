@@ -52,7 +52,7 @@ def open_embedded(
     try:
         if read_only:
             if not path.exists():
-                raise StoreError(f"{home}: no store there; forewarn ingest makes one")
+                raise StoreError(f"{home}: no store in this folder; `forewarn ingest` creates one")
         else:
             home.mkdir(mode=0o700, parents=True, exist_ok=True)
             make_private(path)

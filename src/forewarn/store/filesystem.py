@@ -31,11 +31,11 @@ def refuse_unfit(folder: Path, mounts: str | None = None) -> None:
         mounts = _MOUNTS.read_text(errors="replace") if _MOUNTS.exists() else ""
     found = file_system_of(folder, mounts)
     if found is not None and found[1] in NETWORK:
-        mount, kind = found
+        mount, fs_type = found
         raise UnfitFileSystemError(
-            f"{folder}: lies on {mount}, a network file system ({kind}), where locks do not hold. "
-            "Set FOREWARN_HOME (or --home) to a folder on a local disk; to share one store between "
-            "machines, use the MongoDB store"
+            f"{folder}: is on {mount}, a network file system ({fs_type}), where locks do not hold. "
+            "Set FOREWARN_HOME (or --home) to a folder on a local disk; each machine needs a home of its "
+            "own"
         )
 
 

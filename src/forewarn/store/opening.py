@@ -31,4 +31,4 @@ def location_of(config: Config) -> StoreLocation:
         from forewarn.store.embedded_location import EmbeddedLocation  # what a kind needs is loaded with it
 
         return EmbeddedLocation(config)
-    raise UsageError(f"store: no kind of store {config.store!r}; there is embedded")
+    raise UsageError(f"store: no kind of store {config.store!r}; choose from embedded")

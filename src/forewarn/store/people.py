@@ -20,8 +20,8 @@ from typing import Any, Literal, Self, get_args
 
 from forewarn.errors import UsageError
 
-Kind = Literal["threshold", "audit", "feedback", "session"]
-KINDS: tuple[str, ...] = get_args(Kind)
+EntryType = Literal["threshold", "audit", "feedback", "session"]
+ENTRY_TYPES: tuple[str, ...] = get_args(EntryType)
 # What is written once: nobody changes or removes it by its key, only age does.
 WRITTEN_ONCE = frozenset({"audit"})
 
@@ -30,7 +30,7 @@ WRITTEN_ONCE = frozenset({"audit"})
 class Entry:
     """One thing that a person set or did."""
 
-    kind: str
+    entry_type: str
     key: str
     at: int  # Unix seconds: when it was set or done
     value: Mapping[str, Any]
@@ -40,29 +40,34 @@ class PeopleStore(ABC):
     """A store of entries by kind and key."""
 
     @abstractmethod
-    def add(self, kind: Kind, value: Mapping[str, Any], *, at: int) -> str:
+    def add(self, entry_type: EntryType, value: Mapping[str, Any], *, at: int) -> str:
         """Save an entry under a new random key, and return the key."""
 
     @abstractmethod
-    def put(self, kind: Kind, key: str, value: Mapping[str, Any], *, at: int) -> None:
+    def put(self, entry_type: EntryType, key: str, value: Mapping[str, Any], *, at: int) -> None:
         """Save an entry under a key, replacing what was there; not for audit lines."""
 
     @abstractmethod
-    def get(self, kind: Kind, key: str) -> Entry | None:
+    def get(self, entry_type: EntryType, key: str) -> Entry | None:
         """Return the entry of a key."""
 
     @abstractmethod
     def entries(
-        self, kind: Kind, *, since: int | None = None, until: int | None = None, newest: int | None = None
+        self,
+        entry_type: EntryType,
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        newest: int | None = None,
     ) -> list[Entry]:
         """Return the entries of a kind with since ≤ at < until, in order of time, or only the `newest`."""
 
     @abstractmethod
-    def remove(self, kind: Kind, key: str) -> bool:
+    def remove(self, entry_type: EntryType, key: str) -> bool:
         """Delete an entry (a session that ends); return whether it existed. Not for audit lines."""
 
     @abstractmethod
-    def forget(self, kind: Kind, before: int) -> int:
+    def forget(self, entry_type: EntryType, before: int) -> int:
         """Delete entries of a kind from before a time; return how many."""
 
     @abstractmethod
@@ -76,9 +81,9 @@ class PeopleStore(ABC):
         self.close()
 
 
-def check_kind(kind: str, *, changes: bool = False) -> None:
+def check_entry_type(entry_type: str, *, changes: bool = False) -> None:
     """Raise `UsageError` if the kind is unknown or its entries may not be changed."""
-    if kind not in KINDS:
-        raise UsageError(f"no such kind of entry: {kind!r}; there are {', '.join(KINDS)}")
-    if changes and kind in WRITTEN_ONCE:
-        raise UsageError(f"an entry of kind {kind} is added, and neither changed nor removed")
+    if entry_type not in ENTRY_TYPES:
+        raise UsageError(f"no such kind of entry: {entry_type!r}; choose from {', '.join(ENTRY_TYPES)}")
+    if changes and entry_type in WRITTEN_ONCE:
+        raise UsageError(f"an entry of kind {entry_type} is added, and neither changed nor removed")

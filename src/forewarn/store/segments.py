@@ -94,7 +94,7 @@ def _described(kind: str, cluster: str, frame: pl.DataFrame) -> Segment:
 def check_kind(kind: str) -> None:
     """Raise `UsageError` if there is no such kind of record."""
     if kind not in SCHEMAS:
-        raise UsageError(f"no such kind of record: {kind!r}; there are {', '.join(SCHEMAS)}")
+        raise UsageError(f"no such kind of record: {kind!r}; choose from {', '.join(SCHEMAS)}")
 
 
 def order(kind: str) -> list[str]:

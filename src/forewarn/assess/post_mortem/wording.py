@@ -33,7 +33,7 @@ _RULE_OF_THUMB = "how much it needs is unknown, and twice that is a rule of thum
 # States that Slurm decides itself: the state is the cause.
 STATES: Mapping[Outcome, str] = MappingProxyType(
     {
-        Outcome.OUT_OF_MEMORY: "Slurm ended it as out of memory",
+        Outcome.OUT_OF_MEMORY: "state OUT_OF_MEMORY in Slurm",
         Outcome.TIMEOUT: "Slurm ended it at its time limit",
         Outcome.DEADLINE: "Slurm ended it at its deadline",
         Outcome.NODE_FAIL: "one of its nodes failed",
@@ -84,7 +84,7 @@ def dependency_failed(awaited: str | None = None) -> str:
     """Describe a job that Slurm cancelled because of a job that it depends on."""
     if awaited is None:
         return "it was cancelled because a job that it depends on did not end as required"
-    return f"nobody cancelled it: it was pending on another job ({awaited})"
+    return f"cancelled by Slurm: it depended on another job ({awaited})"
 
 
 def cancelled(*, by_owner: bool | None, run_time: float | None) -> str:
@@ -187,7 +187,7 @@ def system_failures_on_its_nodes(seconds: float, here: int, elsewhere: int) -> s
 def burst(jobs: int, users: int, typical: float) -> str:
     """Describe many failures of several users within a minute."""
     many = f"{count(jobs, 'job')} of {count(users, 'other user')}"
-    return f"{many} that had run for a while failed within a minute of its end; typical are {typical:.1f}"
+    return f"{many} that had run for a while failed within a minute of its end; typically {typical:.1f}"
 
 
 # --- causes ------------------------------------------------------------------------------------------------
@@ -268,8 +268,8 @@ def parts_of_job(number: int, parts: int, incomplete: int, live: int, chosen: st
 
 
 def slurm_unreachable(error: object) -> str:
-    """Say that Slurm could not be asked."""
-    return f"Slurm could not be asked: {error}"
+    """Say that Slurm could not be queried."""
+    return f"Slurm could not be queried: {error}"
 
 
 def slurm_refused(error: object) -> str:

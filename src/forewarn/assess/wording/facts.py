@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from forewarn.assess.assessment import Advice, Assessment, Quantiles, Resources, Saving, SimilarJob
 from forewarn.assess.verdict import ONLINE
 from forewarn.assess.wording.lookup import each, oddity, why
-from forewarn.assess.wording.names import cause, outcome_name, rule
+from forewarn.assess.wording.names import rule
 from forewarn.assess.wording.reader import YOU, Reader
 from forewarn.assess.wording.similar import submitted_together
-from forewarn.formatting import byte_size, duration, percent, sentence, time_limit
+from forewarn.formatting import byte_size, duration, full_sentence, node_hours, percent, sentence, time_limit
+from forewarn.job.outcomes import cause_name, outcome_name
 
 MOST_CAUSES, MOST_NODES = 4, 5  # that are named
 
@@ -28,10 +29,8 @@ def facts(assessment: Assessment, reader: Reader = YOU) -> Iterator[tuple[str, s
         if oddness.because:
             yield "unusual", "; ".join(each(oddness.because, reader))
     if (failure := assessment.failure) and failure.causes and failure.causes_learnt:
-        shares: dict[str, float] = {}
-        for part in failure.causes:
-            shares[part.outcome] = shares.get(part.outcome, 0.0) + part.probability
-        yield "risk", f"{percent(failure.probability)}: {_by_cause(shares, failure.probability)}"
+        by_cause = _by_cause(failure.by_outcome, failure.probability)
+        yield "risk", f"{percent(failure.probability)}: {by_cause}"
     if (nodes := assessment.nodes) is not None:
         sick = f"; sick: {', '.join(nodes.sick[:MOST_NODES])}" if nodes.sick else ""
         fit = "1 node fits" if nodes.fit == 1 else f"{nodes.fit:,} nodes fit"
@@ -62,7 +61,7 @@ def _by_cause(shares: Mapping[str, float], risk: float) -> str:
     for outcome, p in sorted(shares.items(), key=lambda pair: -pair[1])[:MOST_CAUSES]:
         points = min(round(100 * p), left)
         if points >= 1:
-            causes.append(f"{cause(outcome)} {percent(points / 100)}")
+            causes.append(f"{cause_name(outcome)} {percent(points / 100)}")
             left -= points
     if left >= 1 and causes:
         causes.append(f"other {percent(left / 100)}")
@@ -100,17 +99,17 @@ def risk_change(before: float | None, after: float | None) -> str | None:
 
 def advice(of: Advice, reader: Reader = YOU) -> Iterator[str]:
     """Yield sentences about advice: why, and what a run then takes."""
-    yield f"{sentence(why(of, reader))}."
+    yield full_sentence(why(of, reader))
     if of.node_hours_before is not None and of.node_hours_after is not None:
         wait = f", expected wait {duration(of.wait_after)}" if of.wait_after is not None else ""
-        yield f"Expected use {of.node_hours_after:,.1f} node hours{wait}."
+        yield f"Expected use {node_hours(of.node_hours_after)} node hours{wait}."
 
 
 def saving(of: Saving, reader: Reader = YOU) -> Iterator[str]:
     """Yield sentences about a smaller request: why it suffices, what it frees, how it moves the risk."""
     yield f"{sentence(why(of, reader))}; sufficient for {percent(of.chance)} of jobs like this."
     if of.node_hours is not None:
-        gain = f"Reserves {of.node_hours:,.1f} node hours less"
+        gain = f"Reserves {node_hours(of.node_hours)} node hours less"
         if of.wait_before is not None and of.wait_after is not None:
             longer, shorter = duration(of.wait_before), duration(of.wait_after)
             gain += f"; recent median wait {longer} with the longer limit, {shorter} with the shorter one"

@@ -1,4 +1,4 @@
-"""English names of what is a code elsewhere: verdicts, causes, outcomes, groups of evidence, rules."""
+"""English names of what is a code elsewhere: verdicts, ends of several jobs, groups of evidence, rules."""
 
 from __future__ import annotations
 
@@ -18,14 +18,6 @@ VERDICTS: Mapping[Verdict, str] = MappingProxyType(
         Verdict.CANNOT_SAY: "cannot say",
     }
 )
-_CAUSES: Mapping[str, str] = {
-    Outcome.OUT_OF_MEMORY: "out of memory",
-    Outcome.TIMEOUT: "time limit",
-    Outcome.FAILED: "program error",
-    Outcome.NODE_FAIL: "node failure",
-    Outcome.CANCELLED: "cancelled",
-    "other": "rare causes",
-}
 # How several jobs failed, in the order of the text; FAILED says nothing about the cause.
 FAILURES: Mapping[str, str] = MappingProxyType(
     {
@@ -60,20 +52,6 @@ GROUPS: Mapping[str, str] = MappingProxyType(
 _ONLINE = ("online", "context_", "backoff_")  # features that are rates and weights of the online state
 
 
-def cause(outcome: str) -> str:
-    """Name the cause of a failure by the outcome that it leads to."""
-    return _CAUSES.get(outcome, outcome)
-
-
-def outcome_name(outcome: str) -> str:
-    """Write an outcome as words.
-
-    >>> outcome_name("out_of_memory")
-    'out of memory'
-    """
-    return outcome.replace("_", " ")
-
-
 def place(partition: str) -> str:
     """Name a partition; without a name it is the whole cluster."""
     return f"partition {partition}" if partition else "the cluster"
@@ -82,12 +60,19 @@ def place(partition: str) -> str:
 def feature(name: str) -> str:
     """Describe a feature of a model.
 
-    >>> feature("user_request_since_end"), feature("context_user_hour")
-    ("time since one of the user's jobs with this request ended", 'what followed such outcomes before')
+    >>> feature("user_request_since_end")
+    "time since one of the user's jobs with this request ended"
     """
-    if name.startswith(_ONLINE):
-        return "what followed such outcomes before"
     return in_words(name) or name.replace("_", " ")
+
+
+def is_of_online_state(name: str) -> bool:
+    """Check whether a feature is a rate or weight of the online state: what followed such outcomes before.
+
+    >>> is_of_online_state("context_user_lasts"), is_of_online_state("user_request_since_end")
+    (True, False)
+    """
+    return name.startswith(_ONLINE)
 
 
 def rule(name: str) -> str:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from forewarn.assess.codes import OddityCode
 from forewarn.assess.wording.names import place
 from forewarn.assess.wording.reader import Reader
-from forewarn.assess.wording.templates import Table, filled
-from forewarn.formatting import byte_size, count, duration, percent, percent_of_jobs
-from forewarn.job.units import UNLIMITED
+from forewarn.assess.wording.templates import Table, TextValues, filled
+from forewarn.formatting import (
+    byte_size,
+    count,
+    duration,
+    number,
+    percent,
+    percent_of_jobs,
+    significant,
+    time_limit,
+    times,
+)
 from forewarn.learn.heads.oddness_columns import UnusualCode
 
-Values = Mapping[str, Any]
 
-
-def _memory_exceeds_nodes(values: Values, _: Reader) -> str:
+def _memory_exceeds_nodes(values: TextValues, _: Reader) -> str:
     request = f"{byte_size(values['asked'])} per node"
     if "per" in values:
         request = f"{byte_size(values['asked_per'])} per {values['per'].upper()}, which is {request}"
@@ -24,18 +30,18 @@ def _memory_exceeds_nodes(values: Values, _: Reader) -> str:
     return f"requests {request}; {largest}"
 
 
-def _memory_exceeds_limit(values: Values, _: Reader) -> str:
+def _memory_exceeds_limit(values: TextValues, _: Reader) -> str:
     there = f"{place(values['partition'])} allows {byte_size(values['there'])}"
     return f"requests {byte_size(values['asked'])} per node; {there}"
 
 
-def _cpus_exceed_nodes(values: Values, _: Reader) -> str:
+def _cpus_exceed_nodes(values: TextValues, _: Reader) -> str:
     asked = f"{count(values['asked'], 'CPU')} per {values['per']}"
     return f"requests {asked}; the largest node of {place(values['partition'])} has {values['there']:,}"
 
 
-def _exceeds(unit: str) -> Callable[[Values, Reader], str]:
-    def words(values: Values, _: Reader) -> str:
+def _exceeds(unit: str) -> Callable[[TextValues, Reader], str]:
+    def words(values: TextValues, _: Reader) -> str:
         return (
             f"requests {count(values['asked'], unit)}; {place(values['partition'])} has {values['there']:,}"
         )
@@ -43,76 +49,83 @@ def _exceeds(unit: str) -> Callable[[Values, Reader], str]:
     return words
 
 
-def _no_gpus(values: Values, _: Reader) -> str:
+def _no_gpus(values: TextValues, _: Reader) -> str:
     return f"requests {count(values['asked'], 'GPU')}; no node of {place(values['partition'])} has any"
 
 
-def _gpus_exceed_nodes(values: Values, _: Reader) -> str:
+def _gpus_exceed_nodes(values: TextValues, _: Reader) -> str:
     asked = count(values["asked"], "GPU")
     there = f"no node of {place(values['partition'])} has more than {values['there']}"
     return f"requests {asked} per node; {there}"
 
 
-def _no_such_gpu(values: Values, _: Reader) -> str:
+def _no_such_gpu(values: TextValues, _: Reader) -> str:
     there = f"{place(values['partition'])} has {', '.join(values['there'])}"
     return f"requests GPUs of type {', '.join(values['asked'])}; {there}"
 
 
-def _nodes_exceed_limit(values: Values, _: Reader) -> str:
+def _nodes_exceed_limit(values: TextValues, _: Reader) -> str:
     there = f"{place(values['partition'])} allows {values['there']:,} per job"
     return f"requests {count(values['asked'], 'node')}; {there}"
 
 
-def _time_exceeds_limit(values: Values, _: Reader) -> str:
+def _time_exceeds_limit(values: TextValues, _: Reader) -> str:
     there = f"{place(values['partition'])} allows {duration(values['there'])}"
     return f"requests a time limit of {duration(values['asked'])}; {there}"
 
 
-def _no_such_feature(values: Values, _: Reader) -> str:
+def _no_such_feature(values: TextValues, _: Reader) -> str:
     has = f"their features are {', '.join(values['there'])}" if values["there"] else "they have no features"
     where = place(values["partition"])
     return f"requests nodes with feature {', '.join(values['asked'])}; no node of {where} has it: {has}"
 
 
-def _partition_is_down(values: Values, _: Reader) -> str:
+def _partition_is_down(values: TextValues, _: Reader) -> str:
     return f"{place(values['partition'])} is {values['state']}: no job starts there until it is up again"
 
 
-def _tasks_cannot_fill(values: Values, _: Reader) -> str:
+def _tasks_cannot_fill(values: TextValues, _: Reader) -> str:
     nodes, tasks = count(values["nodes"], "node"), count(values["tasks"], "task")
     return f"requests {nodes} for {tasks}: {count(values['nodes'] - values['tasks'], 'node')} would be idle"
 
 
-def _no_node_fits(values: Values, _: Reader) -> str:
+def _no_node_fits(values: TextValues, _: Reader) -> str:
     return (
         f"no node of {place(values['partition'])} has the requested memory, CPUs, GPUs and features together"
     )
 
 
-def _too_few_fit(values: Values, _: Reader) -> str:
+def _too_few_fit(values: TextValues, _: Reader) -> str:
     there = f"{place(values['partition'])} has {values['there']:,}"
     return f"requests {count(values['asked'], 'node')} of a type of which {there}"
 
 
-def _no_such_partition(values: Values, _: Reader) -> str:
+def _no_such_partition(values: TextValues, _: Reader) -> str:
     there = f"{values['cluster']} has {', '.join(values['known'])}"
     return f"requests partition {', '.join(values['partitions'])}; {there}"
 
 
 _AMOUNTS: Mapping[str, Callable[[float], str]] = {
-    "memory_asked": lambda amount: f"{byte_size(amount)} per node",
-    "time_limit": lambda seconds: f"a time limit of {duration(seconds)}",
-    "nodes_asked": lambda number: count(number, "node"),
-    "cpus_asked": lambda number: count(number, "CPU"),
+    "memory_asked": byte_size,
+    "time_limit": duration,
+    "nodes_asked": number,
+    "cpus_asked": number,
+}
+_REQUESTS = {
+    "memory_asked": "{} per node",
+    "time_limit": "a time limit of {}",
+    "nodes_asked": "{} nodes",
+    "cpus_asked": "{} CPUs",
 }
 
 
-def _far_beyond_usual(values: Values, _: Reader) -> str:
+def _far_beyond_usual(values: TextValues, _: Reader) -> str:
     amount = _AMOUNTS[values["what"]]
-    times = f"{values['asked'] / values['median']:,.0f} times"
+    ratio = times(values["asked"] / values["median"])
     usual = f"the median of this user's last {values['jobs']:,} jobs ({amount(values['median'])})"
-    most = f"{percent(values['high_share'])} of them requested at most {amount(values['high'])}"
-    return f"requests {amount(values['asked'])}, {times} {usual}; {most}"
+    most = f"{percent(values['high_share'])} requested at most {amount(values['high'])}"
+    request = _REQUESTS[values["what"]].format(amount(values["asked"]))
+    return f"requests {request}, {ratio} {usual}; {most}"
 
 
 _ODDITIES: Table = {
@@ -137,19 +150,19 @@ _ODDITIES: Table = {
 }
 
 
-def _unusual(amount: Callable[[float], str]) -> Callable[[Values, Reader], str]:
+def _unusual(amount: Callable[[float], str]) -> Callable[[TextValues, Reader], str]:
     """Write a value with the share of earlier jobs that have a smaller or a larger one."""
 
-    def words(values: Values, _: Reader) -> str:
+    def words(values: TextValues, _: Reader) -> str:
         text, jobs = amount(values["value"]), values["jobs"]
         if values["below"] >= values["above"]:
-            return f"{text}: more than {percent_of_jobs(values['below'], jobs)}"
-        return f"{text}: less than {percent_of_jobs(values['above'], jobs)}"
+            return f"{text}: more than in {percent_of_jobs(values['below'], jobs)}"
+        return f"{text}: less than in {percent_of_jobs(values['above'], jobs)}"
 
     return words
 
 
-def _unusual_partition(values: Values, reader: Reader) -> str:
+def _unusual_partition(values: TextValues, reader: Reader) -> str:
     if values["value"] < 1:
         others = percent_of_jobs(values["above"], values["jobs"])
         return f"this user's first job in the partition, unlike {others}"
@@ -157,30 +170,12 @@ def _unusual_partition(values: Values, reader: Reader) -> str:
     return filled(amount, values, reader)
 
 
-def _number(value: float) -> str:
-    """Write a number with three digits.
-
-    >>> _number(30_000.0), _number(1.5), _number(10.66)
-    ('30,000', '1.5', '10.7')
-    """
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+def _counted(unit: str) -> Callable[[TextValues, Reader], str]:
+    return _unusual(lambda amount: f"{significant(amount, 3)} {unit if amount == 1 else unit + 's'}")
 
 
-def _counted(unit: str) -> Callable[[Values, Reader], str]:
-    return _unusual(lambda number: f"{_number(number)} {unit if number == 1 else unit + 's'}")
-
-
-def _limit(seconds: float) -> str:
-    return "no time limit" if seconds >= UNLIMITED / 2 else f"a time limit of {duration(seconds)}"
-
-
-def _times(what: str, than: str) -> Callable[[Values, Reader], str]:
-    def amount(ratio: float) -> str:
-        times = max(ratio, 1 / ratio)
-        factor = f"{times:,.0f}" if times >= 10 else f"{times:.1f}".removesuffix(".0")
-        return f"{what} {factor} times {than}" if ratio >= 1 else f"{what} 1/{factor} of {than}"
-
-    return _unusual(amount)
+def _times(what: str, than: str) -> Callable[[TextValues, Reader], str]:
+    return _unusual(lambda ratio: f"{what} {times(ratio)} {than}")
 
 
 _UNUSUAL: Table = {
@@ -190,8 +185,8 @@ _UNUSUAL: Table = {
     UnusualCode.GPUS: _counted("GPU"),
     UnusualCode.MEMORY: _unusual(lambda amount: f"{byte_size(amount)} memory in total"),
     UnusualCode.MEMORY_PER_CPU: _unusual(lambda amount: f"{byte_size(amount)} memory per CPU"),
-    UnusualCode.CPUS_PER_NODE: _unusual(lambda number: f"{_number(number)} CPUs per node"),
-    UnusualCode.TIME_LIMIT: _unusual(_limit),
+    UnusualCode.CPUS_PER_NODE: _unusual(lambda amount: f"{significant(amount, 3)} CPUs per node"),
+    UnusualCode.TIME_LIMIT: _unusual(time_limit),
     UnusualCode.LIMIT_CHANGE: _times("a time limit", "that of this user's previous job"),
     UnusualCode.CPUS_CHANGE: _times("CPUs", "those of this user's previous job"),
     UnusualCode.LIMIT_RATIO: _times("a time limit", "this user's typical run time"),

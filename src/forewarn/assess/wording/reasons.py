@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from forewarn.assess.codes import ReasonCode
-from forewarn.assess.wording.names import GROUPS, feature
+from forewarn.assess.wording.names import GROUPS, feature, is_of_online_state
 from forewarn.assess.wording.reader import Reader
-from forewarn.assess.wording.templates import Table
+from forewarn.assess.wording.templates import Table, TextValues
 from forewarn.formatting import byte_size, count, duration, percent, rough_duration, time_limit, times
 
-Values = Mapping[str, Any]
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _CROWDS = {
     "group": "this group",
@@ -33,7 +29,7 @@ _SAME = {"request": "jobs with this request", "name": "jobs with this name", "si
 _RECENT_SAME = {"request": "with this request", "name": "with this name"}
 
 
-def _history(values: Values, reader: Reader, same: str = "") -> str:
+def _history(values: TextValues, reader: Reader, same: str = "") -> str:
     parts = [_streak(values, reader, same)]
     since_end = f"{rough_duration(values['since_end'])} ago" if "since_end" in values else ""
     if since_end and abs(values["streak"]) == 1:
@@ -49,24 +45,31 @@ def _history(values: Values, reader: Reader, same: str = "") -> str:
     return "; ".join(parts) + _contradiction(values)
 
 
-def _streak(values: Values, reader: Reader, same: str) -> str:
+def _streak(values: TextValues, reader: Reader, same: str) -> str:
     number, ended, whose = abs(values["streak"]), values["ended"], reader.whose
     if ended is not None and number >= ended:
-        jobs = f"{whose} only job" if number == 1 else f"all {number} of {whose} jobs"
+        every = "both" if number == 2 else f"all {number}"
+        jobs = f"{whose} only job" if number == 1 else f"{every} of {whose} jobs"
     else:
         jobs = f"{whose} previous job" if number == 1 else f"{whose} last {number} jobs"
     outcome = "failed" if values["streak"] > 0 else "succeeded"
     return " ".join(part for part in (jobs, same, outcome) if part)
 
 
-def _contradiction(values: Values) -> str:
+def _contradiction(values: TextValues) -> str:
     """Say why the reason moves the risk the other way than its jobs suggest."""
     if "nonetheless" not in values:
         return ""
-    return f"; still {values['nonetheless']} the risk, by {feature(values['by'] or '')}"
+    effect, by = values["nonetheless"], values["by"]
+    if by is None:
+        return f"; nevertheless {effect} the risk"
+    if is_of_online_state(by):
+        outcome = "succeeded" if effect == "lowers" else "failed"
+        return f"; nevertheless {effect} the risk: jobs after such outcomes usually {outcome}"
+    return f"; nevertheless {effect} the risk, by {feature(by)}"
 
 
-def _user(values: Values, reader: Reader) -> str:
+def _user(values: TextValues, reader: Reader) -> str:
     text = _history({name: value for name, value in values.items() if name != "nonetheless"}, reader)
     if "ended_since_submit" in values:
         failed, ended = values["failed_since_submit"], values["ended_since_submit"]
@@ -74,19 +77,19 @@ def _user(values: Values, reader: Reader) -> str:
     return text + _contradiction(values)
 
 
-def _name_and_request(values: Values, reader: Reader) -> str:
+def _name_and_request(values: TextValues, reader: Reader) -> str:
     if "streak" not in values:
         return f"{reader.whose} own history"
     return _streak(values, reader, "with this name and request")
 
 
-def _first_request(values: Values, reader: Reader) -> str:
+def _first_request(values: TextValues, reader: Reader) -> str:
     first = f"{reader.whose} first job with this request"
     rate = values.get("similar_failure_rate")
     return first if rate is None else f"{first}; {percent(rate)} of {reader.whose} most similar jobs failed"
 
 
-def _in_flight(values: Values, reader: Reader) -> str:
+def _in_flight(values: TextValues, reader: Reader) -> str:
     parts = []
     if "in_flight" in values:
         jobs = values["in_flight"]
@@ -109,7 +112,7 @@ def _jobs(same: str, whose: str) -> str:
     return f"{whose} {_SAME.get(same, 'jobs')}"
 
 
-def _time_limit(values: Values, reader: Reader) -> str:
+def _time_limit(values: TextValues, reader: Reader) -> str:
     limit = values["limit"]
     parts = ["time limit unknown" if limit is None else time_limit(limit)]
     if "ratio" in values:
@@ -121,7 +124,7 @@ def _time_limit(values: Values, reader: Reader) -> str:
     return "; ".join(parts)
 
 
-def _memory(values: Values, reader: Reader) -> str:
+def _memory(values: TextValues, reader: Reader) -> str:
     requested = values["asked"]
     parts = [
         "no memory requested" if requested is None else f"requested memory {byte_size(requested)} in total"
@@ -137,7 +140,7 @@ def _memory(values: Values, reader: Reader) -> str:
     return "; ".join(parts)
 
 
-def _size(values: Values, _: Reader) -> str:
+def _size(values: TextValues, _: Reader) -> str:
     units = {"nodes": "node", "cpus": "CPU", "gpus": "GPU", "tasks": "task"}
     parts = [count(values[name], unit) for name, unit in units.items() if name in values]
     if "is_array" in values:
@@ -149,7 +152,7 @@ def _size(values: Values, _: Reader) -> str:
     return "request size: " + (", ".join(parts) or "unknown")
 
 
-def _partition(values: Values, reader: Reader) -> str:
+def _partition(values: TextValues, reader: Reader) -> str:
     parts = []
     if "failure_rate" in values:
         parts.append(f"{percent(values['failure_rate'])} of the last 100 or so jobs there failed")
@@ -161,7 +164,7 @@ def _partition(values: Values, reader: Reader) -> str:
     return f"{names}: {text}" if names else text
 
 
-def _nodes(values: Values, _: Reader) -> str:
+def _nodes(values: TextValues, _: Reader) -> str:
     parts = []
     if "worst_failure_rate" in values:
         rate = percent(values["worst_failure_rate"])
@@ -171,14 +174,14 @@ def _nodes(values: Values, _: Reader) -> str:
     return ", ".join(parts) or "nothing known about the allocated nodes"
 
 
-def _cluster(values: Values, _: Reader) -> str:
+def _cluster(values: TextValues, _: Reader) -> str:
     rates = [f"{percent(values[name])} in the last {span}" for name, span in _SPANS.items() if name in values]
     if not rates:
         return "no job of the cluster has ended recently"
     return f"failure rate of the cluster: {', '.join(rates)}"
 
 
-def _queue(values: Values, _: Reader) -> str:
+def _queue(values: TextValues, _: Reader) -> str:
     parts = []
     if "pending" in values:
         running = values.get("running", 0)
@@ -188,14 +191,14 @@ def _queue(values: Values, _: Reader) -> str:
     return ", ".join(parts) or "length of the queue"
 
 
-def _others(values: Values, _: Reader) -> str:
+def _others(values: TextValues, _: Reader) -> str:
     parts = [f"{crowd} {percent(values[name])}" for name, crowd in _CROWDS.items() if name in values]
     if not parts:
         return "outcomes of other users' jobs"
     return f"failure rate of the last 100 or so jobs of all users: {', '.join(parts)}"
 
 
-def _time_of_day(values: Values, reader: Reader) -> str:
+def _time_of_day(values: TextValues, reader: Reader) -> str:
     if "hour" not in values:
         return "time of day"
     day = f"{_DAYS[int(values['weekday'])]} " if "weekday" in values else ""
@@ -205,26 +208,26 @@ def _time_of_day(values: Values, reader: Reader) -> str:
     return text
 
 
-def _profile(values: Values, _: Reader) -> str:
+def _profile(values: TextValues, _: Reader) -> str:
     # By what is known before it runs: that similar jobs ran long does not mean that this one will.
     if values["profile"] is None:
         return "profile of the job"
     return f"its request is like that of jobs that were {values['profile']}"
 
 
-def _time_needed(values: Values, _: Reader) -> str:
+def _time_needed(values: TextValues, _: Reader) -> str:
     median, high = duration(values["median"]), duration(values["high"])
     limit = time_limit(values["limit"])
     return f"run time of jobs like this: median {median}, 90th percentile {high}; {limit}"
 
 
-def _memory_needed(values: Values, _: Reader) -> str:
+def _memory_needed(values: TextValues, _: Reader) -> str:
     median, high, requested = (byte_size(values[name]) for name in ("median", "high", "asked"))
     need = f"memory of jobs like this: median {median}, 90th percentile {high} per node"
     return f"{need}; requested {requested}"
 
 
-def _everything_else(values: Values, _: Reader) -> str:
+def _everything_else(values: TextValues, _: Reader) -> str:
     return f"everything else: {', '.join(GROUPS[group] for group in values['groups'])}"
 
 

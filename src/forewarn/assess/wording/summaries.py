@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from forewarn.assess.assessment import Assessment
 from forewarn.assess.codes import SummaryCode
 from forewarn.assess.verdict import ONLINE
 from forewarn.assess.wording.lookup import finding, oddity, words
-from forewarn.assess.wording.names import cause, rule
+from forewarn.assess.wording.names import rule
 from forewarn.assess.wording.reader import YOU, Reader
 from forewarn.assess.wording.routes import NOT_ENOUGH
+from forewarn.assess.wording.templates import TextValues
 from forewarn.evidence import Statement
-from forewarn.formatting import percent
+from forewarn.formatting import count, node_hours, percent
+from forewarn.job.outcomes import cause_name
 from forewarn.learn.fitting.abstention import AbstentionCode
 
-Values = Mapping[str, Any]
 LITTLE = 0.05  # node hours below which they are not mentioned
 
 
@@ -49,7 +49,9 @@ def _first_problem(assessment: Assessment, reader: Reader) -> str:
     severity = "error" if certain else "warning"
     texts = [oddity(one, reader) for one in oddities if one.impossible or not certain]
     texts += [finding(one, reader) for one in assessment.findings if one.severity == severity]
-    return f"{texts[0]} (and {len(texts) - 1} more)" if len(texts) > 1 else texts[0]
+    if len(texts) == 1:
+        return texts[0]
+    return f"{texts[0]} (and {count(len(texts) - 1, 'more problem')})"
 
 
 def _unknown(assessment: Assessment, reader: Reader) -> str:
@@ -58,12 +60,12 @@ def _unknown(assessment: Assessment, reader: Reader) -> str:
 
 
 def _risk(assessment: Assessment) -> str:
-    values: Values = assessment.summary.values
+    values: TextValues = assessment.summary.values
     risk = f"{percent(values['probability'])} risk of failure{_by(assessment)}"
     average = f" (cluster average {percent(values['base_rate'])})"
-    likeliest = f", most likely cause: {cause(values['cause'])}" if values["cause"] else ""
+    likeliest = f", most likely cause: {cause_name(values['cause'])}" if values["cause"] else ""
     hours = values["hours_at_risk"]
-    stake = f"; {hours:,.1f} node hours at risk" if hours is not None and hours >= LITTLE else ""
+    stake = f"; {node_hours(hours)} node hours at risk" if hours is not None and hours >= LITTLE else ""
     return f"{risk}{average}{likeliest}{stake}"
 
 
@@ -83,7 +85,7 @@ def _why_online(passed: Sequence[Statement]) -> str:
 
 def _threshold(assessment: Assessment) -> str:
     whose = "this estimate's" if assessment.route.model == ONLINE else "this model's"
-    values: Values = assessment.summary.values
+    values: TextValues = assessment.summary.values
     return f"{whose} threshold of {percent(values['threshold'])}"
 
 

@@ -29,7 +29,7 @@ def balance(train: Sample, how: str, *, seed: int) -> Sample:
     repeated. `smote`: synthetic rows are added between neighbours of the rarer class.
     """
     if how not in BALANCINGS:
-        raise UsageError(f"imbalance: no method {how!r}; there are {', '.join(BALANCINGS)}")
+        raise UsageError(f"imbalance: no method {how!r}; choose from {', '.join(BALANCINGS)}")
     failed = int(train.fails.sum())
     if failed in (0, len(train)):
         raise NotEnoughError(

@@ -46,7 +46,7 @@ class Population:
         """
         failures = {
             "papers": "everything but completed is a failure",
-            "wasted": "failures are what wastes nodes: preempted and user-cancelled jobs are left out",
+            "wasted": "failures without preempted and user-cancelled jobs, which are left out",
         }[self.policy.name]
         if self.shortest:
             return f"{failures}; jobs that never started and those under {self.shortest} s left out"

@@ -32,7 +32,7 @@ class Rankings:
         ('a', 'c')
         """
         if by not in self.by:
-            raise UsageError(f"columns are not ranked by {by!r}; there are {', '.join(self.by)}")
+            raise UsageError(f"columns are not ranked by {by!r}; choose from {', '.join(self.by)}")
         if count < 1:
             raise UsageError(f"at least one column must be kept, not {count}")
         scores = self.by[by]

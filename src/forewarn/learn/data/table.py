@@ -246,7 +246,7 @@ def _read(
         about.append(describe(jobs["submit"], jobs["now"]))
     if not about:
         clusters = ", ".join(store.clusters()) or "none"
-        raise UsageError(f"no cluster {cluster!r} in the store; there are {clusters}")
+        raise UsageError(f"no cluster {cluster!r} in the store; choose from {clusters}")
     return arrays.joined(), pl.concat(about), tuple(absences.findings(cluster))
 
 

@@ -18,6 +18,6 @@ def family(name: str) -> ModelFamily:
     'online'
     """
     if name not in _ALL:
-        raise UsageError(f"no model family {name!r}; there are {', '.join(_ALL)}")
+        raise UsageError(f"no model family {name!r}; choose from {', '.join(_ALL)}")
     result: ModelFamily = import_module(f"{__name__}.{name}").FAMILY
     return result

@@ -46,15 +46,15 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
-            raise UsageError(f"no search method {self.method!r}; there are {', '.join(METHODS)}")
+            raise UsageError(f"no search method {self.method!r}; choose from {', '.join(METHODS)}")
         if self.metric not in METRICS:
-            raise UsageError(f"no metric {self.metric!r} to search by; there are {', '.join(METRICS)}")
+            raise UsageError(f"no metric {self.metric!r} to search by; choose from {', '.join(METRICS)}")
         if self.trials < 1:
             raise UsageError(f"a search needs at least one trial, not {self.trials}")
         if self.threads < 1:
             raise UsageError(f"a search needs at least one thread, not {self.threads}")
         if not self.families:
-            raise UsageError(f"a search needs a family; there are {', '.join(FAMILIES)}")
+            raise UsageError(f"a search needs a family; choose from {', '.join(FAMILIES)}")
 
 
 @dataclass(frozen=True, slots=True)

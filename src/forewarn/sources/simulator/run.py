@@ -44,7 +44,7 @@ def simulate(
     `progress` is called with the number of finished jobs.
     """
     if format not in WRITERS:
-        raise UsageError(f"no format {format!r}; there are {', '.join(WRITERS)}")
+        raise UsageError(f"no format {format!r}; choose from {', '.join(WRITERS)}")
     if format == "parquet" and out.suffix == ".gz":
         raise UsageError(f"{out}: Parquet is compressed already and cannot be read gzipped; leave out .gz")
     loaded = load_scenario(scenario)

@@ -341,7 +341,7 @@ def _check(scenario: Scenario, where: str) -> None:
         if partition.nodes not in groups:
             raise UsageError(
                 f"{where}: partitions[{i}].nodes: no group of nodes {partition.nodes!r}; "
-                f"there are {', '.join(groups)}"
+                f"choose from {', '.join(groups)}"
             )
         if partition.time_default > partition.time_max:
             raise UsageError(f"{where}: partitions[{i}].time_default: longer than time_max")

@@ -22,6 +22,7 @@ from forewarn.errors import (
     VersionGoneError,
     WrongUserError,
 )
+from forewarn.formatting import rough_duration
 from forewarn.sources.slurmrestd.answers import error_words, is_trouble
 from forewarn.sources.slurmrestd.tokens import Token
 
@@ -130,16 +131,17 @@ def _explained(place: str, token: Token | None, user: str | None, at: float) -> 
         return None
     if token.expires is not None and token.expires <= at:
         return ExpiredTokenError(
-            f"{place}: the token expired {at - token.expires:,.0f} s ago: `scontrol token` makes a new one"
+            f"{place}: the token expired {rough_duration(at - token.expires)} ago: `scontrol token` issues a "
+            "new one"
         )
     if token.issued is not None and token.issued > at + _SKEW:
         return ClockSkewError(
-            f"{place}: the token was issued {token.issued - at:,.0f} s in the future by this host's clock: "
-            "synchronise the clocks of this host and of slurmctld's by NTP"
+            f"{place}: the token was issued {rough_duration(token.issued - at)} in the future by this host's "
+            "clock: synchronise the clocks of this host and of slurmctld's by NTP"
         )
     if user is not None and token.user not in (None, "root", user):
         return WrongUserError(
             f"{place}: the token is {token.user}'s, and was sent as {user}'s (slurm_user): only a token of "
-            "SlurmUser or root may speak for others"
+            "SlurmUser or root may act for other users"
         )
     return None

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from forewarn.config import is_user_name
 from forewarn.errors import ExpiredTokenError, TokenError
+from forewarn.formatting import rough_duration
 from forewarn.sources.slurm.clock import Clock
 
 VARIABLE = "SLURM_JWT"
@@ -118,7 +119,9 @@ class Tokens:
                 raise TokenError(f"{self.origin}: {error}; {_HOW}") from None
         expires = self._current.expires
         if expires is not None and expires <= now:
-            raise ExpiredTokenError(f"{self.origin}: the token expired {now - expires:,.0f} s ago; {_HOW}")
+            raise ExpiredTokenError(
+                f"{self.origin}: the token expired {rough_duration(now - expires)} ago; {_HOW}"
+            )
         return self._current
 
     def renew(self) -> bool:

@@ -181,7 +181,7 @@ class Transport:
             why = getattr(cause, "verify_message", None) or cause.reason or str(cause)
             return NoAccessError(
                 f"{self.address}: no trusted TLS connection: {why}. Name the site's certificates by "
-                "slurm_ca_file; if the server speaks no TLS, the address begins with http://"
+                "slurm_ca_file; if the server does not use TLS, the address begins with http://"
             )
         code = cause.errno if cause is not None else None
         if code == errno.ECONNREFUSED:

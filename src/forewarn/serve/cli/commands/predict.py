@@ -36,7 +36,8 @@ _MEANINGS = {
 @click.option(
     "--sort",
     type=click.Choice(["hours", "probability", "asked"]),
-    help="By node hours at risk, by probability, or in the order of ids.  [default: hours; of ids: asked]",
+    help="By node hours at risk, by probability, or in the order of ids.  "
+    "[default: hours; asked if job ids are given]",
 )
 @json_option
 def command(
@@ -109,11 +110,11 @@ def _stated_by(assessment: Assessment) -> str | None:
 def _cells(assessment: Assessment) -> list[str | None]:
     """Write a row of the table; with too little evidence there is no probability."""
     from forewarn.assess.wording import summary
-    from forewarn.assess.wording.names import outcome_name
-    from forewarn.formatting import percent
+    from forewarn.formatting import node_hours, percent
+    from forewarn.job.outcomes import cause_name
 
     failure = assessment.failure
-    cause = failure.causes[0] if failure and failure.causes else None
+    cause, share = next(iter(failure.by_outcome.items()), (None, 0.0)) if failure else (None, 0.0)
     return [
         *(assessment.job_id, assessment.user, assessment.partition),
         assessment.state and assessment.state.lower(),
@@ -122,8 +123,8 @@ def _cells(assessment: Assessment) -> list[str | None]:
         None if failure is None else percent(failure.threshold),
         None if failure is None else ("yes" if failure.warns else "no"),
         _stated_by(assessment),
-        None if cause is None else f"{outcome_name(cause.outcome)} {percent(cause.probability)}",
-        None if assessment.hours_at_risk is None else f"{assessment.hours_at_risk:,.1f}",
+        None if cause is None else f"{cause_name(cause)} {percent(share)}",
+        None if assessment.hours_at_risk is None else node_hours(assessment.hours_at_risk),
         None if failure is None else percent(failure.base_rate),
         None if failure is None else f"{failure.rests_on:,} jobs",
         "" if failure else summary(assessment),

@@ -9,7 +9,7 @@ from rich.text import Text
 from forewarn.assess import wording
 from forewarn.assess.assessment import Advice, Assessment, Finding, Reason, Saving, Verdict
 from forewarn.assess.wording import YOU, Reader
-from forewarn.formatting import percent, sentence
+from forewarn.formatting import full_sentence, percent, sentence
 from forewarn.operate.check_scripts import FixedScript
 from forewarn.serve.cli.terminal.console import Terminal
 from forewarn.serve.cli.terminal.safe_text import one_line
@@ -36,7 +36,7 @@ def show(
     console = Terminal()
     head = Text(f"{title}: ").append(wording.VERDICTS[assessment.verdict], style=STYLE_OF[assessment.verdict])
     console.print(harmless(head), soft_wrap=True)
-    console.print(harmless(Text(f"  {sentence(wording.summary(assessment, reader))}.")), soft_wrap=True)
+    console.print(harmless(Text(f"  {full_sentence(wording.summary(assessment, reader))}")), soft_wrap=True)
     blocks = (
         _numbers(assessment, reader),
         _findings(assessment, reader),
@@ -105,7 +105,7 @@ def _reason(reason: Reason, reader: Reader) -> Text:
 def _similar(assessment: Assessment, reader: Reader) -> Iterator[Text | str]:
     if assessment.similar and assessment.similar_in_short is not None:
         yield Text("Similar earlier jobs", style="bold")
-        yield f"  {sentence(wording.words(assessment.similar_in_short, reader))}."
+        yield f"  {full_sentence(wording.words(assessment.similar_in_short, reader))}"
     for job in assessment.similar[:SIMILAR_SHOWN]:
         yield f"  {wording.similar_job(job, reader)}"
 
@@ -156,4 +156,4 @@ def _fixed(fixed: FixedScript | None) -> Iterator[Text | str]:
         yield Text("Fixed", style="bold")
         verdict = wording.VERDICTS[fixed.assessment.verdict]
         yield f"  {fixed.path}, checked after writing: {verdict}"
-        yield f"  {sentence(wording.summary(fixed.assessment))}."
+        yield f"  {full_sentence(wording.summary(fixed.assessment))}"
