@@ -124,6 +124,14 @@ class Failure:
     causes_learnt: bool = True  # False: too few failures for a cause model; these are the overall shares
     model_probability: float | None = None  # of the model alone, before usage forecasts and node health
 
+    @property
+    def by_outcome(self) -> dict[str, float]:
+        """The probability of each outcome, whoever caused it, the most likely first."""
+        shares: dict[str, float] = {}
+        for cause in self.causes:
+            shares[cause.outcome] = shares.get(cause.outcome, 0.0) + cause.probability
+        return dict(sorted(shares.items(), key=lambda pair: -pair[1]))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:

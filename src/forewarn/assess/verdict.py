@@ -63,15 +63,12 @@ def _verdict(failure: Failure | None, certain: int, problems: int) -> tuple[Verd
 
 def _risk(assessment: Assessment, failure: Failure) -> dict[str, Value]:
     """Return the values of the summary: risk, base rate, threshold, likely cause, hours at risk."""
-    shares: dict[str, float] = {}
-    for part in failure.causes:
-        shares[part.outcome] = shares.get(part.outcome, 0.0) + part.probability
     # With a low risk, or without a cause model, the most likely cause is not informative.
     names_cause = failure.causes_learnt and (failure.warns or failure.probability >= WARY)
     return {
         "probability": failure.probability,
         "base_rate": failure.base_rate,
         "threshold": failure.threshold,
-        "cause": max(shares, key=lambda outcome: shares[outcome], default=None) if names_cause else None,
+        "cause": next(iter(failure.by_outcome), None) if names_cause else None,
         "hours_at_risk": assessment.hours_at_risk,
     }

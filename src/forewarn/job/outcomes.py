@@ -31,6 +31,34 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
 
 
+# The words of output for people; JSON keeps the values. An outcome is named as sacct names its state, a cause
+# by what went wrong: FAILED and TIMEOUT are ends, not causes.
+_OUTCOME_NAMES: Mapping[str, str] = MappingProxyType(
+    {Outcome.NODE_FAIL: "node failure", Outcome.BOOT_FAIL: "boot failure"}
+)
+_CAUSE_NAMES: Mapping[str, str] = MappingProxyType(
+    {Outcome.FAILED: "program error", Outcome.TIMEOUT: "time limit", "other": "rare causes"}
+)
+
+
+def outcome_name(outcome: str) -> str:
+    """Write an outcome as words.
+
+    >>> outcome_name("out_of_memory"), outcome_name("node_fail"), outcome_name("timeout")
+    ('out of memory', 'node failure', 'timeout')
+    """
+    return _OUTCOME_NAMES.get(outcome, outcome.replace("_", " "))
+
+
+def cause_name(outcome: str) -> str:
+    """Name the cause of a failure by the outcome that it leads to.
+
+    >>> cause_name("failed"), cause_name("timeout"), cause_name("node_fail"), cause_name("other")
+    ('program error', 'time limit', 'node failure', 'rare causes')
+    """
+    return _CAUSE_NAMES.get(outcome) or outcome_name(outcome)
+
+
 class FailureKind(StrEnum):
     """The side that caused a failure: the user, the system, or a limit."""
 

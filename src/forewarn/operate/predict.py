@@ -22,13 +22,14 @@ from forewarn.config import Config
 from forewarn.errors import RefusedError, StoreError
 from forewarn.evidence import Statement
 from forewarn.features.snapshot import bring_up_to_date, is_collected, is_maintained
+from forewarn.formatting import count
 from forewarn.job.arrays import split_arrays
 from forewarn.job.columns import to_records
 from forewarn.job.record import Job
 from forewarn.learn.registry.serving import Serving
 from forewarn.operate.observe import write_batches
 from forewarn.operate.one_shot import stored_assessor
-from forewarn.progress import Working
+from forewarn.progress import ShowActivity
 from forewarn.sources.base import Batch
 from forewarn.sources.slurm.scheduler import Scheduler
 from forewarn.store.base import ASSESSMENT_SCHEMA, Store
@@ -118,7 +119,7 @@ def assess_live(
     timezone: str | None = None,
     full: bool = False,
     unknown: list[str] | None = None,
-    working: Working = nullcontext,
+    working: ShowActivity = nullcontext,
     open_assessor: OpenAssessor | None = None,
 ) -> list[Assessment]:
     """Fetch live jobs, write them to the store, assess them, and save the assessments.
@@ -155,15 +156,6 @@ def assess_live(
     return [assessments[job_id] for job_id in jobs["job_id"]]
 
 
-def _jobs(count: int) -> str:
-    """Format a number of jobs.
-
-    >>> _jobs(1), _jobs(1200)
-    ('1 job', '1,200 jobs')
-    """
-    return "1 job" if count == 1 else f"{count:,} jobs"
-
-
 def _latest(jobs: pl.DataFrame) -> pl.DataFrame:
     """Return each job once, of a requeued one its latest run."""
     newest = pl.col("submit") == pl.col("submit").max().over("cluster", "job_id")
@@ -177,14 +169,14 @@ def _assess_cluster(
     jobs: pl.DataFrame,
     at: int,
     full: bool,
-    working: Working,
+    working: ShowActivity,
 ) -> list[Assessment]:
     ended = jobs.filter(pl.col("outcome").is_not_null())
     live = jobs.filter(pl.col("outcome").is_null())
     assessments = [_of_ended(job, at) for job in to_records(ended, Job)]
     if live.height:
         to_assess = _first_tasks(live)
-        with open_assessor(cluster) as assessor, working(f"assessing {_jobs(len(to_assess))}"):
+        with open_assessor(cluster) as assessor, working(f"assessing {count(len(to_assess), 'job')}"):
             of_live = list(map(assessor.assess, to_assess)) if full else assessor.assess_all(to_assess)
         # Saved under the task's id, with which its outcome will be recorded; returned under the array's.
         save_assessments(store, of_live)
@@ -201,14 +193,14 @@ def _first_tasks(jobs: pl.DataFrame) -> list[Job]:
 
 
 def current_assessor(
-    store: Store, serving: Serving, cluster: str, at: int, working: Working = nullcontext
+    store: Store, serving: Serving, cluster: str, at: int, working: ShowActivity = nullcontext
 ) -> Assessor:
     """Return an assessor of a cluster, and bring the online state up to date unless a collector does."""
     champions = Champions(cluster, serving)
     with working("loading the models"):
         policy = champions.policy
     if store.may_write and not is_maintained(store, cluster, policy, at):
-        with working(f"reading {_jobs(store.count(cluster=cluster))} of history"):
+        with working(f"reading {count(store.count(cluster=cluster), 'job')} of history"):
             bring_up_to_date(store, cluster, policy)
     return stored_assessor(store, champions, at)
 

@@ -2,46 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from forewarn.assess.codes import CauseCode, StepCode
 from forewarn.assess.wording.reader import Reader
-from forewarn.assess.wording.templates import Table
+from forewarn.assess.wording.templates import Table, TextValues
 from forewarn.formatting import byte_size, duration, percent
 
-Values = Mapping[str, Any]
 
-
-def _change_memory(values: Values, _: Reader) -> str:
+def _change_memory(values: TextValues, _: Reader) -> str:
     return f"request {byte_size(values['new'])} per node instead of {byte_size(values['asked'])}"
 
 
-def _change_time_limit(values: Values, _: Reader) -> str:
+def _change_time_limit(values: TextValues, _: Reader) -> str:
     return f"request a time limit of {duration(values['new'])} instead of {duration(values['asked'])}"
 
 
-def _exclude_nodes(values: Values, _: Reader) -> str:
+def _exclude_nodes(values: TextValues, _: Reader) -> str:
     return f"exclude {'node' if values['count'] == 1 else 'nodes'} {values['nodes']}"
 
 
-def _memory_needed(more: str = "") -> Callable[[Values, Reader], str]:
-    def words(values: Values, _: Reader) -> str:
+def _memory_needed(more: str = "") -> Callable[[TextValues, Reader], str]:
+    def words(values: TextValues, _: Reader) -> str:
         median, high = byte_size(values["median"]), byte_size(values["high"])
         return f"jobs like this need a median of {median} per node, 90th percentile {high}{more}"
 
     return words
 
 
-def _run_time(values: Values, _: Reader) -> str:
+def _run_time(values: TextValues, _: Reader) -> str:
     median, high = duration(values["median"]), duration(values["high"])
     return f"jobs like this run for a median of {median}, 90th percentile {high}"
 
 
-def _risk_from_outcomes(event: str, amount: str) -> Callable[[Values, Reader], str]:
+def _risk_from_outcomes(event: str, amount: str) -> Callable[[TextValues, Reader], str]:
     """State a risk that comes from outcomes: jobs killed before a sample was taken show too little use."""
 
-    def words(values: Values, _: Reader) -> str:
+    def words(values: TextValues, _: Reader) -> str:
         chance = f"{percent(values['risk'])} chance of {event}, by the outcomes of jobs like this"
         return f"{chance}; their recorded {amount} is lower"
 

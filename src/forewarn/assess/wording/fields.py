@@ -24,7 +24,7 @@ from forewarn.assess.wording.summaries import summary
 
 Text = Callable[[Any, Reader], str]
 OptionalText = Callable[[Any, Reader], str | None]
-Texts = Callable[[Any, Reader], list[str]]
+FieldTexts = Callable[[Any, Reader], list[str]]
 
 
 def _similar_in_short(assessment: Assessment, reader: Reader) -> str | None:
@@ -52,7 +52,7 @@ OPTIONAL_TEXT: Mapping[type, Mapping[str, OptionalText]] = MappingProxyType(
         Route: {"caveat": _caveat, "rule": lambda route, _: route.rule and rule(route.rule)},
     }
 )
-TEXTS: Mapping[type, Mapping[str, Texts]] = MappingProxyType(
+TEXTS: Mapping[type, Mapping[str, FieldTexts]] = MappingProxyType(
     {
         Assessment: {"notes": lambda assessment, reader: of.each(assessment.notes, reader)},
         Oddness: {"because": lambda odd, reader: of.each(odd.because, reader)},

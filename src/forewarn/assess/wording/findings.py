@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from forewarn.assess.finding_codes import FindingCode
 from forewarn.assess.wording.reader import Reader
-from forewarn.assess.wording.templates import Table, Words, filled
+from forewarn.assess.wording.templates import Table, TextValues, Words, filled
 from forewarn.formatting import byte_size, duration
 from forewarn.job.sbatch.problems import ProblemCode
-
-Values = Mapping[str, Any]
 
 
 def _with_remarks(words: Words) -> Words:
     """Append what the values of any finding may add to its text."""
 
-    def all_words(values: Values, reader: Reader) -> str:
+    def all_words(values: TextValues, reader: Reader) -> str:
         text = filled(words, values, reader)
         if "looked_for" in values:
             text += f" (looked for {values['looked_for']})"
@@ -57,51 +52,51 @@ _WITHOUT_FOLDER = {
 }
 
 
-def _missing_shebang(values: Values, _: Reader) -> str:
+def _missing_shebang(values: TextValues, _: Reader) -> str:
     text = "the first line is not #! and an interpreter: sbatch refuses the script"
     line = values["stands_in_line"]
     return f"{text} (move that of line {line} to the beginning of the first line)" if line else text
 
 
-def _minutes_and_seconds(values: Values, _: Reader) -> str:
+def _minutes_and_seconds(values: TextValues, _: Reader) -> str:
     return f"{values['spelled']} {values['value']} is minutes:seconds: a limit of {duration(values['limit'])}"
 
 
-def _minutes(values: Values, _: Reader) -> str:
+def _minutes(values: TextValues, _: Reader) -> str:
     return f"{values['spelled']} {values['value']} is minutes: a limit of {duration(values['limit'])}"
 
 
-def _below_own_size(values: Values, _: Reader) -> str:
+def _below_own_size(values: TextValues, _: Reader) -> str:
     own, requested = byte_size(values["own_size"]), byte_size(values["asked"])
     return f"{values['option']} takes up to {own}, the job requests {requested} per node"
 
 
-def _copies(values: Values, _: Reader) -> str:
+def _copies(values: TextValues, _: Reader) -> str:
     copies = f"{values['launcher']} starts {values['tasks']} copies of {values['program']}"
     return f"{copies}, {_NOT_MPI[values['why']]}: each does the whole work"
 
 
-def _missing_argument(values: Values, _: Reader) -> str:
+def _missing_argument(values: TextValues, _: Reader) -> str:
     return f"{values['program'] or 'the script'} is given {values['path']}, which does not exist"
 
 
-def _missing_output_folder(values: Values, _: Reader) -> str:
+def _missing_output_folder(values: TextValues, _: Reader) -> str:
     text = f"{values['spelled']} {values['value']}: the folder {values['folder']} does not exist"
     return text + _WITHOUT_FOLDER[values["then"]].format_map(values)
 
 
-def _sbatch_accepts(values: Values, _: Reader) -> str:
+def _sbatch_accepts(values: TextValues, _: Reader) -> str:
     where = f" ({values['partition']})" if values["partition"] else ""
     starts = f"would start {values['start']} on {values['nodes']}{where}"
     return f"sbatch --test-only: {starts}, {values['cpus']} processors"
 
 
-def _sbatch_refuses(values: Values, _: Reader) -> str:
+def _sbatch_refuses(values: TextValues, _: Reader) -> str:
     why = values["answer"] or f"exit code {values['exit_code']}"
     return f"sbatch --test-only refuses it: {why}"
 
 
-def _sbatch_refuses_now(values: Values, _: Reader) -> str:
+def _sbatch_refuses_now(values: TextValues, _: Reader) -> str:
     return f"sbatch --test-only: {values['answer']}: {_FOR_NOW[values['why']]}"
 
 

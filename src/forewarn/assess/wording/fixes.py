@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from typing import Any
 
 from forewarn.assess.finding_codes import FixCode
 from forewarn.assess.wording.reader import Reader
-from forewarn.assess.wording.templates import Table, Words, filled
+from forewarn.assess.wording.templates import Table, TextValues, Words, filled
 from forewarn.formatting import byte_size
 from forewarn.job.sbatch.problems import ProblemFix
 
-Values = Mapping[str, Any]
 
-
-def _write_hours(values: Values, _: Reader) -> str:
+def _write_hours(values: TextValues, _: Reader) -> str:
     """Advise to write a time limit with its seconds.
 
     >>> _write_hours({"value": "00:30"}, Reader())
@@ -26,7 +22,7 @@ def _write_hours(values: Values, _: Reader) -> str:
 
 
 def _with_remark(words: Words) -> Words:
-    def all_words(values: Values, reader: Reader) -> str:
+    def all_words(values: TextValues, reader: Reader) -> str:
         by_itself = " (`--fix` does that)" if "by_itself" in values else ""
         return filled(words, values, reader) + by_itself
 

@@ -3,24 +3,22 @@ were estimated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from forewarn.assess.codes import HoursCode, NoteCode, PassCode
-from forewarn.assess.wording.names import cause
 from forewarn.assess.wording.reader import Reader
-from forewarn.assess.wording.templates import Table
+from forewarn.assess.wording.templates import Table, TextValues
 from forewarn.evidence import Statement
 from forewarn.features.slurm_field_differences import ReadingCode, describe_reading_change
 from forewarn.formatting import count, duration, percent
+from forewarn.job.outcomes import cause_name
 from forewarn.learn.fitting.abstention import EVIDENCE_LEVELS, WITHOUT_HISTORY, AbstentionCode
 
-Values = Mapping[str, Any]
 NOT_ENOUGH = "not enough evidence"
 
 
-def _abstains(evidence_level: str) -> Callable[[Values, Reader], str]:
-    def words(values: Values, _: Reader) -> str:
+def _abstains(evidence_level: str) -> Callable[[TextValues, Reader], str]:
+    def words(values: TextValues, _: Reader) -> str:
         proof = "too few such jobs to test the model on"
         if "jobs" in values:
             rate = percent(values["failure_rate"])
@@ -30,14 +28,14 @@ def _abstains(evidence_level: str) -> Callable[[Values, Reader], str]:
     return words
 
 
-def _fields_changed(code: ReadingCode) -> Callable[[Values, Reader], str]:
-    def words(values: Values, _: Reader) -> str:
+def _fields_changed(code: ReadingCode) -> Callable[[TextValues, Reader], str]:
+    def words(values: TextValues, _: Reader) -> str:
         return f"{describe_reading_change(Statement(code, values))}: `forewarn train` trains a new one"
 
     return words
 
 
-def _too_few_jobs(values: Values, _: Reader) -> str:
+def _too_few_jobs(values: TextValues, _: Reader) -> str:
     new = " for a new name and request" if values["is_new"] else ""
     known = (
         f"{count(values['jobs'], 'job')} of the cluster and {values['jobs_of_user']} of this user have ended"
@@ -45,37 +43,37 @@ def _too_few_jobs(values: Values, _: Reader) -> str:
     return f"{known}; {values['jobs_needed']:,} and {values['jobs_of_user_needed']} are needed{new}"
 
 
-def _against_report(values: Values, _: Reader) -> str:
+def _against_report(values: TextValues, _: Reader) -> str:
     version = f" version {values['version']}" if values["version"] is not None else ""
     model = f"{values['model']}{version}"
     return f"{model} serves although its own report found it unfit to serve: trust its risk less"
 
 
-def _history_is_old(values: Values, _: Reader) -> str:
+def _history_is_old(values: TextValues, _: Reader) -> str:
     days = count(values["seconds"] // 86400, "day")
     return f"the history ends {days} earlier: `forewarn collect` or `forewarn ingest` adds newer jobs"
 
 
-def _hours_by_cause(values: Values, _: Reader) -> str:
+def _hours_by_cause(values: TextValues, _: Reader) -> str:
     shares = ", ".join(
-        f"{cause(outcome)} {percent(share)}"
+        f"{cause_name(outcome)} {percent(share)}"
         for outcome, share in zip(values["causes"], values["shares"], strict=True)
     )
     return f"{_on_nodes(values)}; share of the time limit that failed jobs used, by cause: {shares}"
 
 
-def _hours_by_run_time(values: Values, _: Reader) -> str:
+def _hours_by_run_time(values: TextValues, _: Reader) -> str:
     return (
         f"{_on_nodes(values)}; failure assumed after the predicted run time, {duration(values['run_time'])}"
     )
 
 
-def _hours_by_limit(values: Values, _: Reader) -> str:
+def _hours_by_limit(values: TextValues, _: Reader) -> str:
     limit = duration(values["limit"])
     return f"{_on_nodes(values)}; no run time predicted, so the whole limit of {limit} counts"
 
 
-def _on_nodes(values: Values) -> str:
+def _on_nodes(values: TextValues) -> str:
     return f"on {count(values['nodes'], 'node')}"
 
 

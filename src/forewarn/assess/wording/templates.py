@@ -8,11 +8,12 @@ from typing import Any
 from forewarn.assess.wording.reader import Reader
 from forewarn.evidence import Code
 
-Words = str | Callable[[Mapping[str, Any], Reader], str]
+TextValues = Mapping[str, Any]
+Words = str | Callable[[TextValues, Reader], str]
 Table = Mapping[Code, Words]
 
 
-def filled(words: Words, values: Mapping[str, Any], reader: Reader) -> str:
+def filled(words: Words, values: TextValues, reader: Reader) -> str:
     """Fill the values into a template.
 
     >>> filled("{path} does not exist", {"path": "a{b}"}, Reader())

@@ -6,15 +6,19 @@ forbids scripts and requests.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from jinja2 import ChainableUndefined, Environment, FileSystemLoader, Template, UndefinedError
 
 from forewarn import formatting
 from forewarn.features.column_meaning import in_words
+from forewarn.job.outcomes import cause_name, outcome_name
 from forewarn.learn.report import figures
 from forewarn.learn.report import wording as words
 
@@ -22,6 +26,26 @@ Json = Mapping[str, Any]
 
 TRIALS_SHOWN, FEATURES_SHOWN = 10, 16
 LONGEST = 12  # lists with more values are shown by their length
+# What keys of report.json are called on the page, where the key itself does not say it.
+LABELS: Mapping[str, str] = MappingProxyType(
+    {
+        "kind": "method",
+        "how": "method",
+        "active": "active learning",
+        "unseen": "failures of unknown cause",
+        "log_loss_of_shares": "log loss of the class shares",
+        "alarms": "alerts",
+        "f1": "F1",
+        "best_f1": "best F1",
+        "expected_f1": "expected F1",
+        "cost_without_alarms": "cost without alerts",
+        "forewarn": "Forewarn",
+        "fingerprint": "data hash",
+        "size": "CPUs",
+        "cpu_efficiency": "CPU efficiency",
+        "io_rate": "I/O rate",
+    }
+)
 
 
 def render(report: Json) -> str:
@@ -49,11 +73,13 @@ def _template() -> Template:
     )
     for name in (
         *("percent", "percent_in_table", "number", "measure", "difference", "interval"),
-        *("rough_duration", "significant"),
+        *("rough_duration", "elapsed", "significant"),
     ):
         environment.filters[name] = _or_missing(getattr(formatting, name))
     environment.filters.update(
-        quantity=_or_missing(_quantity), day=_day, fact=_fact, words=_words, rule=words.rule_in_words
+        quantity=_or_missing(_quantity),
+        **{"day": _day, "moment": _moment, "fact": _fact, "figure": _figure, "label": _label},
+        **{"rule": words.rule_in_words, "cause": cause_name, "causes": _causes, "outcome": outcome_name},
     )
     environment.filters.update(
         brief=_brief, tabular=_tabular, columns=_columns, numeric=_numeric, without=_without
@@ -89,10 +115,10 @@ def _quantity(value: float, name: str) -> str:
     """Format a number of a profile in its unit.
 
     >>> _quantity(3e9, "memory"), _quantity(16.0, "size"), _quantity(90.0, "wait")
-    ('2.8 GiB', '16', '1.5 minutes')
+    ('2.8 GiB', '16', '0:01:30')
     """
     if name in ("run_time", "wait"):
-        return formatting.rough_duration(value)
+        return formatting.duration(value)
     return formatting.byte_size(value) if name == "memory" else formatting.significant(value, 3)
 
 
@@ -101,13 +127,40 @@ def _day(value: Any) -> str:
     return str(value)[:10] if value else formatting.MISSING
 
 
-def _words(key: Any) -> str:
-    """Format a JSON key as words.
+def _moment(value: Any) -> str:
+    """Format an ISO time to the second; anything else stays as it is.
 
-    >>> _words("share_of_test")
-    'share of test'
+    >>> _moment("2026-11-18T04:42:56+00:00")
+    '2026-11-18 04:42:56 UTC'
     """
-    return str(key).replace("_", " ")
+    try:
+        seconds = datetime.fromisoformat(value).timestamp()
+    except (TypeError, ValueError):
+        return _fact(value)
+    return formatting.timestamp(seconds, "UTC", name_zone=True)
+
+
+def _label(key: Any) -> str:
+    """Format a JSON key as a label.
+
+    >>> _label("share_of_test"), _label("best_f1")
+    ('share of test', 'best F1')
+    """
+    return LABELS.get(str(key), str(key).replace("_", " "))
+
+
+def _causes(rows: list[Json]) -> list[str]:
+    """Name causes, such as `failed (user)`, with the kind of failure where an outcome has several.
+
+    >>> _causes([{"cause": "failed (user)"}, {"cause": "failed (system)"}, {"cause": "timeout (limit)"}])
+    ['program error (user)', 'program error (system)', 'time limit']
+    """
+    pairs = [str(row["cause"]).partition(" ") for row in rows]
+    outcomes = Counter(outcome for outcome, _, _ in pairs)
+    return [
+        f"{cause_name(outcome)} {kind}" if outcomes[outcome] > 1 else cause_name(outcome)
+        for outcome, _, kind in pairs
+    ]
 
 
 def _fact(value: Any) -> str:
@@ -121,6 +174,17 @@ def _fact(value: Any) -> str:
     if isinstance(value, float):
         return formatting.significant(value)
     return str(value)
+
+
+def _figure(value: Any) -> str:
+    """Format a single JSON value, of which a fraction is a statistical measure.
+
+    >>> _figure(0.53965), _figure(956), _figure(0.00001234), _figure("none")
+    ('0.540', '956', '1.234e-05', 'none')
+    """
+    if isinstance(value, float) and (value == 0 or 0.001 <= abs(value) < 1000):
+        return formatting.measure(value)
+    return _fact(value)
 
 
 def _brief(value: Json) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from forewarn.errors import RegistryError
-from forewarn.formatting import byte_size, count, measure, number, percent, percent_in_table, timestamp
+from forewarn.formatting import byte_size, count, measure, percent, percent_in_table, timestamp
 from forewarn.serve.cli.commands.common import home_option, json_option, opened
 from forewarn.serve.cli.terminal.output import note, print_facts, print_json, print_table, say
 
@@ -17,12 +17,8 @@ if TYPE_CHECKING:
     from forewarn.learn.registry.versions import Version
     from forewarn.operate.models import ModelDetails, ModelList
 
-METRICS = {
-    "roc_auc": "ROC-AUC",
-    "pr_auc": "PR-AUC",
-    "f1": "F1",
-    "ece": "ECE",
-}  # shown in the list
+METRICS = {"roc_auc": "ROC-AUC", "pr_auc": "PR-AUC", "f1": "F1", "ece": "ECE"}  # shown in the list
+_OTHER_METRICS = {"brier": "Brier score", "log_loss": "log loss"}
 _name = click.argument("model", metavar="MODEL")
 
 
@@ -76,7 +72,7 @@ def _print_list(versions: Sequence[Version]) -> None:
             " ".join(v.aliases),
             timestamp(v.created, "UTC", name_zone=True),
             v.population,
-            *(_metric(v.metrics.get(metric)) for metric in METRICS),
+            *(measure(v.metrics.get(metric)) for metric in METRICS),
             v.id[:12],
         )
         for v in versions
@@ -130,18 +126,18 @@ def _print_details(found: ModelDetails) -> None:
             f"seed {facts.seed}",
             "trained on": f"{count(inside['jobs'], 'job')}, {percent_in_table(inside['base_rate'])} failed "
             f"(population {facts.population})",
-            "data": facts.data,
+            "data hash": facts.data,
             "rule": version.rule and f"{rule_label(version.rule)} (no model beats it)",
             "members": ", ".join(
                 f"{percent(weight)} {recipe['family']} ({count(len(recipe['features']), 'feature')})"
                 for recipe, weight in members
             ),
             "thresholds": ", ".join(f"{t['rule']}: {measure(t['value'])}" for t in inside["thresholds"]),
-            "metrics": ", ".join(f"{name} {_metric(value)}" for name, value in facts.metrics.items()) or None,
+            "metrics": _metrics(facts.metrics),
             "id": manifest.id,
             "files": f"{len(manifest.files)}, {byte_size(manifest.size)}, all hashes verified",
             "bundle": str(found.bundle),
-            "run": version.run,
+            "MLflow run": version.run,
             "former champions": ", ".join(map(str, reversed(found.former_champions))) or None,
         },
     )
@@ -250,12 +246,19 @@ def _note_unsynchronised(found: ModelList) -> None:
         note(f"{name}: version {served} still serves in this home; run `forewarn models sync`")
 
 
-def _metric(value: float | None) -> str | None:
-    """Format a metric of a model: a measure or a count.
+def _metrics(metrics: Mapping[str, float]) -> str | None:
+    """Write the metrics of a version on one line.
 
-    >>> _metric(0.8125), _metric(1006)
-    ('0.812', '1,006')
+    >>> _metrics({"n": 3451, "base_rate": 0.1376, "roc_auc": 0.7597, "log_loss": 0.3244, "recall": 0.5})
+    '3,451 jobs, failure rate 13.8%, ROC-AUC 0.760, log loss 0.324, recall 0.500'
     """
-    if value is None:
-        return None
-    return number(value) if value > 1 and value == int(value) else measure(value)
+    names = METRICS | _OTHER_METRICS
+    parts = []
+    for metric, value in metrics.items():
+        if metric == "n":
+            parts.append(count(value, "job"))
+        elif metric == "base_rate":
+            parts.append(f"failure rate {percent_in_table(value)}")
+        else:
+            parts.append(f"{names.get(metric, metric.replace('_', ' '))} {measure(value)}")
+    return ", ".join(parts) or None

@@ -11,12 +11,14 @@ import click
 from forewarn.formatting import (
     byte_size,
     count,
+    duration,
     number,
     percent_in_table,
     rough_duration,
     significant,
     times,
 )
+from forewarn.job.outcomes import outcome_name
 from forewarn.learn.heads.profiles_number import MOST
 from forewarn.learn.heads.profiles_space import APART
 from forewarn.operate.profiles import ProfilesResult, find_profiles
@@ -67,7 +69,7 @@ def command(
     with opened(home=home) as workspace:
         result = find_profiles(workspace, source, watch=progress, note=note, **options)
     if as_json:
-        about = {"cluster": result.cluster, "policy": result.policy, "seed": result.seed}
+        about = {"cluster": result.cluster, "policy": result.population, "seed": result.seed}
         print_json(about | dict(result.description))
     else:
         _print_all(result)
@@ -137,8 +139,8 @@ def _print_profiles(profiles: Sequence[Mapping[str, Any]]) -> None:
 
 def _print_mixes(found: Mapping[str, Any]) -> None:
     profiles, bounds = found["profiles"], found["bounds"]
-    duration, activity = bounds["duration"], bounds["activity"]
-    short, long = duration["short_below"], duration["long_from"]
+    run_time, activity = bounds["duration"], bounds["activity"]
+    short, long = run_time["short_below"], run_time["long_from"]
     new, frequent = activity["new_below"], activity["frequent_from"]
     titles = {
         "duration": f"Run time: short under {rough_duration(short)}, long from {rough_duration(long)}",
@@ -159,7 +161,7 @@ def _print_mixes(found: Mapping[str, Any]) -> None:
                 [percent_in_table(each[what].get(level, 0.0) if each[what] else None) for level in levels]
                 for each in profiles
             ]
-            _print(levels, cells, profiles)
+            _print([outcome_name(level) for level in levels], cells, profiles)
 
 
 def _print(
@@ -180,10 +182,10 @@ def _mean(name: str, of: Mapping[str, float | None]) -> str | None:
     """Format a mean with its standard deviation in the unit of the quantity.
 
     >>> _mean("size", {"mean": 8.25, "spread": 2.0}), _mean("run_time", {"mean": 90.0, "spread": 7200.0})
-    ('8.25 ± 2', '1.5 minutes ± 2 hours')
+    ('8.25 ± 2', '0:01:30 ± 2:00:00')
     """
     if of["mean"] is None:
         return None
     formats = {"size": lambda value: significant(value, 3), "memory": byte_size}
-    in_unit = formats.get(name, rough_duration)
+    in_unit = formats.get(name, duration)
     return f"{in_unit(of['mean'])} ± {in_unit(of['spread'] or 0.0)}"

@@ -99,12 +99,21 @@ def command(
         _print(summary)
 
 
+def _cause(name: str) -> str:
+    """Write a simulated cause as words.
+
+    >>> _cause("user_cancel"), _cause("file_system")
+    ('cancelled by user', 'file system')
+    """
+    return "cancelled by user" if name == "user_cancel" else name.replace("_", " ")
+
+
 def _print(summary: SimulationSummary) -> None:
     print_facts(
         f"{summary.path}: {count(summary.jobs, 'job')} of cluster {summary.cluster} ({summary.timezone})",
         {
             "outcomes": shares(Counter(summary.outcomes)),
-            "causes": shares(Counter(summary.causes)),
+            "causes": shares(Counter(summary.causes), _cause),
             "truth": str(summary.truth_path),
         },
     )

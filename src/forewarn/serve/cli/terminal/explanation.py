@@ -8,9 +8,9 @@ from rich.text import Text
 
 from forewarn.assess.post_mortem.report import Confidence, LogLine, PostMortem
 from forewarn.assess.wording import YOU, Reader, each, words
-from forewarn.assess.wording.names import outcome_name
 from forewarn.assess.wording.similar import submitted_together
 from forewarn.formatting import byte_size, duration, time_limit, timestamp
+from forewarn.job.outcomes import outcome_name
 from forewarn.job.record import Job
 from forewarn.serve.cli.terminal.console import Terminal
 from forewarn.serve.cli.terminal.output import STYLE_OF

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from forewarn.formatting import difference, interval, measure, number, percent_in_table
+from forewarn.job.outcomes import cause_name
 from forewarn.serve.cli.terminal.output import note, print_facts, print_table
 from forewarn.serve.cli.terminal.safe_text import echo
 
@@ -87,7 +88,7 @@ def _print_causes(found: Json) -> None:
         headings,
         [
             [
-                name.replace("_", " "),
+                cause_name(name),
                 number(row["n"]),
                 percent_in_table(row["base_rate"]),
                 *(measure(row[area]) for area in _AREAS),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from forewarn.formatting import MISSING, percent_in_table
-from forewarn.job.outcomes import Outcome
+from forewarn.job.outcomes import Outcome, outcome_name
 from forewarn.serve.cli.terminal.console import Terminal
 from forewarn.serve.cli.terminal.safe_text import echo, echo_json, one_line
 
@@ -149,10 +149,10 @@ def share(part: int, whole: int) -> str | None:
     return percent_in_table(part / whole) if whole else None
 
 
-def shares(counts: Counter[str]) -> Text | None:
-    """Format outcomes with their shares, the most frequent first."""
+def shares(counts: Counter[str], name: Callable[[str], str] = outcome_name) -> Text | None:
+    """Format outcomes, or what else `name` writes as words, with their shares, the most frequent first."""
     parts = [
-        Text(outcome, style=STYLE_OF.get(outcome, "")).append(
+        Text(name(outcome), style=STYLE_OF.get(outcome, "")).append(
             f" {share(count, counts.total())}", style="default"
         )
         for outcome, count in counts.most_common()
