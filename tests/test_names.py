@@ -40,17 +40,21 @@ def trees() -> list[tuple[str, ast.Module]]:
 
 
 def test_no_public_class_name_has_two_meanings() -> None:
-    """A type alias counts too, where a class elsewhere has its name."""
+    """A type alias counts too: several modules may define one of a name, but as the same type."""
     classes, aliases = defaultdict(list), defaultdict(list)
+    types = defaultdict(set)
     for file, tree in trees():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 classes[node.name].append(file)
         for node in tree.body:
             if isinstance(node, ast.Assign) and is_alias(node):
-                aliases[node.targets[0].id].append(file)  # type: ignore[attr-defined]
+                name = node.targets[0].id  # type: ignore[attr-defined]
+                aliases[name].append(file)
+                types[name].add(ast.dump(node.value))
     assert {name: files for name, files in classes.items() if len(files) > 1} == {}
     assert {name: files for name, files in aliases.items() if name in classes} == {}
+    assert {name: files for name, files in aliases.items() if len(types[name]) > 1} == {}
 
 
 def is_alias(node: ast.Assign) -> bool:

@@ -22,28 +22,30 @@ class StageProgress(Protocol):
         """Report progress."""
 
 
-Watch = Callable[[str], AbstractContextManager[StageProgress]]  # shows the progress of a stage
-Working = Callable[[str], AbstractContextManager[object]]  # the same for work of unknown length
+ShowProgress = Callable[[str], AbstractContextManager[StageProgress]]  # shows the progress of a stage
+ShowActivity = Callable[[str], AbstractContextManager[object]]  # the same for work of unknown length
 Note = Callable[[str], None]  # receives messages for people while work goes on
 _log = logging.getLogger(__name__)
 logging.getLogger("forewarn").addHandler(logging.NullHandler())  # a library is quiet unless asked
 
 
-def unwatched(_: str) -> AbstractContextManager[StageProgress]:
+def no_progress(_: str) -> AbstractContextManager[StageProgress]:
     """Show nothing."""
     return nullcontext(lambda done, total=None, also="": None)  # noqa: ARG005
 
 
-def logged(message: str) -> None:
+def log_note(message: str) -> None:
     """Write a note to the log."""
     _log.warning(message)
 
 
-def watched(frames: Iterable[pl.DataFrame], what: str, watch: Watch = unwatched) -> Iterator[pl.DataFrame]:
+def with_progress(
+    frames: Iterable[pl.DataFrame], what: str, watch: ShowProgress = no_progress
+) -> Iterator[pl.DataFrame]:
     """Pass frames through and report the number of rows so far."""
     done = 0
-    with watch(what) as far:
+    with watch(what) as progress:
         for frame in frames:
             done += frame.height
-            far(done)
+            progress(done)
             yield frame

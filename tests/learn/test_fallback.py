@@ -18,7 +18,7 @@ from forewarn.learn.fitting.fit_settings import FitSettings
 from forewarn.learn.fitting.train import TrainedModel, train
 from forewarn.learn.registry.bundle import Bundle
 from forewarn.learn.registry.versions import tags_of
-from forewarn.learn.report.wording import verdict, warnings
+from forewarn.learn.report.wording import headline, warnings
 
 pytestmark = pytest.mark.slow
 
@@ -89,7 +89,7 @@ def test_a_model_beaten_on_later_jobs_is_replaced_by_the_rule(beaten: tuple[JobT
     assert trained.report["model"]["instead_of"]["over_baseline"] < 0
     assert trained.report["evaluation"]["over_baseline"]["f1"] == 0
     assert trained.bundle.facts.may_serve
-    assert "did not beat it" in str(verdict(trained.report))
+    assert "did not beat it" in str(headline(trained.report))
     assert any(w["level"] == "beware" and LABEL in w["text"] for w in warnings(trained.report))
     rows = split(table).test
     p = trained.bundle.probability(trained.bundle.assembly.matrix(table, rows))

@@ -26,7 +26,7 @@ from forewarn.learn.data.table import JobTable
 from forewarn.learn.evaluation.evaluate import evaluate
 from forewarn.learn.evaluation.hours import NO_HOURS
 from forewarn.learn.report import write_report
-from forewarn.learn.report.wording import fit_to_serve, verdict, warnings
+from forewarn.learn.report.wording import fit_to_serve, headline, warnings
 
 VOID = {"meta", "br", "img", "input", "link", "hr"}
 TAGS = {
@@ -434,7 +434,7 @@ def test_a_lead_in_f1_is_worth_nothing_without_ranking(full_report: dict[str, An
     assert content["warnings"][0]["level"] == "bad"
     report["evaluation"]["intervals"]["roc_auc"] = [0.6, 0.7]
     assert fit_to_serve(report)
-    assert "; better than the best simple rule: F1 +0.146" in str(verdict(report))
+    assert "; better than the best simple rule: F1 +0.146" in str(headline(report))
 
 
 def test_a_rule_that_stands_in_serves_without_proof_that_it_ranks(full_report: dict[str, Any]) -> None:
@@ -460,6 +460,6 @@ def test_what_was_asked_of_the_threshold_is_answered(full_report: dict[str, Any]
     report["thresholds"] = {"precision=0.9": {}, **report["thresholds"]}
     report["evaluation"]["at_threshold"]["precision"] = 0.871
     report["evaluation"]["over_baseline"]["threshold"] = 0.25
-    sentence = str(verdict(report))
+    sentence = str(headline(report))
     assert "target precision 0.9, reached 0.871" in sentence
     assert "at the F1-optimal threshold, 0.250" in sentence

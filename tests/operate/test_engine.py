@@ -398,14 +398,14 @@ def test_a_model_of_another_failure_policy_changes_the_state(store: Store, home:
 
 def test_pending_jobs_are_known_until_they_start(store: Store, home: Path) -> None:
     engine = engine_of(store, home)
-    assert engine.waiting == [], "nothing before the first update"
+    assert engine.pending == [], "nothing before the first update"
     pending = job(900, outcome=None)
     write_jobs(store, pending)
     engine.follow(AT)
-    assert engine.waiting == [("900", pending.submit)]
+    assert engine.pending == [("900", pending.submit)]
     write_jobs(store, replace(pending, start=pending.submit + 5, state="RUNNING"))
     changes = engine.follow(AT)
-    assert (changes.started, engine.waiting) == ([("900", pending.submit)], [])
+    assert (changes.started, engine.pending) == ([("900", pending.submit)], [])
 
 
 def test_two_updates_at_once_do_the_work_once(store: Store, home: Path) -> None:

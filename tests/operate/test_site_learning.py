@@ -34,11 +34,15 @@ def test_a_model_is_trained_evaluated_and_compared(
             site.evaluate("small.submit.generic", since="2000-01-01")
 
         profiles = site.profiles(cluster="small")
-        assert (profiles.cluster, profiles.policy) == ("small", "wasted")
+        assert (profiles.cluster, profiles.population) == ("small", "wasted")
         assert len(profiles.description["profiles"]) > 1
 
         benchmark = site.bench(cluster="small", phases=["submit"], families=["online"])
-        assert (benchmark.log, benchmark.policy, list(benchmark.phases)) == ("small", "papers", ["submit"])
+        assert (benchmark.log, benchmark.population, list(benchmark.phases)) == (
+            "small",
+            "papers",
+            ["submit"],
+        )
         assert 0 < benchmark.phases["submit"]["roc_auc"] < 1
 
         comparison = site.compare(cluster="small")

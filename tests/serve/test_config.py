@@ -23,9 +23,9 @@ def test_precedence(tmp_path: Path) -> None:
     write(tmp_path / "config.toml", 'policy = "papers"\nknown_delay = 60\ncluster = "file"\n')
     environ = {"FOREWARN_HOME": str(tmp_path), "FOREWARN_KNOWN_DELAY": "120", "FOREWARN_CLUSTER": "env"}
     found = resolve({"cluster": "flag", "timezone": None}, environ)
-    assert (found.config.store, found.origins["store"].kind) == ("embedded", "default")
-    assert (found.config.policy, found.origins["policy"].kind) == ("papers", "file")
-    assert (found.config.known_delay, found.origins["known_delay"].kind) == (120, "environment")
+    assert (found.config.store, found.origins["store"].layer) == ("embedded", "default")
+    assert (found.config.policy, found.origins["policy"].layer) == ("papers", "file")
+    assert (found.config.known_delay, found.origins["known_delay"].layer) == (120, "environment")
     assert (found.config.cluster, str(found.origins["cluster"])) == ("flag", "flag --cluster")
     assert found.origins["policy"].place == str(tmp_path / "config.toml")
 

@@ -57,7 +57,7 @@ _ALL = 0.99  # share that counts as all earlier runs: the counts decay, so 1 is 
 # Returns the assessed job with some changes applied.
 Vary = Callable[[Sequence[Change]], ChangedJob]
 # Returns the median waits in seconds of recent, similar requests, for each of two time limits; None: too few.
-Waits = Callable[[Job, float, float], tuple[float, float] | None]
+JobWaits = Callable[[Job, float, float], tuple[float, float] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Assessor:
         champions: Champions,
         machine: Machine,
         histories: UserHistories,
-        waits: Waits,
+        waits: JobWaits,
     ) -> None:
         self._snapshot, self._champions, self._waits = snapshot, champions, waits
         self.machine, self.histories = machine, histories
@@ -321,7 +321,7 @@ class Assessor:
                     user=job.user,
                     name=job.name,
                     partition=job.partition,
-                    made_at=self._snapshot.asked_at,
+                    made_at=self._snapshot.requested_at,
                     phase=table.phase,
                     state=job.state,
                     route=answer.route,

@@ -30,7 +30,6 @@ from forewarn.job.phase import Phase
 from forewarn.job.record import Job
 from forewarn.store.base import ClusterFacts, Store
 
-Rows = NDArray[np.float64]
 _NO_NODES = np.zeros(0, np.uint64)
 KEPT_UP = 900  # seconds from a collector's last round in which nobody else needs to see to the state
 SKEW = 60  # seconds by which its clock may be ahead
@@ -65,7 +64,7 @@ class Snapshot(ABC):
         own: bool,
     ) -> None:
         self.cluster, self.facts = cluster, facts
-        self.asked_at = at  # which may lie before: clocks disagree
+        self.requested_at = at  # which may lie before: clocks disagree
         self.at = max(at, known_until)
         self.known_until = known_until
         self._programs = programs
@@ -81,7 +80,7 @@ class Snapshot(ABC):
         """Check which jobs the state knows as live: these can be assessed as at a start."""
 
     @abstractmethod
-    def _look(self, asked: RequestedJobs) -> Rows:
+    def _look(self, asked: RequestedJobs) -> Floats:
         """Compute the features of the jobs."""
 
     @property
@@ -96,18 +95,18 @@ class Snapshot(ABC):
         return float(state[L.C_S100] / state[L.C_W100]) if state[L.C_W100] > 0 else None
 
     @property
-    def record(self) -> Rows:
+    def record(self) -> Floats:
         """The online regression's own record on ended jobs: jobs, log odds, failures."""
         return self.cluster_state[L.C_RECORD : L.C_RECORD + 3 * L.RECORD_BINS].reshape(3, L.RECORD_BINS)
 
-    def features(self, jobs: Sequence[Job], phase: str) -> Rows:
+    def features(self, jobs: Sequence[Job], phase: str) -> Floats:
         """Compute all features of some jobs; those known only at start are missing at `submit`.
 
         They are missing too where the state does not know the job as in flight, or no longer.
         """
         return self.features_as_read([treated_job(job, self.facts) for job in jobs], phase)
 
-    def features_as_read(self, jobs: Sequence[Job], phase: str) -> Rows:
+    def features_as_read(self, jobs: Sequence[Job], phase: str) -> Floats:
         """Compute the features of jobs whose field treatments are already applied (`treated_job`)."""
         values = self._look(self._asked(jobs, Phase(phase)))
         if self._unknown:
@@ -155,7 +154,7 @@ class LiveSnapshot(Snapshot):
         """Look the jobs up in the state's own list."""
         return [state_store.job_key(job.job_id, job.submit) in self._online.places for job in jobs]
 
-    def _look(self, asked: RequestedJobs) -> Rows:
+    def _look(self, asked: RequestedJobs) -> Floats:
         places = np.array([self._online.places.get(key, -1) for key in asked.keys], np.int64)
         return _seen_from(self._online.state, places, asked, look)[0]
 
@@ -196,7 +195,7 @@ class SavedSnapshot(Snapshot):
         live_among = state_store.live_among(self._store, self.cluster, keys)
         return [key in live_among for key in keys]
 
-    def _look(self, asked: RequestedJobs) -> Rows:
+    def _look(self, asked: RequestedJobs) -> Floats:
         keys = np.zeros((len(asked), L.N_ENTITIES), np.uint64)
         make_keys = keys_of_job.for_rows(len(asked))
         for numbers, atoms, own in zip(asked.numbers, asked.atoms, keys, strict=True):
@@ -214,7 +213,7 @@ class SavedSnapshot(Snapshot):
 
 def _seen_from(
     state: State, places: Ints, asked: RequestedJobs, look: Callable[..., None]
-) -> tuple[Rows, NDArray[np.int32]]:
+) -> tuple[Floats, NDArray[np.int32]]:
     """Compute the features of jobs in a state, and the slots of their keys in the regression."""
     # One that has just ended, or whose submit was never seen, is asked about as at its submit.
     kinds = np.where(places >= 0, asked.kinds, np.int8(SUBMIT))

@@ -50,9 +50,9 @@ def _read(data: bytes) -> Program:
         name = "ppc64"
     first, size, count = _headers_at(data, wide, order)
     headers = [_header(data, first + place * size, wide, order) for place in range(min(count, _MOST))]
-    loader = next((_text(data, at) for kind, at, _, _ in headers if kind == _INTERPRETER), None)
+    loader = next((_text(data, at) for header_type, at, _, _ in headers if header_type == _INTERPRETER), None)
     # A program has one dynamic segment; a file that names thousands of them must not cost their product.
-    dynamic = next(((at, length) for kind, at, _, length in headers if kind == _DYNAMIC), None)
+    dynamic = next(((at, length) for header_type, at, _, length in headers if header_type == _DYNAMIC), None)
     needed, folders = list[str](), list[str]()
     entries = _entries(data, *dynamic, wide, order) if dynamic else []
     strings = next((_offset(value, headers) for tag, value in entries if tag == _STRINGS), None)
@@ -77,10 +77,10 @@ def _headers_at(data: bytes, wide: bool, order: str) -> tuple[int, int, int]:
 def _header(data: bytes, at: int, wide: bool, order: str) -> tuple[int, int, int, int]:
     """Read a header: its kind, place in the file, address in memory, length in the file."""
     if wide:
-        kind, _, offset, address, _, length = struct.unpack_from(f"{order}IIQQQQ", data, at)
+        header_type, _, offset, address, _, length = struct.unpack_from(f"{order}IIQQQQ", data, at)
     else:
-        kind, offset, address, _, length = struct.unpack_from(f"{order}IIIII", data, at)
-    return kind, offset, address, length
+        header_type, offset, address, _, length = struct.unpack_from(f"{order}IIIII", data, at)
+    return header_type, offset, address, length
 
 
 def _entries(data: bytes, at: int, length: int, wide: bool, order: str) -> list[tuple[int, int]]:
@@ -95,8 +95,8 @@ def _entries(data: bytes, at: int, length: int, wide: bool, order: str) -> list[
 
 
 def _offset(address: int, headers: list[tuple[int, int, int, int]]) -> int | None:
-    for kind, offset, begin, length in headers:
-        if kind == _LOAD and begin <= address < begin + length:
+    for header_type, offset, begin, length in headers:
+        if header_type == _LOAD and begin <= address < begin + length:
             return offset + address - begin
     return None
 

@@ -10,7 +10,7 @@ from forewarn.assess.advice.script_changes import for_job
 from forewarn.assess.assessment import Assessment
 from forewarn.learn.registry.serving import Serving
 from forewarn.operate.predict import PENDING_STATES, LiveJobSelection, OpenAssessor, assess_live
-from forewarn.progress import Working
+from forewarn.progress import ShowActivity
 from forewarn.sources.slurm.scheduler import Scheduler
 from forewarn.store.base import Store
 
@@ -24,7 +24,7 @@ def advise(
     at: int,
     timezone: str | None = None,
     unknown: list[str] | None = None,
-    working: Working = nullcontext,
+    working: ShowActivity = nullcontext,
     open_assessor: OpenAssessor | None = None,
 ) -> list[Assessment]:
     """Assess live jobs in full, with advice as commands to run.

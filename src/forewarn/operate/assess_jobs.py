@@ -17,7 +17,7 @@ from forewarn.assess.post_mortem.advice import as_requested_now
 from forewarn.job.record import Job
 from forewarn.operate.one_shot import open_stored_assessor, resolve_cluster
 from forewarn.operate.workspace import Workspace
-from forewarn.progress import Working
+from forewarn.progress import ShowActivity
 
 PRESENT = 3600  # seconds around the current time in which the engine's memory is up to date enough
 FULL_AT_ONCE, BRIEF_AT_ONCE = 10, 1000  # jobs assessed while the engine is locked
@@ -30,7 +30,7 @@ def open_assessor(
     cluster: str | None = None,
     user: str = "",
     at: int | None = None,
-    working: Working = nullcontext,
+    working: ShowActivity = nullcontext,
 ) -> Iterator[Assessor]:
     """Open an assessor of a cluster's jobs at a moment; raise `StoreError` where there is no history.
 
@@ -61,7 +61,7 @@ def assess_jobs(
     *,
     full: bool = False,
     at: int | None = None,
-    working: Working = nullcontext,
+    working: ShowActivity = nullcontext,
 ) -> list[Assessment]:
     """Assess jobs in the given order: in brief, or in full with reasons, similar jobs and advice.
 

@@ -13,7 +13,7 @@ from forewarn.features.labels import fails
 from forewarn.job.outcomes import POLICIES
 from forewarn.operate.job_fields import as_text, columns_of, parse_fields
 from forewarn.operate.queries import Query, timezones
-from forewarn.progress import Watch, unwatched, watched
+from forewarn.progress import ShowProgress, no_progress, with_progress
 from forewarn.store.base import Store
 
 # Formats of the submit time, in the time zone of the job's cluster.
@@ -35,7 +35,9 @@ class Breakdown:
         return self.by in _TIMES
 
 
-def break_down(store: Store, query: Query, by: str, policy: str, watch: Watch = unwatched) -> Breakdown:
+def break_down(
+    store: Store, query: Query, by: str, policy: str, watch: ShowProgress = no_progress
+) -> Breakdown:
     """Count jobs and failures by a field of `job_fields.FIELDS`, or by day, week or month of submission."""
     by = by.lower()
     zones = timezones(store)
@@ -47,7 +49,7 @@ def break_down(store: Store, query: Query, by: str, policy: str, watch: Watch = 
     columns, group = _columns(by), _group(by, zones)
     parts = [
         frame.select(group.alias(by), fails(POLICIES[policy]).alias("failed")).group_by(by).agg(counts)
-        for frame in watched(query.all(store, columns), "counting", watch)
+        for frame in with_progress(query.all(store, columns), "counting", watch)
     ]
     schema = {by: pl.String, "jobs": pl.Int64, "judged": pl.Int64, "failed": pl.Int64}
     total = pl.concat([pl.DataFrame(schema=schema), *parts]).group_by(by).agg(pl.all().sum())

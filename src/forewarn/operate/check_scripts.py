@@ -25,7 +25,7 @@ from forewarn.job.moments import Moment, unix_seconds
 from forewarn.operate.assess_jobs import open_assessor
 from forewarn.operate.script_check import CheckedSubmission, SubmissionContext, check, read_bytes
 from forewarn.operate.workspace import Workspace
-from forewarn.progress import Note, Working, logged
+from forewarn.progress import Note, ShowActivity, log_note
 
 STDIN = "-"
 STDIN_JOB_NAME = "sbatch"  # Slurm's name of a job whose script came by standard input
@@ -90,8 +90,8 @@ def check_scripts(
     ask_slurm: bool = True,
     fix: bool = False,
     standard_input: bytes | None = None,
-    working: Working = nullcontext,
-    note: Note = logged,
+    working: ShowActivity = nullcontext,
+    note: Note = log_note,
 ) -> CheckResult:
     """Check scripts before they are submitted: whether they will fail, why, and what to change.
 
@@ -153,7 +153,7 @@ def _assessor(
     cluster: str | None,
     user: str,
     at: int,
-    working: Working,
+    working: ShowActivity,
     note: Note,
 ) -> Assessor | None:
     """Open an assessor for as long as the stack is open; None where there is no history to assess by."""

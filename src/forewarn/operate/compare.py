@@ -14,7 +14,7 @@ from forewarn.learn.extra import check_train_extra
 from forewarn.learn.families import family as family_of
 from forewarn.operate.history import open_history, population_of
 from forewarn.operate.workspace import Workspace
-from forewarn.progress import Note, Watch, logged, unwatched
+from forewarn.progress import Note, ShowProgress, log_note, no_progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +24,8 @@ class ComparisonResult:
     log: str  # its cluster
     phase: str
     feature_set: str
-    policy: str
-    failures: str  # what the policy counts as failure, in words
+    population: str
+    failures: str  # what its policy counts as failure, in words
     family: str
     seed: int
     jobs: int  # in the test block, on which all ways are evaluated
@@ -44,8 +44,8 @@ def compare(
     family: str = "xgboost",
     status: str | None = None,
     seed: int = 0,
-    watch: Watch = unwatched,
-    note: Note = logged,
+    watch: ShowProgress = no_progress,
+    note: Note = log_note,
 ) -> ComparisonResult:
     """Fit the same model with each way of treating the imbalance, and evaluate all on the test block.
 
@@ -56,7 +56,7 @@ def compare(
     with open_history(workspace, source, cluster, status=status, watch=watch, note=note) as history:
         table = history.table(phase, chosen, watch)
     parts = split(table)
-    with watch("comparing") as far:
+    with watch("comparing") as progress:
         figures = compare_on(
             table,
             parts,
@@ -64,13 +64,13 @@ def compare(
             feature_set=feature_set,
             seed=seed,
             threads=len(os.sched_getaffinity(0)),
-            progress=far,
+            progress=progress,
         )
     return ComparisonResult(
         log=history.cluster,
         phase=phase,
         feature_set=feature_set,
-        policy=chosen.name,
+        population=chosen.name,
         failures=chosen.in_words,
         family=family,
         seed=seed,

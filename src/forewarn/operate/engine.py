@@ -69,9 +69,9 @@ class Engine:
         return self._state.policy if self._state else POLICIES["wasted"]
 
     @property
-    def waiting(self) -> list[Key]:
+    def pending(self) -> list[Key]:
         """The pending jobs."""
-        return self._state.waiting if self._state else []
+        return self._state.pending if self._state else []
 
     def follow(self, at: int | None = None) -> StateChanges:
         """Update from the store and the registry; return what changed for jobs since the last update."""
@@ -119,9 +119,9 @@ class Engine:
         with self._lock.reading():
             state, champions = self._state, self._champions
             histories, machine = self._histories, self._machine
-            if not (state and state.state and champions and histories and machine):
+            if not (state and state.features and champions and histories and machine):
                 raise StoreError(f"{self.cluster}: the engine has not read the store yet")
-            snapshot = LiveSnapshot(state.state, int(self._clock()) if at is None else at)
+            snapshot = LiveSnapshot(state.features, int(self._clock()) if at is None else at)
             yield Assessor(
                 snapshot,
                 champions,

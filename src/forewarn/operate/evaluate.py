@@ -24,7 +24,7 @@ from forewarn.learn.registry.serving import ModelName
 from forewarn.learn.registry.versions import Version
 from forewarn.operate.history import open_history, population_of
 from forewarn.operate.workspace import Workspace
-from forewarn.progress import Watch, unwatched
+from forewarn.progress import ShowProgress, no_progress
 
 _END = 2**62  # after every job
 
@@ -55,7 +55,7 @@ def evaluate(
     since: Moment | None = None,
     until: Moment | None = None,
     seed: int = 0,
-    watch: Watch = unwatched,
+    watch: ShowProgress = no_progress,
 ) -> EvaluationResult:
     """Evaluate versions of a model on jobs submitted after the training data of all of them.
 

@@ -23,7 +23,7 @@ from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
 from forewarn.operate.assess_jobs import open_assessor
 from forewarn.operate.workspace import Workspace
-from forewarn.progress import Working
+from forewarn.progress import ShowActivity
 from forewarn.sources.slurm.connect import connect
 from forewarn.sources.slurm.retry import RetryPolicy
 from forewarn.sources.slurm.scheduler import Scheduler
@@ -47,7 +47,7 @@ def explain_job(
     *,
     cluster: str | None = None,
     log: Path | None = None,
-    working: Working = nullcontext,
+    working: ShowActivity = nullcontext,
 ) -> Explanation:
     """Explain why a job failed or is pending; `log` is its output file, if not the one that Slurm names."""
     config = workspace.config
@@ -71,13 +71,13 @@ def explain_job(
     return Explanation(replace(report, notes=(*report.notes, *found.notes)), found.job, zone)
 
 
-def _risk(workspace: Workspace, job: Job, working: Working) -> float | None:
+def _risk(workspace: Workspace, job: Job, working: ShowActivity) -> float | None:
     """Predict the probability of failure of a pending or running job; None without a model."""
     assessment = _assess(workspace, job, working)
     return assessment.failure.probability if assessment and assessment.failure else None
 
 
-def _forecast(workspace: Workspace, job: Job, working: Working) -> ResubmitForecast:
+def _forecast(workspace: Workspace, job: Job, working: ShowActivity) -> ResubmitForecast:
     """Predict what an ended job would need if it were submitted again."""
     assessment = _assess(workspace, as_requested_now(job, int(time.time())), working)
     if assessment is None:
@@ -88,7 +88,7 @@ def _forecast(workspace: Workspace, job: Job, working: Working) -> ResubmitForec
     )
 
 
-def _assess(workspace: Workspace, job: Job, working: Working) -> Assessment | None:
+def _assess(workspace: Workspace, job: Job, working: ShowActivity) -> Assessment | None:
     """Assess a job in brief; None where there is no history or model to assess it by."""
     try:
         with open_assessor(workspace, cluster=job.cluster, user=job.user or "", working=working) as assessor:

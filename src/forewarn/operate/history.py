@@ -26,7 +26,7 @@ from forewarn.operate.ingest_file import (
 )
 from forewarn.operate.observe import write_batches
 from forewarn.operate.workspace import Workspace, choose_cluster
-from forewarn.progress import Note, Watch, logged, unwatched
+from forewarn.progress import Note, ShowProgress, log_note, no_progress
 from forewarn.sources.base import SourceOptions
 from forewarn.sources.slurm.connect import connect
 from forewarn.sources.slurm.scheduler import Scheduler
@@ -49,10 +49,10 @@ class History:
         """The cluster's time zone."""
         return self.store.clusters()[self.cluster].timezone
 
-    def table(self, phase: str, population: Population, watch: Watch = unwatched) -> JobTable:
+    def table(self, phase: str, population: Population, watch: ShowProgress = no_progress) -> JobTable:
         """Compute the features and labels that a model learns from."""
-        with watch(f"features at {phase}") as far:
-            return read_table(self.store, self.cluster, phase, population, far)
+        with watch(f"features at {phase}") as progress:
+            return read_table(self.store, self.cluster, phase, population, progress)
 
 
 def population_of(name: str) -> Population:
@@ -69,8 +69,8 @@ def open_history(
     cluster: str | None = None,
     *,
     status: str | None = None,
-    watch: Watch = unwatched,
-    note: Note = logged,
+    watch: ShowProgress = no_progress,
+    note: Note = log_note,
 ) -> Iterator[History]:
     """Open the history of a cluster.
 
@@ -108,7 +108,7 @@ def open_history(
         yield History(store, choose_cluster(clusters, cluster, source))
 
 
-def update_field_treatments(workspace: Workspace, cluster: str | None, note: Note = logged) -> None:
+def update_field_treatments(workspace: Workspace, cluster: str | None, note: Note = log_note) -> None:
     """Treat a cluster's fields as those of a live Slurm, if an older version ingested Slurm's files."""
     name = workspace.cluster(cluster)
     if has_outdated_treatments(workspace.reading(), name):
@@ -118,11 +118,17 @@ def update_field_treatments(workspace: Workspace, cluster: str | None, note: Not
 
 
 def _read_file(
-    store: Store, spec: str, config: Config, options: SourceOptions, rejects: Path, watch: Watch, note: Note
+    store: Store,
+    spec: str,
+    config: Config,
+    options: SourceOptions,
+    rejects: Path,
+    watch: ShowProgress,
+    note: Note,
 ) -> None:
     source = source_of(spec, config, options)
-    with watch(f"reading {source.path.name}") as far:
-        report = ingest(store, source, rejects=lambda: rejects, progress=far)
+    with watch(f"reading {source.path.name}") as progress:
+        report = ingest(store, source, rejects=lambda: rejects, progress=progress)
     if not report.rows:
         raise NoGoodRowError(f"{report.file}: contains no records")
     if report.bad:
@@ -134,11 +140,11 @@ def _read_file(
         note(message)
 
 
-def _read_live(store: Store, source: str, config: Config, watch: Watch) -> None:
+def _read_live(store: Store, source: str, config: Config, watch: ShowProgress) -> None:
     zone = config.of_cluster(config.cluster).timezone
     since = unix_seconds(source.partition(":")[2] or f"now-{DEFAULT_HISTORY}", zone or "UTC")
-    with closing(connect(config)) as scheduler, watch("reading Slurm's accounting") as far:
-        jobs = read_accounting(store, scheduler, since, timezone=zone, progress=far)
+    with closing(connect(config)) as scheduler, watch("reading Slurm's accounting") as progress:
+        jobs = read_accounting(store, scheduler, since, timezone=zone, progress=progress)
     if not jobs:
         raise NoGoodRowError(f"{source}: accounting has no jobs since then; use an earlier time, slurm:TIME")
 

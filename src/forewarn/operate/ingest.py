@@ -15,7 +15,7 @@ from forewarn.errors import NoGoodRowError, UsageError
 from forewarn.features.missing_fields import MissingField
 from forewarn.operate.ingest_file import IngestReport, ingest, review_missing_fields, source_of
 from forewarn.operate.workspace import Workspace
-from forewarn.progress import Watch, unwatched
+from forewarn.progress import ShowProgress, no_progress
 from forewarn.sources.base import Source, SourceOptions
 
 
@@ -46,7 +46,7 @@ def ingest_sources(
     status: str | None = None,
     skip_bad: bool = False,
     rejects: Path | None = None,
-    watch: Watch = unwatched,
+    watch: ShowProgress = no_progress,
     each: Callable[[IngestReport, Source], None] = lambda *_: None,
     last: Callable[[IngestResult], None] = lambda _: None,
 ) -> IngestResult:
@@ -83,8 +83,8 @@ def ingest_sources(
     try:
         for source in opened:
             name = _rejects_name(rejects, workspace.config.home, source) if skip_bad or rejects else None
-            with watch(f"reading {source.path.name}") as far:
-                reports.append(ingest(store, source, rejects=name, progress=far))
+            with watch(f"reading {source.path.name}") as progress:
+                reports.append(ingest(store, source, rejects=name, progress=progress))
             each(reports[-1], source)
     finally:
         with watch("checking request fields"):

@@ -38,7 +38,7 @@ class LiveAssessment:
     def assess_round(self, at: int) -> RoundAssessments:
         """Update the engine, assess the jobs for which something is new, and save the assessments."""
         changes = self._engine.follow(at)
-        due = self._due(changes, self._engine.waiting, self._engine.policy, at)
+        due = self._due(changes, self._engine.pending, self._engine.policy, at)
         if not due:
             return RoundAssessments()
         jobs = [job for job in self._jobs(due) if job.outcome is None]
@@ -48,14 +48,14 @@ class LiveAssessment:
         return result
 
     def _due(
-        self, changes: StateChanges, waiting: Iterable[Key], policy: FailurePolicy, at: int
+        self, changes: StateChanges, all_pending: Iterable[Key], policy: FailurePolicy, at: int
     ) -> list[Key]:
         """Choose the jobs to assess, the most important first."""
         submitted = self._never_assessed(changes.submitted, at) if changes.rebuilt else changes.submitted
         started = sorted(changes.started, key=newest_first)
         pending = [*sorted(submitted, key=newest_first), *sorted(changes.related, key=newest_first)]
         if self._is_burst(changes, policy):
-            pending += sorted(waiting, key=newest_first)
+            pending += sorted(all_pending, key=newest_first)
         representatives: dict[Key, Key] = {}  # one task per array
         for job_id, submit in pending:
             representatives.setdefault((_array(job_id), submit), (job_id, submit))

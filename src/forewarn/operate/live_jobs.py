@@ -25,7 +25,7 @@ from forewarn.operate.predict import (
     unknown_job,
 )
 from forewarn.operate.workspace import Workspace
-from forewarn.progress import Working
+from forewarn.progress import ShowActivity
 from forewarn.sources.slurm.connect import connect
 from forewarn.store.opening import location_of
 
@@ -73,21 +73,21 @@ def assess_live_jobs(
     running: bool = False,
     user: str | None = None,
     full: bool = False,
-    working: Working = nullcontext,
+    working: ShowActivity = nullcontext,
 ) -> LiveResult:
     """Assess pending and running jobs: in brief, or in full with advice as commands to run."""
     if bool(job_ids) == bool(pending or running or user):
         raise UsageError("name the jobs: either ids, or --pending, --running, -u NAME")
-    config, now = workspace.config, int(time.time())
+    config, at = workspace.config, int(time.time())
     serving = Serving(config.home / "models")
     unknown: list[str] = []
     zone = config.of_cluster(config.cluster).timezone
-    how: dict[str, Any] = {"at": now, "timezone": zone, "unknown": unknown, "working": working}
+    how: dict[str, Any] = {"at": at, "timezone": zone, "unknown": unknown, "working": working}
     if workspace.long_lived and config.model is None and location_of(config).may_write:
-        how["open_assessor"] = lambda cluster: _followed(workspace.engine(cluster)).open_assessor(now)
+        how["open_assessor"] = lambda cluster: _followed(workspace.engine(cluster)).open_assessor(at)
     with (
         closing(connect(config)) as scheduler,
-        open_live_store(config, scheduler.cluster, serving, at=now) as store,
+        open_live_store(config, scheduler.cluster, serving, at=at) as store,
     ):
         if full:
             assessments = advise(store, scheduler, serving, job_ids, **how)
@@ -95,7 +95,7 @@ def assess_live_jobs(
             selection = LiveJobSelection(job_ids=job_ids, pending=pending, running=running, user=user)
             assessments = assess_live(store, scheduler, serving, selection, **how)
         if store.may_write:
-            delete_old_assessments(store, scheduler.cluster, now - config.assessments_kept * 86400)
+            delete_old_assessments(store, scheduler.cluster, at - config.assessments_kept * 86400)
     return LiveResult(tuple(assessments), tuple(unknown), _unserved(assessments, serving))
 
 

@@ -54,8 +54,8 @@ def judge_nodes(
     """
     store, name = workspace.reading(), workspace.cluster(cluster)
     zone = store.clusters()[name].timezone
-    moment = LAST if at == LAST else None if at is None else unix_seconds(at, zone)
-    unix_time = health_time(store, name, moment, int(time.time()))
+    at = LAST if at == LAST else None if at is None else unix_seconds(at, zone)
+    unix_time = health_time(store, name, at, int(time.time()))
     selected = _select(node_health(store, name, unix_time), nodes, partition)
     return HealthResult(cluster=name, timezone=zone, at=unix_time, nodes=selected)
 

@@ -69,17 +69,17 @@ class FollowedState:
 
     def __init__(self, store: Store, cluster: str, policy: FailurePolicy, *, saves: bool) -> None:
         self._store, self._cluster, self.policy, self.saves = store, cluster, policy, saves
-        self.state: OnlineFeatures | None = None  # None before the first update
+        self.features: OnlineFeatures | None = None  # None before the first update
         self._position: StatePosition | None = None  # of the state in memory; if it saves, the last saved one
         self._live: dict[int, Key] = {}  # pending and running jobs, by their number in the state
-        self._waiting: dict[int, set[int]] = {}  # numbers of pending jobs, by user and request
+        self._pending: dict[int, set[int]] = {}  # numbers of pending jobs, by user and request
         self._delayed: dict[Key, int] = {}  # when outcomes become known that are not known yet
         self._is_consistent = False  # false from the begin of an update until it is saved
 
     @property
-    def waiting(self) -> list[Key]:
+    def pending(self) -> list[Key]:
         """The pending jobs."""
-        return [self._live[number] for numbers in self._waiting.values() for number in numbers]
+        return [self._live[number] for numbers in self._pending.values() for number in numbers]
 
     def follow(self, at: int) -> StateChanges:
         """Update the state from the store, and save it if that is this process's task."""
@@ -91,11 +91,11 @@ class FollowedState:
     def prepare(self, at: int) -> StateUpdate:
         """Read what is new in the store, without changing the state."""
         if not self._must_reload():
-            assert self.state is not None
+            assert self.features is not None
             assert self._position is not None
             return self._with_changed_jobs(
                 StateUpdate(at, self._position.revision, position=self._position, delayed=self._delayed),
-                self.state,
+                self.features,
             )
         position = valid_position(self._store, self._cluster, self.policy)
         if position is None:
@@ -144,31 +144,31 @@ class FollowedState:
 
     def save(self, update: StateUpdate) -> None:
         """Save what changed, if that is this process's task."""
-        assert self.state is not None
-        position = StatePosition(update.revision, self.state.at, kept=update.at)
+        assert self.features is not None
+        position = StatePosition(update.revision, self.features.at, kept=update.at)
         if not self.saves:
-            self.state.settle()
+            self.features.settle()
             self._position, self._is_consistent = position, True
             return
         with self._store.writing() as writer:
             # Within the write no other process can save. If one has rebuilt the saved state since, keep that.
             expected = None if update.jobs is None else self._position
             if expected is None or valid_position(self._store, self._cluster, self.policy) == expected:
-                self.state.save(writer, position)
+                self.features.save(writer, position)
                 self._position, self._is_consistent = position, True
 
     # --- where the state comes from ---------------------------------------------------------------------
 
     def _must_reload(self) -> bool:
         """Check whether there is no usable state in memory."""
-        if self.state is None or self._position is None or not self._is_consistent:
+        if self.features is None or self._position is None or not self._is_consistent:
             return True
         if self.saves:
             return valid_position(self._store, self._cluster, self.policy) != self._position
         # The treatment of fields may have changed, and programs of earlier jobs may have been ingested.
         facts = self._store.clusters().get(self._cluster, ClusterFacts())
         programs = self._store.revision("program", cluster=self._cluster)
-        return (facts, programs) != (self.state.facts, self.state.programs.revision)
+        return (facts, programs) != (self.features.facts, self.features.programs.revision)
 
     def _live_keys(self, state: OnlineFeatures) -> tuple[dict[int, Key], dict[Key, int]]:
         """Read the keys of live jobs by their number in a state, and of outcomes that become known later.
@@ -191,13 +191,13 @@ class FollowedState:
         return live, delayed
 
     def _replace_state(self, update: StateUpdate) -> None:
-        self.state, self._position = update.state, update.position
+        self.features, self._position = update.state, update.position
         self._live, self._delayed = update.live, update.delayed
-        self._waiting = {}
-        assert self.state is not None
+        self._pending = {}
+        assert self.features is not None
         for number in self._live:
-            if np.isnan(self.state.state.flight[self.state.places[number], L.FL_START]):
-                self._waiting.setdefault(self._request(number), set()).add(number)
+            if np.isnan(self.features.state.flight[self.features.places[number], L.FL_START]):
+                self._pending.setdefault(self._request(number), set()).add(number)
 
     # --- changed jobs ----------------------------------------------------------------------------------
 
@@ -219,17 +219,17 @@ class FollowedState:
 
     def _events(self, job: Job, known_at: int | None, at: int) -> Iterable[Event]:
         """Yield the events of a job that the state does not have yet."""
-        assert self.state is not None
+        assert self.features is not None
         number = job_key(job.job_id, job.submit)
-        place = self.state.places.get(number)
-        if place is None and number in self.state.recent_outcomes:
+        place = self.features.places.get(number)
+        if place is None and number in self.features.recent_outcomes:
             if job.outcome is not None:
                 # The controller shows an end first; accounting has what the job used some seconds later.
-                self.state.correct(job)
+                self.features.correct(job)
             return
         if place is None:
             yield job.submit, SUBMITTED, job
-        has_started = place is not None and not np.isnan(self.state.state.flight[place, L.FL_START])
+        has_started = place is not None and not np.isnan(self.features.state.flight[place, L.FL_START])
         if job.start is not None and not has_started:
             yield max(job.start, job.submit), STARTED, job
         self._delayed.pop((job.job_id, job.submit), None)
@@ -250,42 +250,42 @@ class FollowedState:
         ended = set(changes.ended)
         changes.submitted = [key for key in changes.submitted if key not in ended]
         for request in requests:
-            pending = (self._live[number] for number in self._waiting.get(request, ()))
+            pending = (self._live[number] for number in self._pending.get(request, ()))
             changes.related += nsmallest(REPRESENTATIVES, pending, key=newest_first)
         return changes
 
     def _process(self, changes: StateChanges, event: Event) -> int:
         """Apply one event to the state; return the number of its user and request."""
-        assert self.state is not None
+        assert self.features is not None
         moment, change, job = event
         key, number = (job.job_id, job.submit), job_key(job.job_id, job.submit)
         if change == SUBMITTED:
-            self.state.submit(job)
+            self.features.submit(job)
             self._live[number] = key
             changes.submitted.append(key)
         request = self._request(number)
         if change == SUBMITTED:
-            self._waiting.setdefault(request, set()).add(number)
+            self._pending.setdefault(request, set()).add(number)
         else:
-            self._remove_waiting(request, number)
+            self._remove_pending(request, number)
         if change == STARTED:
-            self.state.start(job)
+            self.features.start(job)
             changes.started.append(key)
         elif change == ENDED:
-            self.state.ended(job, moment)
+            self.features.ended(job, moment)
             self._live.pop(number, None)
             changes.ended.append(key)
         return request
 
-    def _remove_waiting(self, request: int, number: int) -> None:
-        numbers = self._waiting.get(request, set())
+    def _remove_pending(self, request: int, number: int) -> None:
+        numbers = self._pending.get(request, set())
         numbers.discard(number)
         if not numbers:
-            self._waiting.pop(request, None)
+            self._pending.pop(request, None)
 
     def _request(self, number: int) -> int:
-        assert self.state is not None
-        return int(self.state.state.flight_key[self.state.places[number], L.E_USER_REQUEST])
+        assert self.features is not None
+        return int(self.features.state.flight_key[self.features.places[number], L.E_USER_REQUEST])
 
 
 def _is_too_late(state: OnlineFeatures, job: Job, known_at: int | None) -> bool:

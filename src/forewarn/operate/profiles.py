@@ -13,7 +13,7 @@ from forewarn.learn.extra import check_train_extra
 from forewarn.learn.heads.profiles import Profiles
 from forewarn.operate.history import open_history, population_of
 from forewarn.operate.workspace import Workspace
-from forewarn.progress import Note, Watch, logged, unwatched
+from forewarn.progress import Note, ShowProgress, log_note, no_progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,8 +21,8 @@ class ProfilesResult:
     """The profiles of a cluster's jobs."""
 
     cluster: str
-    policy: str
-    failures: str  # what the policy counts as failure, in words
+    population: str
+    failures: str  # what its policy counts as failure, in words
     seed: int
     description: Mapping[str, Any]  # jobs, number, profiles, bounds, left_out, fitted_on
 
@@ -36,8 +36,8 @@ def find_profiles(
     number: int | None = None,
     status: str | None = None,
     seed: int = 0,
-    watch: Watch = unwatched,
-    note: Note = logged,
+    watch: ShowProgress = no_progress,
+    note: Note = log_note,
 ) -> ProfilesResult:
     """Find the profiles of a log's jobs and describe them; `number` None: at the bend of the error curve.
 
@@ -57,7 +57,7 @@ def find_profiles(
         profiles = Profiles.fit(table, rows, seed, number)
     return ProfilesResult(
         cluster=history.cluster,
-        policy=chosen.name,
+        population=chosen.name,
         failures=chosen.in_words,
         seed=seed,
         description=profiles.describe(table, rows),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from forewarn.config import Config
 from forewarn.errors import UsageError
-from forewarn.progress import Watch, unwatched
+from forewarn.progress import ShowProgress, no_progress
 from forewarn.sources.simulator import SimulationSummary
 from forewarn.sources.simulator import simulate as simulate_to
 from forewarn.sources.simulator.scenario import load_scenario
@@ -33,7 +33,7 @@ def simulate(
     output: Path | None = None,
     form: str = "parquet",
     machine: Path | None = None,
-    watch: Watch = unwatched,
+    watch: ShowProgress = no_progress,
 ) -> SimulationResult:
     """Simulate a cluster's history.
 
@@ -54,8 +54,8 @@ def simulate(
         output = folder / f"{Path(scenario).stem}-{seed}.{_ENDINGS.get(form, form)}"
     elif not output.parent.is_dir():
         raise UsageError(f"--output: {output}: folder {output.parent} does not exist")
-    with watch("simulating") as far:
-        summary = simulate_to(scenario, jobs, seed, output, form, far)
+    with watch("simulating") as progress:
+        summary = simulate_to(scenario, jobs, seed, output, form, progress)
     parts = write_machine(load_scenario(scenario), machine) if machine else ()
     sources = (f"{form}:{summary.path}", *(f"slurmrestd:{part}" for part in parts))
     return SimulationResult(summary=summary, sources=sources)

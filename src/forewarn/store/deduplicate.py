@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from forewarn.job.columns import KEYS, SCHEMAS
 from forewarn.sources.base import SOURCES_OF_RUNS
 
-Numbers = NDArray[np.int64]
+Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
@@ -24,8 +24,8 @@ Mask = NDArray[np.bool_]
 class MatchedRows:
     """Rows of a batch beside stored observations of the same identity."""
 
-    row: Numbers
-    written: Numbers  # the stored observation's number
+    row: Ints
+    written: Ints  # the stored observation's number
     equal: Mask  # whether they agree in every field
 
     @classmethod
@@ -45,7 +45,7 @@ class BatchComparison:
 
     new: Mask
     conflict: Mask
-    named: Numbers  # the stored observations that rows are equal to
+    named: Ints  # the stored observations that rows are equal to
 
 
 class NamedObservations:
@@ -55,15 +55,15 @@ class NamedObservations:
     """
 
     def __init__(self) -> None:
-        self._first: Numbers = np.empty(0, np.int64)
-        self._last: Numbers = np.empty(0, np.int64)
+        self._first: Ints = np.empty(0, np.int64)
+        self._last: Ints = np.empty(0, np.int64)
 
-    def add(self, numbers: Numbers) -> None:
+    def add(self, numbers: Ints) -> None:
         """Add observations that the file named.
 
-        >>> claims = NamedObservations()
-        >>> claims.add(np.array([3, 1, 2, 9]))
-        >>> claims.hold(np.array([0, 2, 9])).tolist()
+        >>> named = NamedObservations()
+        >>> named.add(np.array([3, 1, 2, 9]))
+        >>> named.contains(np.array([0, 2, 9])).tolist()
         [False, True, True]
         """
         if not numbers.size:
@@ -76,7 +76,7 @@ class NamedObservations:
         self._first = first[begins]
         self._last = reach[np.append(np.flatnonzero(begins)[1:], first.size) - 1]
 
-    def hold(self, numbers: Numbers) -> Mask:
+    def contains(self, numbers: Ints) -> Mask:
         """Check for each observation whether the file named it."""
         if not self._first.size:
             return np.zeros(numbers.size, bool)
@@ -112,12 +112,12 @@ def equal_rows(left: pl.DataFrame, right: pl.DataFrame, kind: str) -> Mask:
     return equal
 
 
-def judge(
-    batch: pl.DataFrame, kind: str, pairs: MatchedRows, claims: NamedObservations | None
+def compare_batch(
+    batch: pl.DataFrame, kind: str, pairs: MatchedRows, named: NamedObservations | None
 ) -> BatchComparison:
     """Decide what to do with each row of a batch.
 
-    With `claims` the batch is part of a file, in which rows must not contradict each other: the row
+    With `named` the batch is part of a file, in which rows must not contradict each other: the row
     that the file had first stands for its identity. Without, they are live observations, and all are stored
     that say something else.
     """
@@ -125,29 +125,29 @@ def judge(
     first = _first_of_identity(batch, kind)
     later = first != rows
     stored = _mask(rows.size, pairs.row[pairs.equal])
-    if claims is None:
+    if named is None:
         same = stored | _repeats(batch, kind, first, later)
         conflict = np.zeros(rows.size, bool)
     else:
-        ours = claims.hold(pairs.written)
-        claimed = _mask(rows.size, pairs.row[ours])
+        ours = named.contains(pairs.written)
+        named_before = _mask(rows.size, pairs.row[ours])
         agreed = _mask(rows.size, pairs.row[ours & pairs.equal])
         echo = np.zeros(rows.size, bool)
         echo[later] = equal_rows(batch[rows[later]], batch[first[later]], kind)
-        same = np.where(claimed, agreed, np.where(later, echo, stored))
-        conflict = (claimed | later) & ~same
-    named = pairs.written[pairs.equal & same[pairs.row]]
-    return BatchComparison(new=~same & ~conflict, conflict=conflict, named=named)
+        same = np.where(named_before, agreed, np.where(later, echo, stored))
+        conflict = (named_before | later) & ~same
+    equal = pairs.written[pairs.equal & same[pairs.row]]
+    return BatchComparison(new=~same & ~conflict, conflict=conflict, named=equal)
 
 
-def _first_of_identity(batch: pl.DataFrame, kind: str) -> Numbers:
+def _first_of_identity(batch: pl.DataFrame, kind: str) -> Ints:
     """Return for each row the first row of the batch with its identity, mostly itself."""
     same = identity(kind)
     numbered = batch.select(pl.int_range(pl.len(), dtype=pl.Int64).alias("_n"), **same)
     return numbered.select(pl.col("_n").min().over(list(same))).to_series().to_numpy()
 
 
-def _repeats(batch: pl.DataFrame, kind: str, first: Numbers, later: Mask) -> Mask:
+def _repeats(batch: pl.DataFrame, kind: str, first: Ints, later: Mask) -> Mask:
     """Find rows that equal an earlier row of the batch in every field."""
     repeats = np.zeros(batch.height, bool)
     several = np.flatnonzero(np.isin(first, first[later]))  # mostly none: nothing wide is compared then
@@ -158,7 +158,7 @@ def _repeats(batch: pl.DataFrame, kind: str, first: Numbers, later: Mask) -> Mas
     return repeats
 
 
-def _mask(size: int, rows: Numbers) -> Mask:
+def _mask(size: int, rows: Ints) -> Mask:
     mask = np.zeros(size, bool)
     mask[rows] = True
     return mask

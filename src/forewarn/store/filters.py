@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-Value = str | int | float | bool
+FilterValue = str | int | float | bool
 
 
 class Filter(ABC):
@@ -73,7 +73,7 @@ class _OfTests(Filter):
 class Equal(_OfField):
     """A filter that the field has this value. None equals nothing, not even a missing field."""
 
-    value: Value | None
+    value: FilterValue | None
 
     def matches(self, record: Mapping[str, Any]) -> bool:
         """Check whether one record passes.
@@ -92,7 +92,7 @@ class Equal(_OfField):
 class OneOf(_OfField):
     """A filter that the field has one of these values."""
 
-    values: tuple[Value, ...]
+    values: tuple[FilterValue, ...]
 
     def matches(self, record: Mapping[str, Any]) -> bool:
         """Check whether one record passes.

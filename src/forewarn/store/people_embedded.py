@@ -19,7 +19,7 @@ from forewarn.sharing import tighten
 from forewarn.store.connections import Connections
 from forewarn.store.database import connect, use_log
 from forewarn.store.filesystem import refuse_unfit
-from forewarn.store.people import Entry, Kind, PeopleStore, check_kind
+from forewarn.store.people import Entry, EntryType, PeopleStore, check_entry_type
 from forewarn.store.schema import migrate
 
 FILE = "people.db"
@@ -62,31 +62,36 @@ class EmbeddedPeople(PeopleStore):
             self.close()
             raise
 
-    def add(self, kind: Kind, value: Mapping[str, Any], *, at: int) -> str:
+    def add(self, entry_type: EntryType, value: Mapping[str, Any], *, at: int) -> str:
         """Save an entry under a new key."""
-        check_kind(kind)
+        check_entry_type(entry_type)
         key = secrets.token_urlsafe(24)
-        self._change("INSERT INTO entry VALUES (?, ?, ?, ?)", kind, key, at, json.dumps(dict(value)))
+        self._change("INSERT INTO entry VALUES (?, ?, ?, ?)", entry_type, key, at, json.dumps(dict(value)))
         return key
 
-    def put(self, kind: Kind, key: str, value: Mapping[str, Any], *, at: int) -> None:
+    def put(self, entry_type: EntryType, key: str, value: Mapping[str, Any], *, at: int) -> None:
         """Save an entry under a key, replacing what was there."""
-        check_kind(kind, changes=True)
+        check_entry_type(entry_type, changes=True)
         text = json.dumps(dict(value))
-        self._change("INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?)", kind, key, at, text)
+        self._change("INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?)", entry_type, key, at, text)
 
-    def get(self, kind: Kind, key: str) -> Entry | None:
+    def get(self, entry_type: EntryType, key: str) -> Entry | None:
         """Return the entry of a key."""
-        check_kind(kind)
-        found = self._found("kind = ? AND key = ?", kind, key)
+        check_entry_type(entry_type)
+        found = self._found("kind = ? AND key = ?", entry_type, key)
         return found[0] if found else None
 
     def entries(
-        self, kind: Kind, *, since: int | None = None, until: int | None = None, newest: int | None = None
+        self,
+        entry_type: EntryType,
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        newest: int | None = None,
     ) -> list[Entry]:
         """Return the entries of a kind in a time range, in order of time."""
-        check_kind(kind)
-        asked = {"kind = ?": kind, "at >= ?": since, "at < ?": until}
+        check_entry_type(entry_type)
+        asked = {"kind = ?": entry_type, "at >= ?": since, "at < ?": until}
         asked = {test: value for test, value in asked.items() if value is not None}
         found = self._found(
             f"{' AND '.join(asked)} ORDER BY at DESC, key DESC LIMIT ?",
@@ -95,15 +100,15 @@ class EmbeddedPeople(PeopleStore):
         )
         return found[::-1]
 
-    def remove(self, kind: Kind, key: str) -> bool:
+    def remove(self, entry_type: EntryType, key: str) -> bool:
         """Delete an entry; return whether it existed."""
-        check_kind(kind, changes=True)
-        return bool(self._change("DELETE FROM entry WHERE kind = ? AND key = ?", kind, key))
+        check_entry_type(entry_type, changes=True)
+        return bool(self._change("DELETE FROM entry WHERE kind = ? AND key = ?", entry_type, key))
 
-    def forget(self, kind: Kind, before: int) -> int:
+    def forget(self, entry_type: EntryType, before: int) -> int:
         """Delete entries of a kind from before a time; return how many."""
-        check_kind(kind)
-        return self._change("DELETE FROM entry WHERE kind = ? AND at < ?", kind, before)
+        check_entry_type(entry_type)
+        return self._change("DELETE FROM entry WHERE kind = ? AND at < ?", entry_type, before)
 
     def close(self) -> None:
         """Close the file."""
@@ -116,7 +121,7 @@ class EmbeddedPeople(PeopleStore):
     def _found(self, which: str, *values: object) -> list[Entry]:
         with self._connections.borrow() as connection:
             rows = connection.execute(f"SELECT kind, key, at, value FROM entry WHERE {which}", values)
-            return [Entry(kind, key, at, json.loads(value)) for kind, key, at, value in rows]
+            return [Entry(entry_type, key, at, json.loads(value)) for entry_type, key, at, value in rows]
 
 
 def _entries(connection: sqlite3.Connection) -> None:

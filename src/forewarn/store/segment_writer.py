@@ -19,9 +19,9 @@ from forewarn.store.deduplicate import (
     Mask,
     MatchedRows,
     NamedObservations,
+    compare_batch,
     equal_rows,
     identity,
-    judge,
 )
 from forewarn.store.segments import TIME, WRITTEN, Segment, Segments, check_kind
 
@@ -38,7 +38,7 @@ class SegmentWriter:
     def __init__(self, stored: Segments, written: int, tally: Tally) -> None:
         self._stored, self._written, self._tally = stored, written, tally
         self._segments: dict[tuple[str, str], list[Segment]] = {}
-        self._claims: dict[str, NamedObservations] = {}
+        self._named: dict[str, NamedObservations] = {}
 
     def observe(self, kind: str, frame: pl.DataFrame, *, file: str | None = None) -> WriteCounts:
         """Add observations: see the contract."""
@@ -47,29 +47,29 @@ class SegmentWriter:
         for name in (*KEYS[kind], *OBSERVATION_COLUMNS):
             if frame[name].null_count():
                 raise UsageError(f"a {kind} without {name} cannot be stored")
-        claims = None if file is None else self._claims.setdefault(file, NamedObservations())
+        named = None if file is None else self._named.setdefault(file, NamedObservations())
         new, conflicts = 0, [frame.clear()]
         for batch in frame.partition_by("cluster", maintain_order=True):
-            verdict = self._observe(kind, batch["cluster"][0], batch, claims)
-            new += int(verdict.new.sum())
-            conflicts.append(batch.filter(pl.Series(verdict.conflict)))
+            comparison = self._observe(kind, batch["cluster"][0], batch, named)
+            new += int(comparison.new.sum())
+            conflicts.append(batch.filter(pl.Series(comparison.conflict)))
         contradicting = pl.concat(conflicts)
         return WriteCounts(new, frame.height - new - contradicting.height, contradicting)
 
     def _observe(
-        self, kind: str, cluster: str, batch: pl.DataFrame, claims: NamedObservations | None
+        self, kind: str, cluster: str, batch: pl.DataFrame, named: NamedObservations | None
     ) -> BatchComparison:
         pairs, known = self._matches(kind, cluster, batch)
-        verdict = judge(batch, kind, pairs, claims)
-        added = batch.filter(pl.Series(verdict.new)).select(*SCHEMAS[kind])
+        comparison = compare_batch(batch, kind, pairs, named)
+        added = batch.filter(pl.Series(comparison.new)).select(*SCHEMAS[kind])
         first = self._written + 1
-        if claims is not None:
-            claims.add(verdict.named)
-            claims.add(np.arange(first, first + added.height))
+        if named is not None:
+            named.add(comparison.named)
+            named.add(np.arange(first, first + added.height))
         if added.is_empty():
-            return verdict
+            return comparison
         if TIME[kind] in KEYS[kind]:
-            unknown = batch.filter(pl.Series(verdict.new & ~known)).select(KEYS[kind]).n_unique()
+            unknown = batch.filter(pl.Series(comparison.new & ~known)).select(KEYS[kind]).n_unique()
             self._tally(kind, cluster, unknown)
         added = added.with_columns(pl.int_range(first, first + pl.len()).alias(WRITTEN))
         self._written += added.height
@@ -77,7 +77,7 @@ class SegmentWriter:
         found += self._stored.add(kind, cluster, added)
         while due := compaction.small_ones(found):
             self._rewrite(found, due)
-        return verdict
+        return comparison
 
     def _found(self, kind: str, cluster: str) -> list[Segment]:
         if (kind, cluster) not in self._segments:

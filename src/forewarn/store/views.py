@@ -29,7 +29,7 @@ KNOWN_FROM = ("seen_at", "reconstructed", "outcome", "end")
 # Outcomes that steps tell of a job which Slurm calls failed. Only accounting has steps, and who saw the job
 # end live looked later: the more exact value is kept.
 _EXACT = [str(outcome) for outcome in EXACT_STATES.values()]
-Rows = NDArray[np.int64]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class ObservationRuns:
     `place` leads from the sorted order to the frame's own, which is wide and need not be sorted for it.
     """
 
-    place: Rows
-    first: Rows
-    last: Rows
+    place: Ints
+    first: Ints
+    last: Ints
 
 
 def latest(frame: pl.DataFrame, key: Sequence[str], order: Sequence[str]) -> pl.DataFrame:
@@ -130,7 +130,7 @@ def _values(frame: pl.DataFrame, names: Sequence[str], runs: ObservationRuns) ->
     return pl.DataFrame(columns)
 
 
-def _latest_of(chosen: pl.Series, runs: ObservationRuns, *, otherwise: Rows) -> Rows:
+def _latest_of(chosen: pl.Series, runs: ObservationRuns, *, otherwise: Ints) -> Ints:
     """Return for each run its last chosen row, if there is one."""
     rows = np.arange(chosen.len())
     at = np.maximum.accumulate(np.where(chosen.to_numpy()[runs.place], rows, -1))[runs.last]
@@ -151,7 +151,7 @@ def _first_values(
     return columns
 
 
-def _seen_by(frame: pl.DataFrame, moment: Rows, runs: ObservationRuns) -> ObservationRuns:
+def _seen_by(frame: pl.DataFrame, moment: Ints, runs: ObservationRuns) -> ObservationRuns:
     """Cut the runs to what had been seen by each record's moment, but keep at least its earliest row."""
     seen_at = frame["seen_at"].to_numpy()[runs.place]
     by_then = seen_at <= np.repeat(moment, runs.last - runs.first + 1)

@@ -11,7 +11,7 @@ from forewarn.assess.post_mortem import nearby_failures as surroundings
 from forewarn.assess.post_mortem import record_evidence, wording
 from forewarn.assess.post_mortem.advice import MakeForecast, no_forecast, with_numbers
 from forewarn.assess.post_mortem.cause_families import FAMILIES
-from forewarn.assess.post_mortem.likely_cause import LikelyCause, verdict
+from forewarn.assess.post_mortem.likely_cause import LikelyCause, likely_cause
 from forewarn.assess.post_mortem.log_matching import matches, worth
 from forewarn.assess.post_mortem.log_paths import log_paths
 from forewarn.assess.post_mortem.log_reading import read_log
@@ -120,9 +120,9 @@ def _ended(
         *record_evidence.of_use(job),
         *(() if store is None else surroundings.around(store, job)),
     ]
-    likely = verdict(job, evidence, lines)
+    likely = likely_cause(job, evidence, lines)
     if likely.family is None and (at_once := list(record_evidence.at_once(job, details.steps))):
-        likely = verdict(job, evidence, lines, at_once)
+        likely = likely_cause(job, evidence, lines, at_once)
         evidence += at_once
     to_do = (*with_numbers(job, likely.family, forecast), *likely.to_do)
     beside_log = [fact for fact in evidence if fact.source != "log"]  # lines of the log are quoted apart

@@ -47,7 +47,7 @@ def scores(evidence: Sequence[FailureEvidence]) -> dict[str, float]:
     return {family: 1 - doubt for family, doubt in doubts.items()}
 
 
-def verdict(
+def likely_cause(
     job: Job,
     evidence: Sequence[FailureEvidence],
     log: Sequence[LogLine],

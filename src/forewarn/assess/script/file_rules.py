@@ -82,20 +82,24 @@ def missing_of_tasks(context: ScriptContext) -> Iterator[Finding]:
 def permissions(context: ScriptContext) -> Iterator[Finding]:
     """Find files and folders that exist but may not be read, executed or entered."""
     for use, full_path in _files_used(context, Use.READ, Use.RUN, Use.SOURCE, Use.ENTER):
-        kind = context.host.path_type(full_path)
+        path_type = context.host.path_type(full_path)
         severity = "error" if use.sure and context.is_shared(full_path) else "warning"
         fix = None
-        if kind == "file" and use.use is Use.RUN and context.host.may_access(full_path, "x") is False:
+        if path_type == "file" and use.use is Use.RUN and context.host.may_access(full_path, "x") is False:
             rule, code, fix = "not-executable", FindingCode.NOT_EXECUTABLE, FixCode.MAKE_EXECUTABLE
         elif (
-            kind == "file"
+            path_type == "file"
             and use.use in (Use.READ, Use.SOURCE)
             and context.host.may_access(full_path, "r") is False
         ):
             rule, code = "no-permission", FindingCode.NOT_READABLE
-        elif kind == "folder" and use.use is Use.ENTER and context.host.may_access(full_path, "x") is False:
+        elif (
+            path_type == "folder"
+            and use.use is Use.ENTER
+            and context.host.may_access(full_path, "x") is False
+        ):
             rule, code = "no-permission", FindingCode.FOLDER_NOT_ENTERABLE
-        elif kind == "folder" and use.use is Use.RUN:
+        elif path_type == "folder" and use.use is Use.RUN:
             rule, code = "not-executable", FindingCode.FOLDER_AS_PROGRAM
         else:
             continue
@@ -123,12 +127,12 @@ def unwritable(context: ScriptContext) -> Iterator[Finding]:
 
 def _cannot_write(context: ScriptContext, full_path: str, use: FileUse) -> FindingCode | None:
     folder = os.path.dirname(full_path)  # noqa: PTH120 - text, not a look at a file
-    kind = context.host.path_type(folder)
-    if kind == "nothing":
+    path_type = context.host.path_type(folder)
+    if path_type == "nothing":
         return None if context.may_be_created(use, folder) else FindingCode.NO_FOLDER_TO_WRITE_TO
     if context.host.path_type(full_path) == "file":
         return FindingCode.FILE_NOT_WRITABLE if context.host.may_access(full_path, "w") is False else None
-    if kind == "folder" and context.host.may_access(folder, "w") is False:
+    if path_type == "folder" and context.host.may_access(folder, "w") is False:
         return FindingCode.FOLDER_NOT_WRITABLE
     return None
 
@@ -155,10 +159,10 @@ def job_output(context: ScriptContext) -> Iterator[Finding]:
                 )
             continue
         full_path = os.path.normpath(os.path.join(context.folder, folder))  # noqa: PTH118
-        kind = context.host.path_type(full_path)
-        if kind == "nothing":
+        path_type = context.host.path_type(full_path)
+        if path_type == "nothing":
             yield from _no_folder(context, given, full_path, is_input=option == "input")
-        elif kind == "folder" and option != "input" and context.host.may_access(full_path, "w") is False:
+        elif path_type == "folder" and option != "input" and context.host.may_access(full_path, "w") is False:
             yield Finding(
                 rule="unwritable-output",
                 code=FindingCode.OUTPUT_FOLDER_NOT_WRITABLE,

@@ -25,7 +25,7 @@ from forewarn.learn.fitting.fit import fit
 from forewarn.learn.fitting.fit_result import FitResult
 from forewarn.learn.fitting.fit_settings import FitSettings
 from forewarn.learn.fitting.train import search_key
-from forewarn.progress import Watch, unwatched
+from forewarn.progress import ShowProgress, no_progress
 
 POSTHOC_PROTOCOL = (
     "the papers' protocol, in which run time and CPU time are known: to compare with their tables, never "
@@ -40,7 +40,7 @@ def benchmark(
     *,
     retrain: str = "none",
     searches: Path,
-    watch: Watch = unwatched,
+    watch: ShowProgress = no_progress,
 ) -> dict[str, Any]:
     """Compute the figures of each phase.
 

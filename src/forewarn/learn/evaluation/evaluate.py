@@ -35,16 +35,16 @@ CONFIDENCE_BINS = 40
 PARTITIONS = 10  # the largest; the others are combined
 ACTIVITIES = ("new", "infrequent", "frequent")
 
-Rows = NDArray[np.int64]
+Ints = NDArray[np.int64]
 
 
 def evaluate(
     table: JobTable,
-    rows: Rows,
+    rows: Ints,
     p: Floats,
     threshold: float | Floats,
     *,
-    train_rows: Rows,
+    train_rows: Ints,
     for_f1: float | None = None,
     to_beat: Iterable[str] | None = None,
     outcomes: Mapping[str, Floats] | None = None,

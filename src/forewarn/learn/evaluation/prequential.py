@@ -27,7 +27,7 @@ from forewarn.learn.fitting.thresholds import (
     parse_rule,
     rolling_expected_f1,
 )
-from forewarn.progress import Watch, unwatched
+from forewarn.progress import ShowProgress, no_progress
 
 WEEK = 7 * 86_400
 
@@ -53,7 +53,12 @@ def predict_static(table: JobTable, fitted: FitResult) -> TimedPredictions:
 
 
 def predict_retrained(
-    table: JobTable, fitted: FitResult, settings: FitSettings, *, every: int = WEEK, watch: Watch = unwatched
+    table: JobTable,
+    fitted: FitResult,
+    settings: FitSettings,
+    *,
+    every: int = WEEK,
+    watch: ShowProgress = no_progress,
 ) -> TimedPredictions:
     """Predict the test block with a new model every week, with calibration and threshold of that time."""
     rows = fitted.parts.test

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from forewarn.learn.families.catboost_file import read_catboost
 
-Values = NDArray[np.float32]
+Floats32 = NDArray[np.float32]
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 _ROWS = 1024  # rows evaluated at a time, to fit into the processor's cache
@@ -54,7 +54,7 @@ class CatboostTrees:
             trees = np.flatnonzero(file.depths > level)
             self._splits[level, trees] = splits[firsts[trees] + level]
 
-    def margins(self, values: Values) -> Floats:
+    def margins(self, values: Floats32) -> Floats:
         """Compute the margin of each row."""
         margins = np.empty(len(values))
         for begin in range(0, len(values), _ROWS):
@@ -64,7 +64,7 @@ class CatboostTrees:
             margins[begin : begin + _ROWS] = self._file.scale * total + self._file.bias
         return margins
 
-    def contributions(self, values: Values) -> Floats:
+    def contributions(self, values: Floats32) -> Floats:
         """Compute the contribution of each column to a row's margin (exact TreeSHAP), the bias last."""
         contributions = np.zeros((len(values), self.features + 1))
         for begin in range(0, len(values), _ROWS):
@@ -87,7 +87,7 @@ class CatboostTrees:
         """Write the file as it was read."""
         path.write_bytes(self._bytes)
 
-    def _leaves_of(self, values: Values) -> NDArray[np.uint16]:
+    def _leaves_of(self, values: Floats32) -> NDArray[np.uint16]:
         """Find the leaf of each row in each tree (tree × row), counted from the tree's first."""
         split_values = np.ascontiguousarray(values.T)[self._columns]
         answers = np.zeros((len(split_values) + 1, len(values)), np.uint16)

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from forewarn.learn.families.shared_library import LibraryError, open_library
 
-Values = NDArray[np.float32]
+Floats32 = NDArray[np.float32]
 Floats = NDArray[np.float64]
 FEW = 1000  # rows up to which several threads are slower than one
 _MARGIN, _CONTRIBUTION = 1, 3  # codes of predictions in the C interface
@@ -77,7 +77,7 @@ class LightgbmTrees:
         # once.
         self._idle = [self._row_predictor(_CONTRIBUTION)]
 
-    def margins(self, values: Values) -> Floats:
+    def margins(self, values: Floats32) -> Floats:
         """Compute the margin of each row."""
         margins = np.empty(len(values))
         if self._threads > 1 and len(values) > FEW:
@@ -86,7 +86,7 @@ class LightgbmTrees:
             self._row_by_row(self._library_keeping_lock, self._margin, values, margins)
         return margins
 
-    def contributions(self, values: Values) -> Floats:
+    def contributions(self, values: Floats32) -> Floats:
         """Compute the contribution of each column to a row's margin (exact TreeSHAP), the bias last."""
         contributions = np.empty((len(values), self.features + 1))
         if self._threads > 1 and len(values) > FEW:
@@ -121,7 +121,7 @@ class LightgbmTrees:
         weakref.finalize(self, self._library.LGBM_FastConfigFree, handle.value).atexit = False
         return handle.value or 0
 
-    def _row_by_row(self, library: CDLL, predictor: int, values: Values, result: Floats) -> None:
+    def _row_by_row(self, library: CDLL, predictor: int, values: Floats32, result: Floats) -> None:
         predict, count = library.LGBM_BoosterPredictForMatSingleRowFast, c_int64()
         row, answer = values.ctypes.data, result.ctypes.data
         for _ in range(len(values)):
@@ -130,7 +130,7 @@ class LightgbmTrees:
             row += values.strides[0]
             answer += result.strides[0]
 
-    def _batch(self, values: Values, prediction: int, result: Floats) -> None:
+    def _batch(self, values: Floats32, prediction: int, result: Floats) -> None:
         count = c_int64()
         self._call(
             "LGBM_BoosterPredictForMat",

@@ -21,7 +21,7 @@ from forewarn.learn.families.shared_library import LibraryError, import_package
 
 FACTS = "family.json"
 REPORT_EVERY = 10  # rounds between two calls of `on_round`
-Values = NDArray[np.float32]
+Floats32 = NDArray[np.float32]
 _UNREADABLE: tuple[type[Exception], ...] = (OSError, ValueError, KeyError, TypeError, LibraryError)
 
 
@@ -30,10 +30,10 @@ class NativeTrees(Protocol):
 
     features: int  # the number of columns
 
-    def margins(self, values: Values) -> NDArray[np.floating[Any]]:
+    def margins(self, values: Floats32) -> NDArray[np.floating[Any]]:
         """Compute the margin of each row."""
 
-    def contributions(self, values: Values) -> NDArray[np.floating[Any]]:
+    def contributions(self, values: Floats32) -> NDArray[np.floating[Any]]:
         """Compute the contribution of each column to a row's margin, the bias last."""
 
     def gains(self) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from forewarn.learn.families.shared_library import LibraryError, open_library
 
-Values = NDArray[np.float32]
+Floats32 = NDArray[np.float32]
 Floats = NDArray[np.float64]
 FEW = 1000  # rows up to which several threads are slower than one; on a busy machine a hundred times slower
 _MARGIN, _CONTRIBUTION = 1, 2  # codes of predictions in the C interface
@@ -77,7 +77,7 @@ class XgboostTrees:
         self._call("XGBoosterBoostedRounds", self._one, byref(count))
         return count.value
 
-    def margins(self, values: Values) -> Values:
+    def margins(self, values: Floats32) -> Floats32:
         """Compute the margins of rows, intercept included: one flat array, a row's outputs side by side."""
         try:
             proxy = _PROXIES.pop()
@@ -88,11 +88,11 @@ class XgboostTrees:
         finally:
             _PROXIES.append(proxy)
 
-    def leaves(self, values: Values) -> Floats:
+    def leaves(self, values: Floats32) -> Floats:
         """Compute the margins of rows without the intercept: row × output."""
         return self.margins(values).reshape(len(values), -1) - self._intercept
 
-    def contributions(self, values: Values) -> Values:
+    def contributions(self, values: Floats32) -> Floats32:
         """Compute the contribution of each column to a row's margin (exact TreeSHAP), the bias last."""
         many = len(values) > FEW
         booster, threads = (self._several, self._threads) if many else (self._one, 1)
@@ -137,7 +137,7 @@ class XgboostTrees:
         self._call("XGBoosterGetNumFeature", self._one, byref(count))
         return count.value
 
-    def _find_intercept(self, row: Values) -> Floats:
+    def _find_intercept(self, row: Floats32) -> Floats:
         """Compute the intercept: a row's margin minus its margin with a base margin of 0."""
         margins, proxy = self.margins(row), self._create("XGProxyDMatrixCreate")
         try:
@@ -147,7 +147,7 @@ class XgboostTrees:
         finally:
             self._library.XGDMatrixFree(proxy)
 
-    def _predict(self, values: Values, proxy: int) -> Values:
+    def _predict(self, values: Floats32, proxy: int) -> Floats32:
         booster = self._several if len(values) > FEW else self._one
         return self._answer("XGBoosterPredictFromDense", booster, _interface(values), _MARGINS, proxy)
 
@@ -156,7 +156,7 @@ class XgboostTrees:
         self._call(name, *arguments, byref(handle))
         return handle.value or 0
 
-    def _answer(self, name: str, *arguments: Any) -> Values:
+    def _answer(self, name: str, *arguments: Any) -> Floats32:
         shape, dimensions, numbers = POINTER(c_uint64)(), c_uint64(), POINTER(c_float)()
         self._call(name, *arguments, byref(shape), byref(dimensions), byref(numbers))
         count = prod(shape[: dimensions.value])
@@ -186,7 +186,7 @@ def _prediction(prediction: int) -> bytes:
     return _text(type=prediction, missing=float("nan"), cache_id=0, **all_rounds)
 
 
-def _interface(values: Values) -> bytes:
+def _interface(values: Floats32) -> bytes:
     """Describe a contiguous array in the JSON form of NumPy's array interface."""
     pointer, shape = values.__array_interface__["data"][0], str(list(values.shape))
     return f'{{"data":[{pointer},true],"shape":{shape},"typestr":"<f4","version":3}}'.encode()

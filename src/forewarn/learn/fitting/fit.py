@@ -41,10 +41,12 @@ from forewarn.learn.heads.causes import Causes
 from forewarn.learn.heads.profiles import Profiles
 from forewarn.learn.heads.usage import Usage
 from forewarn.learn.search.search import SearchProgress, SearchResult, SearchSettings, search
-from forewarn.progress import Watch, unwatched
+from forewarn.progress import ShowProgress, no_progress
 
 
-def fit(table: JobTable, settings: FitSettings, *, folder: Path, watch: Watch = unwatched) -> FitResult:
+def fit(
+    table: JobTable, settings: FitSettings, *, folder: Path, watch: ShowProgress = no_progress
+) -> FitResult:
     """Fit a model on all blocks but the last. The search stores its trials in `folder`."""
     if settings.families == ("online",) and settings.imbalance != "none":
         raise UsageError(
@@ -172,7 +174,7 @@ def _checked_rows(table: JobTable, name: str, rows: NDArray[np.int64], cut: int)
 
 
 def _choose_actively(
-    train: NDArray[np.int64], sample: Sample, validation: Sample, settings: FitSettings, watch: Watch
+    train: NDArray[np.int64], sample: Sample, validation: Sample, settings: FitSettings, watch: ShowProgress
 ) -> tuple[NDArray[np.int64], Mapping[str, Any] | None]:
     """Find the rows of `train` that active learning does not use, to leave them out of every later fit.
 
@@ -195,7 +197,7 @@ def _search(
     ranked: Rankings,
     settings: FitSettings,
     folder: Path,
-    watch: Watch,
+    watch: ShowProgress,
 ) -> SearchResult | None:
     """Search the best recipe of each family; the online regression has nothing to search."""
     families = tuple(name for name in settings.families if name != "online")

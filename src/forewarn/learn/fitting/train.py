@@ -35,7 +35,7 @@ from forewarn.learn.registry.bundle import Bundle
 from forewarn.learn.registry.manifest import Facts, FileFacts, Manifest
 from forewarn.learn.report import write_report
 from forewarn.learn.report.wording import fit_to_serve
-from forewarn.progress import Watch, unwatched
+from forewarn.progress import ShowProgress, no_progress
 
 BLOCKS = ("train", "search", "calibrate", "test")
 _NO_SEARCH = ("threads", "ray_address", "trials", "threshold")  # settings that do not change the search
@@ -66,7 +66,7 @@ def train(
     searches: Path,
     at: int,
     absence: Sequence[str] = (),
-    watch: Watch = unwatched,
+    watch: ShowProgress = no_progress,
 ) -> TrainedModel:
     """Train on a table.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from forewarn.errors import MissingExtraError
 from forewarn.files import write_file, writing
-from forewarn.learn.report.wording import verdict, warnings
+from forewarn.learn.report.wording import headline, warnings
 
 FORMAT = 1
 JSON_NAME, HTML_NAME = "report.json", "report.html"
@@ -28,7 +28,7 @@ def write_report(report: Mapping[str, Any], folder: Path) -> None:
     except ImportError:
         raise MissingExtraError("reports need an optional package: pip install 'forewarn[train]'") from None
     plain = _plain(report)
-    content = {"format": FORMAT, "verdict": verdict(plain), "warnings": warnings(plain), **plain}
+    content = {"format": FORMAT, "verdict": headline(plain), "warnings": warnings(plain), **plain}
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     for name, text in (

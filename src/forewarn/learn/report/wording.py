@@ -38,7 +38,7 @@ def rule_in_words(name: str) -> str:
     return RULES.get(name, name.replace("_", " "))
 
 
-def verdict(report: Json) -> str | None:
+def headline(report: Json) -> str | None:
     """Summarise how good the model is in one sentence; None for a report without an evaluation."""
     evaluation = report.get("evaluation")
     if not evaluation:

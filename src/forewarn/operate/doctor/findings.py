@@ -25,11 +25,11 @@ class DoctorFinding:
     message: str
 
 
-def verdict(findings: Iterable[DoctorFinding]) -> Severity:
+def overall_severity(findings: Iterable[DoctorFinding]) -> Severity:
     """Return the severity of all findings together: a problem outranks unknown, unknown a warning.
 
     >>> severities = [Severity.FINE, Severity.UNKNOWN, Severity.WARNING]
-    >>> verdict(DoctorFinding("x", level, "") for level in severities).name
+    >>> overall_severity(DoctorFinding("x", level, "") for level in severities).name
     'UNKNOWN'
     """
     levels = {finding.level for finding in findings}

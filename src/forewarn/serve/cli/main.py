@@ -157,6 +157,6 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     echo(f"forewarn: warning: {message}", err=True)
 
 
-def _show_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _show_bug(error_type: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Print a traceback as Python does: its message may hold anybody's text."""
-    echo("".join(traceback.format_exception(kind, error, trace)), err=True, end="")
+    echo("".join(traceback.format_exception(error_type, error, trace)), err=True, end="")

@@ -22,7 +22,7 @@ from forewarn.sources.slurm.job_values import ID_FIELDS, ids
 from forewarn.sources.slurm.record_values import (
     FieldReader,
     Fields,
-    Record,
+    RawRecord,
     as_number,
     bounded,
     named,
@@ -39,7 +39,7 @@ _requested, _allocated = resources("tres_req"), resources("tres_alloc")
 def time(key: str) -> FieldReader:
     """Build a reader of a time as Unix seconds; it is UTC unless it has an offset."""
 
-    def read(record: Record) -> int | None:
+    def read(record: RawRecord) -> int | None:
         value = record.get(key)
         if value in (None, "", "Unknown"):
             return None
@@ -64,7 +64,7 @@ _limit, _allocated_raw = number("time_limit"), text("tres_alloc_raw")
 _script, _dependency = text("script"), text("orig_dependency")
 
 
-def state(record: Record) -> str | None:
+def state(record: RawRecord) -> str | None:
     """Read the state of the run that the document is about.
 
     A document of a start (jobcomp/kafka since 25.05) has none. One of an end has PENDING where the job was
@@ -76,7 +76,7 @@ def state(record: Record) -> str | None:
     return "REQUEUED" if word == "PENDING" else word
 
 
-def start(record: Record) -> int | None:
+def start(record: RawRecord) -> int | None:
     """Compute the start: `@start` of a resized job is the time of the resize, which the run time corrects."""
     start_time: int | None = _start(record)
     end_time, elapsed = _end(record), _elapsed(record)
@@ -85,17 +85,17 @@ def start(record: Record) -> int | None:
     return min(start_time, int(end_time - elapsed))
 
 
-def _had_nodes(record: Record) -> bool:
+def _had_nodes(record: RawRecord) -> bool:
     """Check whether this run had nodes: one cancelled while pending after a requeue names its old ones."""
     return bool(_node_count(record) if "total_nodes" in record else _node_list(record))
 
 
-def nodes(record: Record) -> str | None:
+def nodes(record: RawRecord) -> str | None:
     """Read the nodes of this run."""
     return _node_list(record) if _had_nodes(record) else None
 
 
-def requested(record: Record) -> tuple[str | int | None, ...]:
+def requested(record: RawRecord) -> tuple[str | int | None, ...]:
     """Read requested TRES, nodes, CPUs and GPUs; CPUs by tasks, where no TRES has them."""
     whole = _requested(record)
     cpus = whole.cpus
@@ -105,7 +105,7 @@ def requested(record: Record) -> tuple[str | int | None, ...]:
     return whole.text, whole.nodes, cpus, whole.gpus
 
 
-def allocated(record: Record) -> tuple[str | int | None, ...]:
+def allocated(record: RawRecord) -> tuple[str | int | None, ...]:
     """Read TRES, nodes, CPUs, memory and GPUs allocated to this run."""
     if not _had_nodes(record):
         return tuple(NOTHING)
@@ -114,20 +114,20 @@ def allocated(record: Record) -> tuple[str | int | None, ...]:
     return whole.text, count, cpus, whole.memory, whole.gpus
 
 
-def time_limit(record: Record) -> int | None:
+def time_limit(record: RawRecord) -> int | None:
     """Read the time limit in seconds."""
     limit: int | None = _limit(record)
     return UNLIMITED if limit is None else limit
 
 
-def energy(record: Record) -> int | None:
+def energy(record: RawRecord) -> int | None:
     """Read the energy in joules; 0 and Slurm's "not set" mean that it was not measured."""
     found = _ENERGY.search(_allocated_raw(record) or "")
     joules = as_number(found[1]) if found else None
     return None if not joules or joules == UNLIMITED else bounded(joules)
 
 
-def script(record: Record) -> tuple[str | None, ...]:
+def script(record: RawRecord) -> tuple[str | None, ...]:
     """Read the facts of the script, where the site includes it."""
     body = _script(record)
     if body is None:

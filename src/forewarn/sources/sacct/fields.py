@@ -19,7 +19,7 @@ from forewarn.job.exit_codes import PRINTED_BARE, from_sacct_text
 from forewarn.job.units import MOST_COUNT, check_nodes, parse_duration, parse_memory
 from forewarn.sources.slurm import unit_columns as units
 
-FieldReader = Callable[[pl.Expr], pl.Expr]
+ColumnReader = Callable[[pl.Expr], pl.Expr]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class SacctField:
 
     form: FieldFormat
     column: str | None = None
-    read: FieldReader | None = None  # None for a time, which needs the zone, too
+    read: ColumnReader | None = None  # None for a time, which needs the zone, too
     partial: bool = False  # only part of the text is read, and it may not be there
 
     @property

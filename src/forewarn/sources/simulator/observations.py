@@ -44,12 +44,6 @@ _OUTAGE_EXITS = np.array([107, 107, 107, 107, 5, 116])  # mostly: transport endp
 _OUT_OF_MEMORY_SIGNAL = 125  # what Slurm shows: 0:125
 _SIGNALS = {6: "Aborted", 7: "Bus_error", 11: "Segmentation_fault"}
 _TAGS = ("a", "apo", "b2", "ctrl", "fine", "holo", "low", "mut", "new", "ref", "s1", "test", "v2", "wt", "x")
-# What nobody knows of a job that waits.
-_LATER = (
-    *("nodes", "nodes_given", "cpus_given", "memory_given", "gpus_given", "tres_given"),
-    *("start", "end", "suspended", "outcome", "exit_code", "exit_signal", "derived_exit_code"),
-    *("cancelled_by", "cpu_time", "max_memory", "io_read", "io_written", "energy"),
-)
 _WATTS_A_CPU, _WATTS_A_GPU = 6.0, 250.0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from forewarn.job.units import JobId
-from forewarn.sources.slurm.record_values import MB, FieldReader, Record, as_number, at, number, text
+from forewarn.sources.slurm.record_values import MB, FieldReader, RawRecord, as_number, at, number, text
 
 ID_FIELDS = (
     *("job_id", "raw_id", "array_job_id", "array_task_id", "array_tasks", "het_job_id", "het_offset"),
@@ -25,7 +25,7 @@ def ids(
     parent_id, task, limit_of = number(array_id, none=0), number(task_id), number(most, none=0)
     waiting_of = text(waiting)
 
-    def read(record: Record) -> tuple[str | int | None, ...]:
+    def read(record: RawRecord) -> tuple[str | int | None, ...]:
         plain = raw(record)
         if plain is None:
             raise ValueError("missing")
@@ -65,7 +65,7 @@ def state(path: str) -> FieldReader:
     """Build a reader of one state: a text, or the base state of a list."""
     place = at(path)
 
-    def read(record: Record) -> str | None:
+    def read(record: RawRecord) -> str | None:
         value = place(record)
         if isinstance(value, list):
             value = next((one for one in value if one in _BASE_STATES), value[0] if value else None)
@@ -94,7 +94,7 @@ def exit_status(path: str) -> FieldReader:
     """
     place = at(path)
 
-    def read(record: Record) -> tuple[int | None, int | None]:
+    def read(record: RawRecord) -> tuple[int | None, int | None]:
         value = place(record)
         if isinstance(value, dict) and "number" not in value:
             if "signal" not in value:
@@ -117,7 +117,7 @@ def memory(per_node: str, per_cpu: str) -> FieldReader:
     """Build a reader of the requested memory, and what it is per."""
     node, cpu = number(per_node, scale=MB), number(per_cpu, scale=MB)
 
-    def read(record: Record) -> tuple[int | None, str | None]:
+    def read(record: RawRecord) -> tuple[int | None, str | None]:
         for per, amount in (("cpu", cpu(record)), ("node", node(record))):
             if amount is not None:
                 return amount, per

@@ -12,8 +12,8 @@ from typing import Any
 
 from forewarn.job.units import MOST_BYTES, UNLIMITED
 
-Record = dict[str, Any]
-FieldReader = Callable[[Record], Any]
+RawRecord = dict[str, Any]
+FieldReader = Callable[[RawRecord], Any]
 # Field to its reader; several fields may share one reader, which returns as many values.
 Fields = Mapping[str | tuple[str, ...], FieldReader]
 
@@ -33,7 +33,7 @@ def at(path: str) -> FieldReader:
     """
     first, *rest = path.split(".")
 
-    def read(record: Record) -> Any:
+    def read(record: RawRecord) -> Any:
         value = record.get(first)
         for key in rest:
             if type(value) is not dict:
@@ -79,7 +79,7 @@ def number(*paths: str, scale: int = 1, none: int | None = None) -> FieldReader:
     """Build a reader of a whole number times `scale`; infinite, negative and `none` are None."""
     places = [at(path) for path in paths]
 
-    def read(record: Record) -> int | None:
+    def read(record: RawRecord) -> int | None:
         for place in places:
             found = as_number(place(record))
             if found is not None:
@@ -99,7 +99,7 @@ def minutes(*paths: str) -> FieldReader:
     """Build a reader of a limit in minutes, returned in seconds; infinite is `UNLIMITED`."""
     places = [at(path) for path in paths]
 
-    def read(record: Record) -> int | None:
+    def read(record: RawRecord) -> int | None:
         for place in places:
             found = as_number(place(record))
             if found is not None:
@@ -113,7 +113,7 @@ def text(*paths: str) -> FieldReader:
     """Build a reader of the first text that is present; a number in place of a text is ignored."""
     places = [at(path) for path in paths]
 
-    def read(record: Record) -> str | None:
+    def read(record: RawRecord) -> str | None:
         for place in places:
             value = place(record)
             if type(value) is str and value not in _ABSENT_TEXT:
@@ -127,7 +127,7 @@ def named(path: str, number_path: str) -> FieldReader:
     """Build a reader of a name, or of its number as text where it is empty (v0.0.36 looks up no users)."""
     name, numeric = at(path), at(number_path)
 
-    def read(record: Record) -> str | None:
+    def read(record: RawRecord) -> str | None:
         value = name(record)
         if type(value) is str and value:
             return value
@@ -141,7 +141,7 @@ def words(*paths: str, joined: str = ",") -> FieldReader:
     """Build a reader of several words, a list or a text, joined into one text."""
     places = [at(path) for path in paths]
 
-    def read(record: Record) -> str | None:
+    def read(record: RawRecord) -> str | None:
         for place in places:
             value = place(record)
             joined_text = joined.join(value) if isinstance(value, list) else value

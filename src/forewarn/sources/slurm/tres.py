@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from forewarn.job.units import format_tres, gpus_in_tres, parse_tres
-from forewarn.sources.slurm.record_values import FieldReader, Record, as_number, at, bounded
+from forewarn.sources.slurm.record_values import FieldReader, RawRecord, as_number, at, bounded
 
 # Resources used, not requested or allocated, though slurmdb lists them with those allocated.
 _USED = frozenset({"energy", "vmem", "pages"})
@@ -31,7 +31,7 @@ def resources(path: str) -> FieldReader:
     """Build a reader of the resources at a path, text (slurm) or list (slurmdb)."""
     place = at(path)
 
-    def read(record: Record) -> TresCounts:
+    def read(record: RawRecord) -> TresCounts:
         value = place(record)
         if not value:
             return NOTHING

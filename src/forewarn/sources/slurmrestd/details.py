@@ -7,7 +7,7 @@ from typing import Any
 from forewarn.errors import RefusedError, SchedulerError
 from forewarn.job.units import JobId
 from forewarn.sources.slurm.job_values import exit_status, state
-from forewarn.sources.slurm.record_values import Record, as_number
+from forewarn.sources.slurm.record_values import RawRecord, as_number
 from forewarn.sources.slurm.scheduler import JobDetails, StepRecord
 from forewarn.sources.slurmrestd.refusals import UNKNOWN_JOB
 from forewarn.sources.slurmrestd.session import SHOW_SCRIPTS, QueryParameters, RestSession
@@ -36,7 +36,7 @@ def read_details(session: RestSession, target: JobId) -> JobDetails:
 
 def _one(
     session: RestSession, area: str, target: JobId, notes: list[str], query: QueryParameters | None = None
-) -> Record:
+) -> RawRecord:
     """Return the job's newest record, for an array its task; empty where it is unknown."""
     try:
         jobs = session.get_json(area, "jobs" if query else f"job/{target.number}", query).get("jobs") or []
@@ -49,7 +49,7 @@ def _one(
     return matching[-1] if matching else {}
 
 
-def _matches(job: Record, area: str, target: JobId) -> bool:
+def _matches(job: RawRecord, area: str, target: JobId) -> bool:
     if target.task is None:
         return True
     array: Any = job.get("array") or {}
@@ -57,7 +57,7 @@ def _matches(job: Record, area: str, target: JobId) -> bool:
     return task is None or int(task) == target.task
 
 
-def _outputs(live: Record, past: Record) -> tuple[str, ...]:
+def _outputs(live: RawRecord, past: RawRecord) -> tuple[str, ...]:
     found = []
     for places in (
         ("stderr_expanded", "standard_error", "stderr"),
@@ -70,7 +70,7 @@ def _outputs(live: Record, past: Record) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _step(step: Record) -> StepRecord:
+def _step(step: RawRecord) -> StepRecord:
     identity = step.get("step") or {}
     name, step_id = str(identity.get("name") or ""), str(identity.get("id") or "")
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from forewarn.errors import SchedulerError
-from forewarn.sources.slurm.record_values import Record, as_number, moment, number
+from forewarn.sources.slurm.record_values import RawRecord, as_number, moment, number
 from forewarn.sources.slurm.scheduler import Diagnosis
 
 
@@ -23,7 +23,7 @@ def any_up(answer: Any) -> bool:
 
 def read_diagnosis(answer: Any) -> Diagnosis:
     """Read an answer of `diag`; v0.0.36 counts no calls."""
-    facts: Record = answer.get("statistics") or {}
+    facts: RawRecord = answer.get("statistics") or {}
     at = moment("req_time")(facts)
     if at is None:
         raise SchedulerError("diag: no time in the answer: it is not slurmctld's")

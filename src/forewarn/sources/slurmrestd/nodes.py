@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from forewarn.sources.slurm.record_values import MB, Fields, Record, as_number, moment, number, text, words
+from forewarn.sources.slurm.record_values import MB, Fields, RawRecord, as_number, moment, number, text, words
 from forewarn.sources.slurm.tres import gpus_in_gres
 
 
-def _state(record: Record) -> str | None:
+def _state(record: RawRecord) -> str | None:
     """Join base state and flags: a list, or up to v0.0.38 a word in lower case and a list of flags."""
     state = record.get("state")
     parts = state if isinstance(state, list) else [state] if state else []
     return "+".join([*parts, *(record.get("state_flags") or ())]).upper() or None
 
 
-def _gpus(record: Record) -> int | None:
+def _gpus(record: RawRecord) -> int | None:
     gres = record.get("gres")
     return gpus_in_gres(gres) if gres else None
 
 
-def _load(record: Record) -> float | None:
+def _load(record: RawRecord) -> float | None:
     """Read the load, which Slurm keeps in hundredths."""
     load = as_number(record.get("cpu_load"))
     return None if load is None else load / 100

@@ -8,7 +8,7 @@ from forewarn.sources.slurm.record_values import (
     MB,
     FieldReader,
     Fields,
-    Record,
+    RawRecord,
     at,
     minutes,
     number,
@@ -17,12 +17,12 @@ from forewarn.sources.slurm.record_values import (
 )
 
 
-def _state(record: Record) -> str | None:
+def _state(record: RawRecord) -> str | None:
     state = words("partition.state", "state", joined="+")(record)
     return state.upper() if state else None
 
 
-def _is_default(record: Record) -> bool | None:
+def _is_default(record: RawRecord) -> bool | None:
     """Read the default flag: in lower case up to v0.0.38, and missing from v0.0.39 to v0.0.44."""
     flags = at("flags")(record)
     return "DEFAULT" in {flag.upper() for flag in flags} if isinstance(flags, list) else None
@@ -32,7 +32,7 @@ def _memory(per_cpu: tuple[str, str], per_node: tuple[str, str]) -> FieldReader:
     """Build a reader of an amount and what it is per; 0 is no limit and no default."""
     cpu, node = number(*per_cpu, scale=MB, none=0), number(*per_node, scale=MB, none=0)
 
-    def read(record: Record) -> tuple[int | None, str | None]:
+    def read(record: RawRecord) -> tuple[int | None, str | None]:
         for per, reader in (("cpu", cpu), ("node", node)):
             if (amount := reader(record)) is not None:
                 return amount, per
@@ -41,7 +41,7 @@ def _memory(per_cpu: tuple[str, str], per_node: tuple[str, str]) -> FieldReader:
     return read
 
 
-def _time_default(record: Record) -> int | None:
+def _time_default(record: RawRecord) -> int | None:
     """Read the default time limit; v0.0.36 and v0.0.37 always have 0."""
     return minutes("defaults.time", "default_time_limit")(record) or None
 

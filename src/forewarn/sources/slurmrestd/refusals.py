@@ -136,8 +136,8 @@ def _explained(place: str, token: Token | None, user: str | None, at: float) -> 
         )
     if token.issued is not None and token.issued > at + _SKEW:
         return ClockSkewError(
-            f"{place}: the token was issued {rough_duration(token.issued - at)} in the future by this host's "
-            "clock: synchronise the clocks of this host and of slurmctld's by NTP"
+            f"{place}: the token was issued {token.issued - at:,.0f} s in the future by this host's clock: "
+            "synchronise the clocks of this host and of slurmctld's by NTP"
         )
     if user is not None and token.user not in (None, "root", user):
         return WrongUserError(

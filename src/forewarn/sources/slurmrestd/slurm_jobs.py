@@ -15,7 +15,7 @@ from forewarn.sources.slurm.job_values import (
 )
 from forewarn.sources.slurm.record_values import (
     Fields,
-    Record,
+    RawRecord,
     as_number,
     bounded,
     minutes,
@@ -39,7 +39,7 @@ _requested, _allocated = resources("tres_req_str"), resources("tres_alloc_str")
 _memory = memory("memory_per_node", "memory_per_cpu")
 
 
-def _requested_values(record: Record) -> tuple[str | int | None, ...]:
+def _requested_values(record: RawRecord) -> tuple[str | int | None, ...]:
     whole = _requested(record)
     return (
         whole.text,
@@ -49,7 +49,7 @@ def _requested_values(record: Record) -> tuple[str | int | None, ...]:
     )
 
 
-def _requested_gpus(record: Record) -> int | None:
+def _requested_gpus(record: RawRecord) -> int | None:
     """Count the GPUs in the GRES options: sites that do not account GPUs as TRES have them only there."""
     for key, times in (("tres_per_job", None), ("tres_per_node", "node_count"), ("tres_per_task", "tasks")):
         gres = record.get(key)
@@ -59,18 +59,18 @@ def _requested_gpus(record: Record) -> int | None:
     return None
 
 
-def _allocated_values(record: Record) -> tuple[str | int | None, ...]:
+def _allocated_values(record: RawRecord) -> tuple[str | int | None, ...]:
     whole = _allocated(record)
     gpus = whole.gpus if whole.gpus is not None or whole is NOTHING else _allocated_gpus(record)
     return whole.text, whole.nodes, whole.cpus, whole.memory, gpus
 
 
-def _allocated_gpus(record: Record) -> int | None:
+def _allocated_gpus(record: RawRecord) -> int | None:
     """Count the GPUs in one GRES text for each node, present while the job runs."""
     return sum(gpus_in_gres(node) or 0 for node in record.get("gres_detail") or ()) or None
 
 
-def _defaulted(record: Record) -> str | None:
+def _defaulted(record: RawRecord) -> str | None:
     """List the fields that the user left to the site, as far as the flags show them."""
     flags = record.get("flags")
     if not isinstance(flags, list):
@@ -91,13 +91,13 @@ def dependency_as_submitted(dependency: str | None) -> str | None:
     return _FULFILMENT.sub("", dependency) or None if dependency else None
 
 
-def _suspended(record: Record) -> int:
+def _suspended(record: RawRecord) -> int:
     """Compute the seconds suspended: from start to the last resume, less `pre_sus_time`, which it ran."""
     start, resumed, ran = (as_number(record.get(k)) for k in ("start_time", "suspend_time", "pre_sus_time"))
     return max(0, bounded(resumed - (start or 0) - (ran or 0))) if resumed else 0
 
 
-def is_slurm_job(record: Record) -> bool:
+def is_slurm_job(record: RawRecord) -> bool:
     """Check whether a job is one of the controller's."""
     return "submit_time" in record
 

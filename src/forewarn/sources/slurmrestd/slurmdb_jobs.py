@@ -13,7 +13,7 @@ from forewarn.sources.slurm.job_values import (
     memory,
     state,
 )
-from forewarn.sources.slurm.record_values import MB, Fields, Record, at, minutes, moment, number, text
+from forewarn.sources.slurm.record_values import MB, Fields, RawRecord, at, minutes, moment, number, text
 from forewarn.sources.slurm.tres import TresCounts, memory_asked, resources
 from forewarn.sources.slurmrestd.steps import outcome_by_steps, used_by_steps
 
@@ -26,12 +26,12 @@ _states, _recorded_state = at("state.current"), state("state.current")
 _ran, _suspended = number("time.elapsed"), number("time.suspended")
 
 
-def _requested_values(record: Record) -> tuple[str | int | None, ...]:
+def _requested_values(record: RawRecord) -> tuple[str | int | None, ...]:
     whole: TresCounts = _requested(record)
     return whole.text, whole.nodes, whole.cpus or _cpus_required(record), whole.gpus
 
 
-def _memory(record: Record) -> tuple[int | None, str | None]:
+def _memory(record: RawRecord) -> tuple[int | None, str | None]:
     amount = _memory_old(record)
     if amount is None:
         return memory_asked(_memory_new(record), _requested(record))
@@ -45,7 +45,7 @@ def _memory(record: Record) -> tuple[int | None, str | None]:
     return amount, per[0] if len(per) == 1 else None
 
 
-def _start(record: Record) -> int | None:
+def _start(record: RawRecord) -> int | None:
     """Compute the start: v0.0.36 and v0.0.37 have the eligible time in its place; the run time shows it."""
     start: int | None = _recorded_start(record)
     end, ran = _end(record), _ran(record)
@@ -55,7 +55,7 @@ def _start(record: Record) -> int | None:
     return max(start, began)
 
 
-def _state(record: Record) -> str | None:
+def _state(record: RawRecord) -> str | None:
     """Read the state: an earlier run of a requeued job has ended, though its base state is PENDING."""
     states = _states(record)
     if isinstance(states, list) and "REQUEUED" in states:
@@ -67,7 +67,7 @@ def _state(record: Record) -> str | None:
 _SCRIPT_FIELDS = ("script_hash", "script_language", "script_modules", "script_launcher", "script_environment")
 
 
-def _script(record: Record) -> tuple[str | None, ...]:
+def _script(record: RawRecord) -> tuple[str | None, ...]:
     script = record.get("script")
     if not script:
         language, launcher = line_facts(record.get("submit_line") or "")
@@ -76,7 +76,7 @@ def _script(record: Record) -> tuple[str | None, ...]:
     return facts.hash, facts.language, facts.modules, facts.launcher, facts.environment
 
 
-def is_slurmdb_job(record: Record) -> bool:
+def is_slurmdb_job(record: RawRecord) -> bool:
     """Check whether a job is one of the database's."""
     return at("time.submission")(record) is not None
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from forewarn.job.step_outcomes import EXACT_STATES, StepEnd, outcome_of_steps
 from forewarn.sources.slurm.job_values import state
-from forewarn.sources.slurm.record_values import Record, as_number, bounded, moment, text
+from forewarn.sources.slurm.record_values import RawRecord, as_number, bounded, moment, text
 
 _state, _start, _end = state("state"), moment("time.start"), moment("time.end")
 _id = text("step.id", "step.name")
 
 
-def used_by_steps(record: Record) -> tuple[float | None, ...]:
+def used_by_steps(record: RawRecord) -> tuple[float | None, ...]:
     """Sum CPU time, memory of the largest task, bytes read, bytes written and joules.
 
     >>> mem, disk = {"type": "mem", "name": "", "count": 7}, {"type": "fs", "name": "disk", "count": 5}
@@ -43,7 +43,7 @@ def used_by_steps(record: Record) -> tuple[float | None, ...]:
     return max(cpu_time, of_steps) or None, *(None if a is None else bounded(a) for a in amounts)
 
 
-def outcome_by_steps(record: Record) -> str | None:
+def outcome_by_steps(record: RawRecord) -> str | None:
     """Find the outcome of a job that Slurm calls failed, where its steps show it.
 
     >>> step = {"step": {"id": "7.0"}, "state": ["OUT_OF_MEMORY"], "time": {"start": 1, "end": 2}}
@@ -62,7 +62,7 @@ def outcome_by_steps(record: Record) -> str | None:
     return None if found is None else str(found)
 
 
-def _seconds(record: Record) -> float:
+def _seconds(record: RawRecord) -> float:
     total = (record.get("time") or {}).get("total") or {}
     return int(total.get("seconds") or 0) + int(total.get("microseconds") or 0) / 1e6
 

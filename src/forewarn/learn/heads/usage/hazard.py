@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import xgboost
 
 Floats = NDArray[np.float64]
-Values = NDArray[np.float32]
+Floats32 = NDArray[np.float32]
 OUTLIVED = 4  # outlived bins per job on average, a random sample with larger weights
 ROUNDS, PATIENCE = 250, 10
 COLUMNS = 40  # that are used, the best ones by a quick model
@@ -57,8 +57,8 @@ _PARAMS: Mapping[str, Any] = {
 class Examples:
     """Jobs with their outcomes, all on the scale of the bins."""
 
-    values: Values  # jobs × columns
-    anchors: Values  # jobs × anchors
+    values: Floats32  # jobs × columns
+    anchors: Floats32  # jobs × anchors
     ended: Floats  # the value at the end, or a lower bound
     exact: NDArray[np.bool_]  # else `ended` is a lower bound
 
@@ -71,7 +71,7 @@ class Hazard:
     """The borders of the bins, the average hazard in each, and the trees that predict a job's difference."""
 
     borders: Floats  # one more than bins; the lowest is below all values
-    average: Values  # log odds of ending in each bin, over all jobs
+    average: Floats32  # log odds of ending in each bin, over all jobs
     trees: XgboostTrees
 
     @classmethod
@@ -112,7 +112,7 @@ class Hazard:
         best = int(np.argmin(losses["later"]["logloss"])) + 1
         return cls(borders, average, _native(booster[:best], threads)), best
 
-    def below(self, values: Values, anchors: Values) -> Floats:
+    def below(self, values: Floats32, anchors: Floats32) -> Floats:
         """Compute each job's probability of ending at or below each border."""
         below = np.zeros((len(values), len(self.borders)))
         count, bins = values.shape[1], len(self.average)
@@ -193,7 +193,7 @@ def _bin_of(ended: Floats, borders: Floats) -> NDArray[np.int64]:
     return np.clip(np.searchsorted(borders, ended, side="left") - 1, 0, len(borders) - 2)
 
 
-def _average_hazard(examples: Examples, borders: Floats) -> Values:
+def _average_hazard(examples: Examples, borders: Floats) -> Floats32:
     """Compute the log odds of ending in each bin, over all jobs that reached it."""
     count = len(borders) - 1
     last = _bin_of(examples.ended, borders)
@@ -206,7 +206,7 @@ def _average_hazard(examples: Examples, borders: Floats) -> Values:
 def _matrix(
     examples: Examples,
     borders: Floats,
-    average: Values,
+    average: Floats32,
     random: np.random.Generator,
     threads: int,
     ref: xgboost.QuantileDMatrix | None = None,
@@ -238,8 +238,8 @@ def _matrix(
 
 
 def _rows(
-    values: Values, anchors: Values, jobs: NDArray[np.int64], bins: NDArray[np.int64], borders: Floats
-) -> Values:
+    values: Floats32, anchors: Floats32, jobs: NDArray[np.int64], bins: NDArray[np.int64], borders: Floats
+) -> Floats32:
     """Build rows of jobs and bins: the job's columns, the bin, and how far above each anchor the bin ends."""
     count = values.shape[1]
     rows = np.empty((len(jobs), count + 1 + anchors.shape[1]), np.float32)

@@ -97,7 +97,7 @@ def command(
         families = chosen_families(families)
         result = bench(workspace, source, families=families, watch=progress, note=note, **options)
     if as_json:
-        about = {"log": result.log, "policy": result.policy, "features": result.feature_set}
+        about = {"log": result.log, "policy": result.population, "features": result.feature_set}
         settings = {"retrain": result.retrain, "seed": result.seed}
         print_json({**about, **settings, "phases": result.phases})
         return

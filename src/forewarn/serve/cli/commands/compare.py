@@ -86,7 +86,7 @@ def command(
         result = compare(workspace, source, family=family_name, watch=progress, note=note, **options)
     if as_json:
         test = {"n": result.jobs, "base_rate": result.failed / result.jobs}
-        about = {"phase": result.phase, "features": result.feature_set, "policy": result.policy}
+        about = {"phase": result.phase, "features": result.feature_set, "policy": result.population}
         settings = {"family": result.family, "seed": result.seed}
         print_json({"log": result.log, **about, **settings, "test": test, "ways": result.ways})
     else:

@@ -39,7 +39,7 @@ def show(home: Path | None, as_json: bool) -> None:
         values = {
             name: {
                 "value": str(value) if isinstance(value, Path) else value,
-                "from": origin.kind,
+                "from": origin.layer,
                 "place": origin.place,
             }
             for name, value, origin in resolved.values()

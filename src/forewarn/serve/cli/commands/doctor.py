@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from forewarn.operate.doctor import DoctorFinding, Severity, examine, verdict
+from forewarn.operate.doctor import DoctorFinding, Severity, examine, overall_severity
 from forewarn.serve.cli.commands.common import configured, home_option, json_option
 from forewarn.serve.cli.terminal.console import Terminal
 from forewarn.serve.cli.terminal.output import print_json
@@ -46,7 +46,7 @@ def command(ctx: click.Context, home: Path | None, as_json: bool) -> None:
             console.print(
                 level.append(f"{finding.check:11}", style="default").append(finding.message), soft_wrap=True
             )
-    overall = verdict(findings)
+    overall = overall_severity(findings)
     if as_json:
         listed = [
             {"check": finding.check, "level": finding.level.name.lower(), "said": finding.message}

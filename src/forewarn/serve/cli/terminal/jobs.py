@@ -12,7 +12,7 @@ from forewarn.formatting import timestamp
 from forewarn.operate.job_fields import FIELDS, Measure, as_text, raw_value
 from forewarn.operate.job_history import JobChange
 from forewarn.operate.queries import JobSummary
-from forewarn.progress import watched
+from forewarn.progress import with_progress
 from forewarn.serve.cli.terminal.output import print_facts, print_json, print_table, say, shares
 from forewarn.serve.cli.terminal.progress import progress
 from forewarn.serve.cli.terminal.safe_text import echo, echo_json
@@ -86,7 +86,7 @@ def print_jobs(
     whole: bool,
 ) -> None:
     """Print a table; if not `whole`, columns may be left out."""
-    looked = watched(frames, "looking", progress)
+    looked = with_progress(frames, "looking", progress)
     texts = [frame.select(as_text(name, zones, exact=False) for name in names) for frame in looked]
     if not texts:
         say("no jobs match")

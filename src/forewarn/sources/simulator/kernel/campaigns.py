@@ -39,7 +39,7 @@ _TRIES = 12
 def wake(w: Any, a: int, t: int) -> None:
     """Let the owner of a workflow continue it."""
     agent = w.agents[a]
-    if agent.phase == IDLE:
+    if agent.campaign_stage == IDLE:
         person = w.people[agent.user]
         if t > person.leave:
             _leave(w, agent.user, a, t)
@@ -48,7 +48,7 @@ def wake(w: Any, a: int, t: int) -> None:
         else:
             _begin(w, a, t)
             _submit_some(w, a, t)
-    elif agent.phase == SUBMITTING:
+    elif agent.campaign_stage == SUBMITTING:
         _submit_some(w, a, t)
     else:
         _look(w, a, t)
@@ -66,7 +66,7 @@ def _leave(w: Any, slot: int, a: int, t: int) -> None:
     workflows = int(w.settings[0].workflows)
     for i in range(w.people[slot].workflows):
         other = slot * workflows + i
-        if w.agents[other].phase != IDLE:
+        if w.agents[other].campaign_stage != IDLE:
             _sleep(w, a, t + DAY)
             return
     for i in range(w.people[slot].workflows):
@@ -132,10 +132,10 @@ def _submit_some(w: Any, a: int, t: int) -> None:
             submit(w, a, index, t, first + i, 0)
     agent.todo_from += burst
     if agent.campaign_shape == SWEEP and not agent.probe and agent.todo_from < agent.todo and burst > 0:
-        agent.phase = SUBMITTING
+        agent.campaign_stage = SUBMITTING
         _sleep(w, a, t + 1)
     else:
-        agent.phase = WAITING
+        agent.campaign_stage = WAITING
         if burst > 0 and agent.redo > 0:
             arrange_look(w, a, t)
 
@@ -146,7 +146,7 @@ def _look(w: Any, a: int, t: int) -> None:
     s, agent = w.settings[0], w.agents[a]
     key = mix(key_of(w.seed, CAMPAIGN, agent.campaign), 1000 + agent.tries)
     agent.probe = 0
-    agent.phase = SUBMITTING  # what is heard from now on needs no look of its own
+    agent.campaign_stage = SUBMITTING  # what is heard from now on needs no look of its own
     if agent.redo > 0:
         skill = skill_at(w, w.people[agent.user], t)
         able = 0.3 + 0.7 * skill
@@ -164,10 +164,10 @@ def _look(w: Any, a: int, t: int) -> None:
     if agent.todo_from < agent.todo:
         _submit_some(w, a, t)
     elif agent.out == 0:
-        agent.phase = IDLE
+        agent.campaign_stage = IDLE
         _sleep(w, a, next_campaign_at(w, a, t, key))
     else:
-        agent.phase = WAITING
+        agent.campaign_stage = WAITING
 
 
 @inner

@@ -58,7 +58,7 @@ AGENT = np.dtype(
     # the request they are used to
     + _whole("partition limit time_defaulted memory memory_mode runs")
     # the campaign
-    + _whole("campaign campaign_shape phase wake_at todo todo_from redo out probe last")
+    + _whole("campaign campaign_shape campaign_stage wake_at todo todo_from redo out probe last")
     + _whole("broken version epoch tries")
     + _real("input broken_late")
     # failures seen since they last looked

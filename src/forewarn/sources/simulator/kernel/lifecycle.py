@@ -313,7 +313,7 @@ def _hear(w: Any, seq: int, t: int) -> None:
         agent.saw_script |= job.cause == SCRIPT
         agent.saw_input |= job.cause == INPUT
         agent.saw_preempted |= job.cause == PREEMPTED
-    if agent.phase == WAITING and agent.wake_at <= t:
+    if agent.campaign_stage == WAITING and agent.wake_at <= t:
         arrange_look(w, a, t)
 
 

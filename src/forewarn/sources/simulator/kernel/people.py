@@ -194,5 +194,5 @@ def _take_up(w: Any, a: int, slot: int) -> None:
             if w.partitions[p].preemptible:
                 agent.partition = p
     agent.runs = agent.todo = agent.todo_from = agent.redo = agent.out = agent.version = 0
-    agent.phase = IDLE
+    agent.campaign_stage = IDLE
     agent.last = -1
