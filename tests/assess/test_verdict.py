@@ -23,6 +23,7 @@ from forewarn.assess.verdict import with_verdict
 from forewarn.assess.wording import summary
 from forewarn.evidence import Statement
 from forewarn.learn.fitting.abstention import AbstentionCode
+from forewarn.serve.cli.commands.predict import _cells
 
 PLAIN = Assessment(
     cluster="c",
@@ -168,3 +169,16 @@ def test_causes_lean_on_what_own_runs_died_of() -> None:
 
 def test_exit_codes_are_those_of_a_check() -> None:
     assert [verdict.exit_code for verdict in Verdict] == [0, 1, 2, 3]
+
+
+def test_predict_names_the_cause_that_the_summary_names() -> None:
+    causes = (
+        CauseOfFailure(outcome="timeout", kind="limit", probability=0.25),
+        CauseOfFailure(outcome="failed", kind="user", probability=0.2),
+        CauseOfFailure(outcome="failed", kind="system", probability=0.15),
+    )
+    failure = replace(failing(0.6), causes=causes)
+    assert failure.by_outcome == pytest.approx({"failed": 0.35, "timeout": 0.25})
+    assessed = with_verdict(replace(PLAIN, failure=failure))
+    assert "most likely cause: program error" in summary(assessed)
+    assert "program error 35%" in _cells(assessed)

@@ -191,6 +191,26 @@ def test_the_page_shows_what_the_json_says(full_report: dict[str, Any], tmp_path
         assert shown in page.text, shown
 
 
+def test_keys_of_the_json_have_labels(full_report: dict[str, Any], tmp_path: Path) -> None:
+    report = copy.deepcopy(full_report)
+    report["thresholds"]["f1"]["evidence"] = {"rows": 500, "alarms": 79, "best_f1": 0.53965}
+    report["causes"] |= {"unseen": 3, "log_loss_of_shares": 1.4457}
+    kinds = ("failed (user)", "failed (system)", "node_fail (system)")
+    report["causes"]["causes"] = [{"cause": kind, "n": 1, "share_in_training": 0.3} for kind in kinds]
+    _, page, _ = written(report, tmp_path)
+    for text in (
+        *(
+            "rows 500 · alerts 79 · best F1 0.540",
+            "method platt",
+            "method none",
+            "created 2026-11-16 10:00:00 UTC",
+        ),
+        *("failures of unknown cause 3", "log loss of the class shares 1.446", "data hash abc123", "0:05:00"),
+        *("program error (user) 1", "program error (system) 1", "node failure 1", "Wall time: 3.4 minutes"),
+    ):
+        assert text in page.text
+
+
 def test_few_decisions_are_warned_of(full_report: dict[str, Any], tmp_path: Path) -> None:
     report = copy.deepcopy(full_report)
     report["data"]["blocks"]["calibrate"] |= {"decisions": 300, "effective": 15.4, "few": True}
