@@ -18,7 +18,7 @@ LAB    ?= 24.11
 .DEFAULT_GOAL := help
 
 help:  ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
 setup: $(READY)  ## make .venv with everything in it, from the pinned lock
 
@@ -39,13 +39,13 @@ lock: $(READY)  ## pin again what pyproject.toml asks for (hashes, no index addr
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --upgrade --generate-hashes \
 	  --no-emit-index-url --no-annotate --custom-compile-command "make lock" pyproject.toml -o requirements/test.txt
 
-lint: $(READY)  ## ruff, mypy, and the order of the rooms
+lint: $(READY)  ## ruff, mypy, and the import order of the packages
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-check: lint  ## lint, then the tests that need no real parts: two minutes, while you work
+check: lint  ## lint, then the tests that need no real Slurm and are quick: while you work
 	$(BIN)/pytest -q -n $(TEST_WORKERS) --dist loadgroup -m "not lab and not release and not slow"
 
 test: lint  ## lint, then every test

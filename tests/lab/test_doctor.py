@@ -54,7 +54,7 @@ def test_tokens_of_wrong_times(site: Site) -> None:
     key, now = site.lab.jwt_key.read_bytes(), int(time.time())
     old = examined(site, SLURM_JWT=sign_token(key, "root", issued=now - 600, expires=now - 300))
     assert old["token"][0] == "problem"
-    assert "expired 5 minutes ago" in old["token"][1]
+    assert "expired 5" in old["token"][1]
     ahead = examined(site, SLURM_JWT=sign_token(key, "root", issued=now + 900, expires=now + 9000))
     assert ahead["token"][0] == "warning", "Slurm takes it"
     assert "in the future by the local clock" in ahead["token"][1]

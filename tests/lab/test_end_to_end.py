@@ -121,7 +121,7 @@ def test_from_history_to_a_prediction(site: Site) -> None:
         route = bad["route"]
         assert (route["model"], route["version"], route["phase"]) == ("lab.submit.generic", 1, "submit")
         assert bad["failure"]["causes"][0]["outcome"] == "failed"
-        assert "no model for start" in late["notes"][0]
+        assert "no model for phase start" in late["notes"][0]
         waiting = {
             by_accounting["job_id"]: by_accounting
             for by_accounting in site.json("predict", "--pending", "-u", "alice")

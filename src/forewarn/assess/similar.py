@@ -130,7 +130,7 @@ def _similar_job(job: Job, members: Sequence[Job], score: float, policy: Failure
         submit=representative.submit,
         similarity=score,
         outcome=str(usual),
-        run_time=max((other.run_time for other in members if other.run_time is not None), default=None),
+        run_time=representative.run_time,
         differs=differences(job, representative),
         outcomes={str(outcome): number for outcome, number in outcomes.most_common()},
     )
