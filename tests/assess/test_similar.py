@@ -120,6 +120,16 @@ def test_an_array_and_a_bulk_count_as_one_job_each(store: Store) -> None:
     )
 
 
+def test_the_run_time_is_that_of_the_job_it_stands_beside(store: Store) -> None:
+    """Not the longest of those submitted together, which may have ended differently."""
+    longest = job(300, submit=NOW, outcome="failed", end=NOW + 9000)
+    keep(store, longest, *(job(301 + n, submit=NOW + n, end=NOW + n + 1000) for n in range(3)))
+    (found,) = similar(store, job(999, submit=NOW + 86_400), WASTED).jobs
+    assert (found.job_id, found.outcome) == ("303", "completed")
+    assert found.run_time is not None
+    assert found.run_time < 1000
+
+
 def test_a_large_array_does_not_hide_what_was_before(store: Store) -> None:
     keep(store, job(1, submit=NOW - 9000), *(job(n, submit=NOW, array_job_id=5) for n in range(100, 1100)))
     assert [one.jobs for one in similar(store, job(9, submit=NOW + 86_400), WASTED).jobs] == [1000, 1]
