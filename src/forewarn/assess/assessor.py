@@ -144,10 +144,9 @@ class Assessor:
             advice = advise(situation)
             if is_by_rule:
                 advice = tuple(replace(one, risk_after=None) for one in advice)
-            longest = max((float(other.run_time) for other in similar.jobs if other.run_time), default=None)
             saved = savings(
                 situation,
-                longest=longest,
+                longest=similar.longest,
                 waits=lambda limit, smaller: self._waits(job, limit, smaller),
             )
         return with_verdict(

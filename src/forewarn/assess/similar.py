@@ -50,6 +50,7 @@ class Similar:
 
     jobs: tuple[SimilarJob, ...] = ()
     tally: Statement | None = None
+    longest: float | None = None  # run time, of all jobs that were submitted together with these too
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +113,14 @@ def similar_jobs(
     # Equally similar ones: newest first.
     order = np.lexsort((-earlier.last_submits, -scores))[: most + 1]
     ranked = [decision for decision in order if scores[decision] >= ENOUGH]
-    similar = []
+    similar, run_times = [], []
     for decision, members in zip(ranked, earlier.jobs_of(ranked), strict=True):
-        if others := [one for one in members if one.key != job.key]:
+        others = [one for one in members if one.key != job.key]
+        if others and len(similar) < most:
             similar.append(_similar_job(job, others, round(float(scores[decision]), 3), policy))
-    shown = tuple(similar[:most])
-    return Similar(shown, tally(shown, policy))
+            run_times += [float(other.run_time) for other in others if other.run_time]
+    shown = tuple(similar)
+    return Similar(shown, tally(shown, policy), max(run_times, default=None))
 
 
 def _similar_job(job: Job, members: Sequence[Job], score: float, policy: FailurePolicy) -> SimilarJob:
