@@ -113,7 +113,8 @@ def similar_jobs(
     # Equally similar ones: newest first.
     order = np.lexsort((-earlier.last_submits, -scores))[: most + 1]
     ranked = [decision for decision in order if scores[decision] >= ENOUGH]
-    similar, run_times = [], []
+    similar: list[SimilarJob] = []
+    run_times: list[float] = []
     for decision, members in zip(ranked, earlier.jobs_of(ranked), strict=True):
         others = [one for one in members if one.key != job.key]
         if others and len(similar) < most:
