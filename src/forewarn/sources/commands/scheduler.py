@@ -112,7 +112,7 @@ class CommandScheduler:
     # --- history -----------------------------------------------------------------------------------
 
     def history(self, since: int, until: int | None = None, *, steps: bool = True) -> Iterator[HistoryPart]:
-        """See `Scheduler`."""
+        """Yield the history in windows of time."""
         now = int(self._clock.now())
         until = now if until is None else min(until, now)
 
@@ -127,7 +127,7 @@ class CommandScheduler:
             yield replace(part, batch=self._with_facts(part.batch))
 
     def accounting_records(self, job_ids: Sequence[str]) -> Iterator[Batch]:
-        """See `Scheduler`."""
+        """Read the accounting records of some jobs."""
         for at in range(0, len(job_ids), _MOST_IDS):
             for batch in self._accounts(("-j", ",".join(job_ids[at : at + _MOST_IDS])), []):
                 yield self._with_facts(batch)
@@ -164,15 +164,15 @@ class CommandScheduler:
     # --- now ---------------------------------------------------------------------------------------
 
     def live_jobs(self) -> Iterator[Batch]:
-        """See `Scheduler`."""
+        """Read the pending and running jobs."""
         return only_users(self._shown("job"), self._user)
 
     def nodes(self) -> Iterator[Batch]:
-        """See `Scheduler`."""
+        """Read the nodes."""
         return self._shown("node")
 
     def partitions(self) -> Iterator[Batch]:
-        """See `Scheduler`. Where a partition has no default memory, the cluster's is filled in."""
+        """Read the partitions."""
         for batch in self._shown("partition"):
             frame = batch.frame
             if (default := self._memory_default) is not None:
@@ -196,7 +196,7 @@ class CommandScheduler:
         return None
 
     def job(self, job_id: str) -> Iterator[Batch]:
-        """See `Scheduler`."""
+        """Read one job, or the tasks of an array."""
         target = require_job_id(job_id)
         try:
             yield from only_job(self._shown("job", str(target.number)), target)
@@ -207,7 +207,7 @@ class CommandScheduler:
                 yield from only_job(self._accounts(("-j", str(target.number)), []), target)
 
     def details(self, job_id: str) -> JobDetails:
-        """See `Scheduler`."""
+        """Read the details of one job: output files, script, steps, estimated start."""
         return read_details(self.runner, require_job_id(job_id))
 
     def _shown(self, *what: str) -> Iterator[Batch]:
@@ -222,7 +222,7 @@ class CommandScheduler:
                 yield from source.read(stream, seen_at)
 
     def ping(self) -> bool:
-        """See `Scheduler`."""
+        """Check whether the controller answers."""
         try:
             return bool(re.search(r"\bis UP\b", self.runner.text("scontrol", "ping")))
         except CommandError as error:
@@ -231,13 +231,13 @@ class CommandScheduler:
             return False  # it fails when the controller is down
 
     def diag(self) -> Diagnosis:
-        """See `Scheduler`."""
+        """Read the controller's diagnosis."""
         return read_sdiag(self.runner.text("sdiag"))
 
     # --- changes -----------------------------------------------------------------------------------
 
     def submit(self, job: JobSubmission) -> str:
-        """See `Scheduler`."""
+        """Submit a batch job."""
         options = {
             "chdir": job.work_dir,
             "job-name": job.name,
@@ -256,13 +256,13 @@ class CommandScheduler:
         return output.strip().splitlines()[-1].partition(";")[0]  # 12;cluster in a federation
 
     def cancel(self, job_id: str) -> None:
-        """See `Scheduler`. scancel reports nothing for an unknown job; scontrol does."""
+        """Cancel a job."""
         target = require_job_id(job_id)
         next(self._shown("job", target.job), None)
         self.runner.change("scancel", target.job)
 
     def close(self) -> None:
-        """See `Scheduler`."""
+        """Release connections and files."""
 
 
 def _exported(environment: Mapping[str, str]) -> str:

@@ -88,7 +88,7 @@ class SlurmrestdScheduler:
     # --- history -----------------------------------------------------------------------------------
 
     def history(self, since: int, until: int | None = None, *, steps: bool = True) -> Iterator[HistoryPart]:
-        """See `Scheduler`."""
+        """Yield the history in windows of time."""
         clock = self.session.clock
         # Jobs that end during the collection come with the last window, or next time.
         until = int(clock.now()) if until is None else min(until, int(clock.now()))
@@ -147,7 +147,7 @@ class SlurmrestdScheduler:
             return None
 
     def accounting_records(self, job_ids: Sequence[str]) -> Iterator[Batch]:
-        """See `Scheduler`."""
+        """Read the accounting records of some jobs."""
         if self._takes_lists:
             for at in range(0, len(job_ids), _MOST_IDS):
                 query: QueryParameters = {"step": job_ids[at : at + _MOST_IDS], **self._flags(True)}
@@ -196,22 +196,22 @@ class SlurmrestdScheduler:
     # --- now ---------------------------------------------------------------------------------------
 
     def live_jobs(self) -> Iterator[Batch]:
-        """See `Scheduler`."""
+        """Read the pending and running jobs."""
         # By default slurmrestd also collects what each node gives to each job: half again the cost.
         for batch in self._live("jobs", {"flags": "ALL"} if self._takes_lists else None):
             self._defaults.learn(batch.frame)
             yield batch
 
     def nodes(self) -> Iterator[Batch]:
-        """See `Scheduler`."""
+        """Read the nodes."""
         return self._live("nodes")
 
     def partitions(self) -> Iterator[Batch]:
-        """See `Scheduler`. What their answer omits is known once live jobs have been read."""
+        """Read the partitions."""
         yield from map(self._defaults.fill, self._live("partitions"))
 
     def job(self, job_id: str) -> Iterator[Batch]:
-        """See `Scheduler`."""
+        """Read one job, or the tasks of an array."""
         target = require_job_id(job_id)
         path = f"job/{target.number}"
         try:
@@ -228,7 +228,7 @@ class SlurmrestdScheduler:
                     raise
 
     def details(self, job_id: str) -> JobDetails:
-        """See `Scheduler`."""
+        """Read the details of one job: output files, script, steps, estimated start."""
         return read_details(self.session, require_job_id(job_id))
 
     def _live(self, path: str, query: QueryParameters | None = None) -> Iterator[Batch]:
@@ -243,20 +243,20 @@ class SlurmrestdScheduler:
         return SlurmrestdSource(Path(area, version, path), options)
 
     def ping(self) -> bool:
-        """See `Scheduler`. slurmrestd also reports "down" for a controller that refuses the token."""
+        """Check whether the controller answers."""
         try:
             return any_up(self.session.get_json("slurm", "ping"))
         except ControllerDownError:  # the answer of 22.05
             return False
 
     def diag(self) -> Diagnosis:
-        """See `Scheduler`."""
+        """Read the controller's diagnosis."""
         return read_diagnosis(self.session.get_json("slurm", "diag"))
 
     # --- changes -----------------------------------------------------------------------------------
 
     def submit(self, job: JobSubmission) -> str:
-        """See `Scheduler`."""
+        """Submit a batch job."""
         request = submit_request(job, self.session.version)
         answer = self.session.change("POST", "job/submit", request, once=_UNCERTAIN)
         result = answer.get("result") or {}
@@ -267,7 +267,7 @@ class SlurmrestdScheduler:
         return str(answer["job_id"])
 
     def cancel(self, job_id: str) -> None:
-        """See `Scheduler`."""
+        """Cancel a job."""
         target = require_job_id(job_id)
         number = str(target.number) if target.task is None else self._number(job_id)
         answer = self.session.change("DELETE", f"job/{number}", once=_UNCERTAIN)
@@ -293,7 +293,7 @@ class SlurmrestdScheduler:
             )
 
     def close(self) -> None:
-        """See `Scheduler`."""
+        """Release connections and files."""
         self.session.transport.close()
 
 
