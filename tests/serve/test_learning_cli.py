@@ -248,7 +248,14 @@ def test_bench_gives_the_figures_that_were_agreed_on(forewarn: Forewarn, home: P
     shown = forewarn(*bench, "--phases", "posthoc")
     assert "log at posthoc" in shown.out
     assert "the papers' protocol" in shown.out
-    for part in ("By decision", "By CPU hours", "requested CPU hours alone", "top 10%", "cause", "time limit"):
+    for part in (
+        "By decision",
+        "By CPU hours",
+        "requested CPU hours alone",
+        "top 10%",
+        "cause",
+        "time limit",
+    ):
         assert part in shown.out
     assert "published: Netbatch, not run here" in shown.out
 
