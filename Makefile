@@ -14,7 +14,7 @@ TEST_WORKERS ?= $(shell test "$$(nproc 2>/dev/null || echo 1)" -gt 1 && echo 2 |
 # Which Slurm `make lab` starts: 22.05, 24.11 or 26.05.
 LAB    ?= 24.11
 
-.PHONY: help setup lock lint check test dist demo lab lab-down bench soak clean
+.PHONY: help setup lock lint check test dist man demo lab lab-down bench soak clean
 .DEFAULT_GOAL := help
 
 help:  ## list these targets
@@ -55,6 +55,10 @@ dist: $(READY)  ## build the source archive, and the wheel from it, into dist/
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
 
+man: $(READY)  ## write man/ from the command line, and packaging/forewarn.toml from the settings
+	$(BIN)/python tools/man_pages.py
+	$(BIN)/python tools/example_config.py
+
 demo: $(READY)  ## the whole story on a simulated cluster: a model, a script checked, advice followed, a failure explained
 	@BIN=$(BIN) DEMO=$(DEMO) sh tools/demo.sh
 
@@ -80,12 +84,15 @@ bench: $(READY)  ## parsing, store, features, learning, assessments, a real Slur
 	$(BIN)/python bench/explaining.py
 	$(BIN)/python bench/assess.py
 	$(BIN)/python bench/engine.py
+	$(BIN)/python -m bench.service
+	$(BIN)/python -m bench.service --soak 10
 	$(BIN)/python -m bench.live || test $$? -eq 3  # 3: no root, or no packages for a lab, which it says
 
-soak: $(READY)  ## long proofs: kills of a writer and of a collector, ten million jobs (JOBS=n, KILLS=n for fewer)
+soak: $(READY)  ## long proofs: kills of a writer and of a collector, ten million jobs, made-up requests (JOBS=n, KILLS=n for fewer)
 	$(BIN)/python -m tests.store.crash --kills $(KILLS)
 	$(BIN)/python -m tests.lab.kills --kills $$(( ($(KILLS) + 1) / 2 )) --slurm $(LAB) || test $$? -eq 3
 	$(BIN)/python bench/ten_million.py --jobs $(JOBS)
+	EXAMPLES=300 $(BIN)/pytest -q tests/serve/rest/test_schemathesis.py tests/serve/rest/test_fuzz.py
 
 clean:  ## remove everything that was made here, .venv too
 	rm -rf $(VENV) .work build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from forewarn.assess.post_mortem import explain
 from forewarn.assess.post_mortem.cause_families import FAMILIES
+from forewarn.assess.post_mortem.explain import explain
 from forewarn.assess.post_mortem.log_matching import matches
 from forewarn.assess.post_mortem.log_reading import HEAD, TAIL, read_log
 from forewarn.assess.similar import similar_jobs

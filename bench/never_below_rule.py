@@ -30,9 +30,10 @@ from forewarn.job.phase import PHASES
 from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.table import JobTable, read_table
 from forewarn.learn.evaluation import bootstrap
-from forewarn.learn.evaluation.baselines import baseline_alarms, best_rule, rule_label
+from forewarn.learn.evaluation.baselines import baseline_alarms, best_rule
 from forewarn.learn.evaluation.metrics import ScoredPredictions, f1
 from forewarn.learn.evaluation.prequential import predict_static
+from forewarn.learn.evaluation.rule_labels import rule_label
 from forewarn.learn.fitting.fit import fit
 from forewarn.learn.fitting.fit_settings import ALL_FAMILIES, FitSettings
 from forewarn.operate.ingest_file import ingest, review_missing_fields

@@ -26,6 +26,7 @@ PACKAGES = (
 )
 FINISH = Path(__file__).parent / "finish_tree.sh"
 PEOPLE = tuple(f"{user.name}:{user.uid}" for user in USERS)
+_FINISHING = (f'--customize-hook=bash {shlex.quote(str(FINISH))} "$1" {" ".join(PEOPLE)}',)
 # The Release file of a frozen mirror has run out; the signatures are checked all the same.
 APT_OPTIONS = ('Acquire::Check-Valid-Until "false"', 'APT::Install-Recommends "false"')
 
@@ -34,16 +35,35 @@ def ensure_tree(version: SlurmVersion, say: Callable[[str], None]) -> Path:
     """Return the tree of a version, built first if it does not exist (about a minute)."""
     packages = (*PACKAGES, version.compiler)
     tree = cache_home() / f"{version.suite}-{_fingerprint(packages)}"
+    what = f"a Debian {version.suite} with Slurm {version.name}"
+    return _ensure(tree, version.suite, packages, _FINISHING, what, say)
+
+
+def ensure_plain_tree(suite: str, packages: tuple[str, ...], say: Callable[[str], None]) -> Path:
+    """Return a Debian tree with some packages and nothing else, built first if it does not exist."""
+    recipe = "\n".join((*packages, *APT_OPTIONS))
+    tree = cache_home() / f"{suite}-plain-{hashlib.sha256(recipe.encode()).hexdigest()[:10]}"
+    return _ensure(tree, suite, packages, (), f"a Debian {suite} with {', '.join(packages)}", say)
+
+
+def _ensure(
+    tree: Path,
+    suite: str,
+    packages: tuple[str, ...],
+    options: tuple[str, ...],
+    what: str,
+    say: Callable[[str], None],
+) -> Path:
     if tree.is_dir():
         return tree
     check_builder()
     with locked(cache_home() / f"{tree.name}.lock") as lock:
         if tree.is_dir():  # built by another while we waited
             return tree
-        say(f"building a Debian {version.suite} with Slurm {version.name} in {tree} (once; 1-2 minutes)")
+        say(f"building {what} in {tree} (once; 1-2 minutes)")
         part = tree.with_name(tree.name + ".part")
         remove_tree(part)
-        _build(version.suite, part, packages, lock.fileno())
+        _build(suite, part, packages, options, lock.fileno())
         part.rename(tree)  # only a whole tree ever has the name
     return tree
 
@@ -58,7 +78,7 @@ def remove_tree(tree: Path) -> None:
         shutil.rmtree(tree)
 
 
-def _build(suite: str, tree: Path, packages: tuple[str, ...], lock: int) -> None:
+def _build(suite: str, tree: Path, packages: tuple[str, ...], options: tuple[str, ...], lock: int) -> None:
     log = tree.with_suffix(".log")
     command = [
         # Ends with this process, in namespaces of its own: a killed build leaves no process and no mount.
@@ -68,7 +88,7 @@ def _build(suite: str, tree: Path, packages: tuple[str, ...], lock: int) -> None
         *(f"--aptopt={option}" for option in APT_OPTIONS),
         *("--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*"),
         *("--dpkgopt=path-exclude=/usr/share/locale/*", "--dpkgopt=force-unsafe-io"),
-        f'--customize-hook=bash {shlex.quote(str(FINISH))} "$1" {" ".join(PEOPLE)}',
+        *options,
         *(suite, str(tree), find_mirror()),
     ]
     with log.open("w") as output:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,9 @@ settings.load_profile("forewarn")
 # As the command line does, before a library is loaded that has threads: two workers of pytest on two cores
 # would wait for each other most of the time.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+# A shell lets what it starts in the background ignore SIGINT, and so would every process of the tests.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The contracts hold the assertions of many tests: let pytest explain theirs too.
 pytest.register_assert_rewrite(

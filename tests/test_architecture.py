@@ -27,9 +27,9 @@ def test_a_room_imports_from_the_rooms_before_it_only() -> None:
 
 
 PUBLIC = """
-    Advice Assessment Config Failure Finding ForewarnError Job LearningError MissingExtraError Model Node
-    NodeHealth Partition PostMortem Reason SchedulerError Site SourceError StoreError TrainingResult
-    UsageError UsageSample Verdict __version__ open
+    Advice Assessment AsyncClient Client Config Failure Finding ForewarnError Job LearningError
+    MissingExtraError Model Node NodeHealth Partition PostMortem Reason RetryVerdict SchedulerError
+    ServiceError Site SourceError StoreError TrainingResult UsageError UsageSample Verdict __version__ open
 """
 
 
@@ -115,3 +115,28 @@ def test_the_lock_is_pinned_hashed_and_names_no_place() -> None:
     entries = [line for line in lines if line and not line.startswith((" ", "#"))]
     assert entries
     assert all("==" in entry and entry.endswith("\\") for entry in entries)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "client.client",
+        "client.async_client",
+        "cli.remote.check",
+        "cli.remote.live_jobs",
+        "cli.remote.explain",
+    ],
+)
+def test_a_client_needs_no_tables_and_no_learner(module: str) -> None:
+    """A check on a login node takes tenths of a second because the service has all of this."""
+    heavy = ("polars", "numpy", "numba", "pyarrow", "pydantic", "fastapi", "sqlite3", *LEARNERS)
+    assert loaded(f"import forewarn.serve.{module}", *heavy) == []
+
+
+def test_a_check_with_a_service_needs_no_tables_and_no_learner(tmp_path: Path) -> None:
+    script = tmp_path / "job.sbatch"
+    script.write_text("#!/bin/bash\n#SBATCH --time=1:00:00 --mem=1G\nsrun /bin/true\n")
+    flags = ["check", str(script), "--url", "http://127.0.0.1:1", "--no-test-only"]  # nothing answers there
+    start = f"from forewarn.serve.cli.main import cli; cli({flags!r})"
+    heavy = ("polars", "numpy", "numba", "pyarrow", "pydantic", "sqlite3", *LEARNERS)
+    assert [one for one in loaded(start, *heavy) if one in heavy] == []

@@ -53,6 +53,25 @@ def test_advice_in_small() -> None:
     assert harmed <= 1
 
 
+def test_retry_verdicts_in_small() -> None:
+    command = [sys.executable, str(BENCH / "retry.py"), "--scenarios", "small", "--jobs", "6000"]
+    output = subprocess.run([*command, "--sample", "10"], check=True, capture_output=True, text=True).stdout
+    rows = [
+        [cell.strip() for cell in line.split("|")]
+        for line in output.splitlines()
+        if line.startswith("| small")
+    ]
+    figures = {
+        cells[2].split(",")[0]: [float(cell.replace(",", "")) for cell in cells[3:8]] for cells in rows
+    }
+    failures, retries, completed, each, _ = figures["verdict"]
+    assert failures >= 10
+    assert completed > figures["always"][2], "memory and time are raised where they lacked"
+    assert each < figures["doubling by cause"][3], "and a broken script is not tried again"
+    assert completed <= figures["oracle"][2]
+    assert retries < figures["always"][1]
+
+
 def test_usage_is_served_as_it_is_judged_in_small() -> None:
     command = [sys.executable, str(BENCH / "usage_served.py"), "--scenario", "small", "--jobs", "4000"]
     output = subprocess.run([*command, "--moments", "6"], check=True, capture_output=True, text=True).stdout
@@ -73,3 +92,17 @@ def test_ten_million_jobs_in_small(tmp_path: Path) -> None:
     assert " 0 new" in steps["ingest again"]
     assert "3,000 rows, all columns" in steps["scan"]
     assert f"3,000 rows × {len(selected('submit', 'generic'))}," in steps["features submit"]
+
+
+def test_the_service_under_load_in_small() -> None:
+    """That it runs, whatever the times: nothing fails under load, and the streams stay open."""
+    command = [sys.executable, "-m", "bench.service", "--jobs", "3000", "--trials", "1"]
+    more = {"cwd": BENCH.parent, "check": True, "capture_output": True, "text": True}
+    compared = subprocess.run([*command, "--seconds", "0.5", "--rounds", "1"], **more).stdout  # type: ignore[call-overload]
+    rows = [
+        [cell.strip() for cell in line.split("|")] for line in compared.splitlines() if "in brief" in line
+    ]
+    assert [cells[1] for cells in rows] == ["1", "8", "64"]
+    assert "A batch of 1,000: " in compared
+    soaked = subprocess.run([*command, "--soak", "0.1"], **more).stdout  # type: ignore[call-overload]
+    assert " 0 errors, 4 streams" in soaked, soaked

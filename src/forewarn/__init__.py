@@ -13,14 +13,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     from forewarn.assess.assessment import Advice, Assessment, Failure, Finding, Reason, Verdict
-    from forewarn.assess.node_health import NodeHealth
+    from forewarn.assess.node_health.records import NodeHealth
     from forewarn.assess.post_mortem.report import PostMortem
+    from forewarn.assess.retry.verdict import RetryVerdict
     from forewarn.config import Config
     from forewarn.errors import (
         ForewarnError,
         LearningError,
         MissingExtraError,
         SchedulerError,
+        ServiceError,
         SourceError,
         StoreError,
         UsageError,
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from forewarn.operate.site import Site
     from forewarn.operate.site import open_site as open
     from forewarn.operate.train import TrainingResult
+    from forewarn.serve.client.async_client import AsyncClient
+    from forewarn.serve.client.client import Client
 
 __version__ = "0.2.0"
 
@@ -37,6 +41,8 @@ __version__ = "0.2.0"
 _MODULES = {
     "Advice": "assess.assessment",
     "Assessment": "assess.assessment",
+    "AsyncClient": "serve.client.async_client",
+    "Client": "serve.client.client",
     "Config": "config",
     "Failure": "assess.assessment",
     "Finding": "assess.assessment",
@@ -46,11 +52,13 @@ _MODULES = {
     "MissingExtraError": "errors",
     "Model": "operate.model",
     "Node": "job.record",
-    "NodeHealth": "assess.node_health",
+    "NodeHealth": "assess.node_health.records",
     "Partition": "job.record",
     "PostMortem": "assess.post_mortem.report",
     "Reason": "assess.assessment",
+    "RetryVerdict": "assess.retry.verdict",
     "SchedulerError": "errors",
+    "ServiceError": "errors",
     "Site": "operate.site",
     "SourceError": "errors",
     "StoreError": "errors",
@@ -64,6 +72,8 @@ _MODULES = {
 __all__ = [
     "Advice",
     "Assessment",
+    "AsyncClient",
+    "Client",
     "Config",
     "Failure",
     "Finding",
@@ -77,7 +87,9 @@ __all__ = [
     "Partition",
     "PostMortem",
     "Reason",
+    "RetryVerdict",
     "SchedulerError",
+    "ServiceError",
     "Site",
     "SourceError",
     "StoreError",

@@ -16,6 +16,7 @@ import hashlib
 import os
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -47,6 +48,11 @@ _compiling = RLock()  # Numba has one global setting for the cache folder
 def is_cold() -> bool:
     """Check whether no kernel is compiled yet in this process: the first call takes many seconds."""
     return not all(map(_is_filled, _cold))
+
+
+def is_loaded() -> bool:
+    """Check whether this process has loaded Numba, which takes longer than most that it makes faster."""
+    return "numba" in sys.modules
 
 
 def _njit(*args: Any, **options: Any) -> Any:

@@ -15,11 +15,10 @@ import re
 import secrets
 import shutil
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-
-import polars as pl
 
 from forewarn.errors import ForewarnError, UsageError
 from forewarn.sharing import callers_umask
@@ -39,7 +38,9 @@ def writing(path: Path) -> Iterator[None]:
     """Turn errors of the disk into a `ForewarnError` that names the file."""
     try:
         yield
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except Exception as error:
+        if not isinstance(error, OSError) and not _is_of_polars(error):
+            raise
         raise ForewarnError(f"{path}: cannot be written: {_reason(error)}") from None
 
 
@@ -169,10 +170,16 @@ def _umask(folder: Path, *, private: bool) -> int:
     return 0o777 & ~mode
 
 
+def _is_of_polars(error: Exception) -> bool:
+    """Tell whether Polars failed, without importing it: most files are written without."""
+    polars = sys.modules.get("polars")
+    return polars is not None and isinstance(error, polars.exceptions.PolarsError)
+
+
 def _reason(error: Exception) -> str:
     """Extract the reason of an error.
 
-    >>> _reason(pl.exceptions.ComputeError("parquet: IO error: something long (os error 28)"))
+    >>> _reason(ValueError("parquet: IO error: something long (os error 28)"))
     'No space left on device'
     """
     if isinstance(error, OSError) and error.strerror:

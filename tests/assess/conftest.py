@@ -7,9 +7,10 @@ import pytest
 
 from forewarn.learn.data.assembly import Assembly
 from forewarn.learn.data.table import JobTable
-from forewarn.learn.fitting.abstention import EVIDENCE_LEVELS, Abstention, EvidenceLevel
+from forewarn.learn.fitting.abstention import Abstention, EvidenceLevel
 from forewarn.learn.fitting.calibration import calibrate
 from forewarn.learn.fitting.ensemble import Recipe, fit_ensemble
+from forewarn.learn.fitting.evidence_levels import EVIDENCE_LEVELS
 from forewarn.learn.fitting.thresholds import choose_threshold
 from forewarn.learn.heads.profiles import Profiles
 from forewarn.learn.registry.bundle import Bundle

@@ -17,6 +17,7 @@ from forewarn.assess.codes import (
     NoteCode,
     OddityCode,
     ReasonCode,
+    RetryCode,
     StepCode,
     SummaryCode,
     all_codes,
@@ -26,7 +27,7 @@ from forewarn.assess.verdict import with_verdict
 from forewarn.evidence import Code, Statement, Value, Values
 from forewarn.features.slurm_field_differences import ReadingCode
 from forewarn.learn.evaluation.baselines import RULES
-from forewarn.learn.heads.oddness_columns import UnusualCode
+from forewarn.learn.heads.unusual_codes import UnusualCode
 
 GIB = 2**30
 # What each name stands for wherever it is used; a code below may mean something else by it.
@@ -97,6 +98,9 @@ _USUAL: dict[str, Value] = {
         "error": "no number",
         "word": "main",
     },
+    **{"by_owner": False, "family": "missing_module", "times": 2, "attempts": 5, "most": 5, "least": 0.25},
+    **{"probability": 0.2, "cause": "memory", "delay": 600, "had": 4 * GIB, "used": 3 * GIB, "needed": None},
+    **{"basis": "doubling", "tried": 9, "completed": 4, "users": 6},
     **{"now": (None, "hidden"), "by_itself": True, "above": "/scratch", "request": 0.2},
 }
 _SPECIAL: dict[Code, dict[str, Value]] = {
@@ -110,6 +114,9 @@ _SPECIAL: dict[Code, dict[str, Value]] = {
     DifferenceCode.PARTITION: {"other": "long"},
     FindingCode.SBATCH_REFUSES_NOW: {"why": "nodes_are_busy"},
     FindingCode.SBATCH_ACCEPTS: {"nodes": "nb1"},
+    RetryCode.NO_MORE_MEMORY: {"most": 8 * GIB},
+    RetryCode.NO_MORE_TIME: {"had": 3600, "most": 7200, "needed": 9000},
+    RetryCode.MORE_TIME: {"had": 3600, "new": 7200},
     NoteCode.AGAINST_REPORT: {"version": None},
     ReadingCode.OTHERWISE: {"then": ("hidden", None)},
 }

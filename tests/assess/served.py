@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from forewarn.learn.fitting.abstention import EVIDENCE_LEVELS, WITHOUT_HISTORY, Abstention, EvidenceLevel
+from forewarn.learn.fitting.abstention import Abstention, EvidenceLevel
+from forewarn.learn.fitting.evidence_levels import EVIDENCE_LEVELS, WITHOUT_HISTORY
 from forewarn.learn.registry.bundle import Bundle
 from forewarn.learn.registry.serving import ModelName, Serving
 from tests.learn.bundles import tiny_bundle

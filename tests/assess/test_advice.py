@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.assess.advice import Situation, advise, savings
 from forewarn.assess.advice.changed_job import changed
 from forewarn.assess.advice.moves import ENOUGH
-from forewarn.assess.advice.savings import FAR, SAFE
+from forewarn.assess.advice.savings import FAR, SAFE, savings
 from forewarn.assess.advice.script_changes import for_job, for_script
-from forewarn.assess.advice.situation import counted
+from forewarn.assess.advice.search import advise
+from forewarn.assess.advice.situation import Situation, counted
 from forewarn.assess.assessment import Advice, CauseOfFailure, Change, Failure, NodeFitness
 from forewarn.assess.oddness.request import NodeRequest
 from forewarn.assess.risk_parts import cause_probability, with_node_risk

@@ -11,20 +11,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from forewarn.assess.node_health import (
-    Health,
-    NodeEvidence,
-    NodeHealth,
-    cache_health,
-    cached_health,
-    exclude_line,
-    fitness,
-    node_health,
-)
-from forewarn.assess.node_health.classification import classify_nodes
+from forewarn.assess.node_health.classification import classify_nodes, node_health
 from forewarn.assess.node_health.expected_failures import expect, probability
+from forewarn.assess.node_health.fitness import fitness
+from forewarn.assess.node_health.health_cache import cache_health, cached_health
 from forewarn.assess.node_health.job_runs import DAY, EVIDENCE_DAYS, runs_of, without_bursts
 from forewarn.assess.node_health.likelihood import benjamini_hochberg, scores, tail
+from forewarn.assess.node_health.records import Health, NodeEvidence, NodeHealth, exclude_line
 from forewarn.assess.node_health.slurm_states import NodeHistory, in_service, node_histories, slurm_evidence
 from forewarn.config import Config
 from forewarn.job.columns import complete
@@ -104,7 +97,7 @@ def test_a_sick_node_is_found_and_reported(code: int, way: str) -> None:
     (evidence,) = found["n05"].evidence
     assert way in evidence.what
     assert f"{found['n05'].failed} of {found['n05'].jobs} jobs" in evidence.what
-    assert found["n05"].failed > 2 * (found["n05"].expected or 0)
+    assert (found["n05"].failed or 0) > 2 * (found["n05"].expected or 0)
     assert found["n05"].until is not None
     assert found["n05"].until > NOW
 
@@ -381,3 +374,28 @@ def test_health_that_was_kept_is_read_again_until_it_is_old(tmp_path: Path) -> N
         assert (well.health, well.evidence) == (Health.HEALTHY, ()), "its evidence has expired"
         assert cached_health(store, "c", 86_400) is None
         assert cached_health(store, "other", 100) is None
+
+
+def test_without_counts_the_verdict_stays() -> None:
+    job_evidence = NodeEvidence(what="3 of 9 jobs of 1 user", health=Health.SUSPECT, source="jobs", until=9)
+    by_slurm = NodeEvidence(what="is DOWN", health=Health.SICK, source="slurm")
+    shown = NodeHealth(
+        cluster="c",
+        node="n1",
+        health=Health.SICK,
+        in_service=False,
+        evidence=(by_slurm, job_evidence),
+        jobs=9,
+        failed=3,
+        expected=0.2,
+        q=0.01,
+    ).without_counts()
+    assert (shown.health, shown.jobs, shown.failed, shown.expected, shown.q) == (
+        "sick",
+        None,
+        None,
+        None,
+        None,
+    )
+    assert [one.what for one in shown.evidence] == ["is DOWN", "more jobs failed there than expected"]
+    assert shown.evidence[1].until == 9

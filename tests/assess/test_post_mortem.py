@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.assess.post_mortem import Confidence, PostMortem, explain
 from forewarn.assess.post_mortem.advice import ResubmitForecast, as_requested_now
+from forewarn.assess.post_mortem.explain import explain
 from forewarn.assess.post_mortem.find_job import find_job
 from forewarn.assess.post_mortem.log_paths import filled, log_paths
 from forewarn.assess.post_mortem.pending_reason_table import REASONS
 from forewarn.assess.post_mortem.pending_reasons import in_words
+from forewarn.assess.post_mortem.report import Confidence, PostMortem
 from forewarn.config import Config
-from forewarn.errors import UnreachableError, UsageError
+from forewarn.errors import UnknownJobError, UnreachableError, UsageError
 from forewarn.job.columns import to_frame
 from forewarn.job.outcomes import Outcome
 from forewarn.job.record import Job, Node, Observation
@@ -472,6 +473,20 @@ def test_an_outage_is_nobody_s_fault(store: Store) -> None:
     assert report.family == "outage"
     (fact,) = [fact for fact in report.evidence if fact.source == "cluster"]
     assert "12 jobs of 5 other users" in fact.what
+    assert fact in explain(job(), store, sees_all=False).evidence
+
+
+def test_few_others_are_not_counted_for_a_reader_who_may_not_see_them(store: Store) -> None:
+    keep(store, *others(8, 4, at=NOW + 655, nodes=str(job().nodes)))
+    texts = {
+        sees_all: [one.what for one in explain(job(), store, sees_all=sees_all).evidence]
+        for sees_all in (True, False)
+    }
+    assert any("of 4 other users" in one for one in texts[True])
+    assert len(texts[True]) == len(texts[False])
+    assert "Other jobs on the same nodes failed within 10 minutes of its end" in texts[False]
+    assert "Jobs of other users that had run for a while failed within a minute of its end" in texts[False]
+    assert not any("8" in one or "other users," in one for one in texts[False])
 
 
 @pytest.mark.parametrize(
@@ -663,3 +678,19 @@ def test_the_same_id_on_two_clusters(store: Store) -> None:
     with pytest.raises(UsageError, match="choose one with -M"):
         find_job("7", store, None)
     assert find_job("7", store, None, cluster="d").job.cluster == "d"
+
+
+def test_a_job_that_the_caller_may_not_see_does_not_exist(store: Store) -> None:
+    """Its id may have been used again, or on another cluster; and nothing tells it from an unknown one."""
+    own, later = job(7, user="ann"), NOW + 5000
+    others = job(7, user="ben", submit=later, start=later + 1, end=later + 2)
+    keep(store, own, others, job(7, cluster="d", user="ben"), job(8, user="ben"))
+    scheduler = FakeScheduler(FakeTime(), live=[row(10, NOW, user="ben")])
+    found = find_job("7", store, scheduler, may_see=lambda one: one.user == "ann")
+    assert (found.job, found.notes) == (own, ())
+    texts = set()
+    for number in (8, 9, 10):
+        with pytest.raises(UnknownJobError) as unknown:
+            find_job(str(number), store, scheduler, may_see=lambda one: one.user == "ann")
+        texts.add(str(unknown.value).replace(str(number), "ID"))
+    assert texts == {"no job ID in the store or in Slurm"}

@@ -19,8 +19,8 @@ from forewarn.features.slurm_field_differences import ReadingCode
 from forewarn.job.record import Job
 from forewarn.learn.data.table import JobTable, live_table
 from forewarn.learn.families.base import probabilities
-from forewarn.learn.fitting.abstention import AbstentionCode
 from forewarn.learn.fitting.calibration import Calibration
+from forewarn.learn.fitting.evidence_levels import AbstentionCode
 from forewarn.learn.fitting.pooling import Excess
 from forewarn.learn.registry.bundle import Bundle
 from forewarn.learn.registry.serving import Serving

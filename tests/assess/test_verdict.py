@@ -22,7 +22,7 @@ from forewarn.assess.risk_parts import OwnFailures, with_own_failures
 from forewarn.assess.verdict import with_verdict
 from forewarn.assess.wording import summary
 from forewarn.evidence import Statement
-from forewarn.learn.fitting.abstention import AbstentionCode
+from forewarn.learn.fitting.evidence_levels import AbstentionCode
 from forewarn.serve.cli.commands.predict import _cells
 
 PLAIN = Assessment(

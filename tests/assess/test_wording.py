@@ -21,8 +21,9 @@ from forewarn.assess.wording.lookup import TABLE
 from forewarn.assess.wording.names import GROUPS
 from forewarn.assess.wording.summaries import SUMMARIES
 from forewarn.evidence import Code, Statement
-from forewarn.learn.fitting.abstention import AbstentionCode
-from forewarn.learn.heads.oddness_columns import COLUMNS, UnusualCode
+from forewarn.learn.fitting.evidence_levels import AbstentionCode
+from forewarn.learn.heads.oddness_columns import COLUMNS
+from forewarn.learn.heads.unusual_codes import UnusualCode
 from tests.assess.examples import STATED, statement
 from tests.assess.test_verdict import DOUBT, PLAIN, failing
 

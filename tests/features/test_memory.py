@@ -15,14 +15,8 @@ from forewarn.features.inputs import job_numbers, treated, treated_job
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel import numbers
 from forewarn.job.columns import to_frame
-from forewarn.job.memory import (
-    node_memory,
-    node_memory_column,
-    task_memory,
-    task_memory_column,
-    total_memory,
-    total_memory_column,
-)
+from forewarn.job.memory import node_memory, task_memory, total_memory
+from forewarn.job.memory_columns import node_memory_column, task_memory_column, total_memory_column
 from forewarn.job.record import Job, Observation
 from forewarn.learn.data.table import JobTable
 from forewarn.learn.heads.usage import quantities

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.assess.post_mortem import PostMortem, explain
+from forewarn.assess.post_mortem.explain import explain
 from forewarn.assess.post_mortem.find_job import find_job
+from forewarn.assess.post_mortem.report import PostMortem
 from forewarn.config import Config
 from forewarn.sources.slurm.connect import connect
 from forewarn.sources.slurm.scheduler import Scheduler

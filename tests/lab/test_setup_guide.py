@@ -20,7 +20,7 @@ def test_the_guide_can_be_followed(lab: Lab) -> None:
     assert NEWEST_API[lab.settings.version] in outputs[5].split()
 
     job = submit(lab, "alice", "--hold", script="true")
-    token = (lab.state / "home/forewarn/slurm.token").read_text().strip()
+    token = (lab.state / "etc/forewarn/slurm.token").read_text().strip()
     name = ("-H", "X-SLURM-USER-NAME: forewarn", "-H", f"X-SLURM-USER-TOKEN: {token}")
     url = f"{lab.rest_url}/slurm/{NEWEST_API[lab.settings.version]}/jobs"
     jobs = json.loads(lab.run("root", "curl", "--silent", "--fail", *name, url))["jobs"]

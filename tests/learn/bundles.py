@@ -12,9 +12,10 @@ from forewarn.learn.data.assembly import Assembly
 from forewarn.learn.data.encoders import Encoders
 from forewarn.learn.families.base import probabilities
 from forewarn.learn.families.online import OnlineModel
-from forewarn.learn.fitting.abstention import EVIDENCE_LEVELS, Abstention, EvidenceLevel
+from forewarn.learn.fitting.abstention import Abstention, EvidenceLevel
 from forewarn.learn.fitting.calibration import calibrate
 from forewarn.learn.fitting.ensemble import Ensemble, EnsembleMember, Recipe
+from forewarn.learn.fitting.evidence_levels import EVIDENCE_LEVELS
 from forewarn.learn.fitting.thresholds import choose_threshold
 from forewarn.learn.registry.bundle import Bundle
 from forewarn.learn.registry.manifest import MODEL, Facts, Manifest, json_text

@@ -14,13 +14,8 @@ from forewarn.learn.data.split import split
 from forewarn.learn.data.table import JobTable
 from forewarn.learn.evaluation.metrics import ScoredPredictions
 from forewarn.learn.families.base import probabilities
-from forewarn.learn.fitting.abstention import (
-    REQUEST,
-    WITHOUT_HISTORY,
-    Abstention,
-    AbstentionCode,
-    EvidenceLevel,
-)
+from forewarn.learn.fitting.abstention import REQUEST, Abstention, EvidenceLevel
+from forewarn.learn.fitting.evidence_levels import WITHOUT_HISTORY, AbstentionCode
 
 pytestmark = pytest.mark.slow
 

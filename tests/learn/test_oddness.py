@@ -15,7 +15,8 @@ from forewarn.errors import BundleError
 from forewarn.learn.data.table import JobTable
 from forewarn.learn.heads import oddness
 from forewarn.learn.heads.oddness import IsolationForest
-from forewarn.learn.heads.oddness_columns import COLUMNS, UnusualCode, columns_of
+from forewarn.learn.heads.oddness_columns import COLUMNS, columns_of
+from forewarn.learn.heads.unusual_codes import UnusualCode
 
 
 @pytest.fixture(scope="module")

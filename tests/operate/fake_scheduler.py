@@ -18,8 +18,9 @@ from forewarn.errors import (
 )
 from forewarn.job.columns import complete
 from forewarn.sources.base import Batch
+from forewarn.sources.slurm.job_requests import JobSubmission, JobUpdate
 from forewarn.sources.slurm.one_job import only_job, require_job_id
-from forewarn.sources.slurm.scheduler import Diagnosis, HistoryPart, JobDetails, JobSubmission, RequestCounts
+from forewarn.sources.slurm.scheduler import Diagnosis, HistoryPart, JobDetails, RequestCounts
 from tests.sources.fake_slurmrestd import FakeTime
 
 Row = dict[str, Any]
@@ -133,6 +134,9 @@ class FakeScheduler:
         return Diagnosis(at=int(self.time.now), database_queue=self.queue)
 
     def submit(self, job: JobSubmission) -> str:
+        raise NotImplementedError
+
+    def update(self, job_id: str, changes: JobUpdate) -> None:
         raise NotImplementedError
 
     def cancel(self, job_id: str) -> None:

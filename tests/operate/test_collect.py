@@ -536,7 +536,7 @@ def test_another_thread_stops_it(store: Store) -> None:
 
 def test_one_process_collects_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slurm = FakeScheduler(FakeTime())
-    monkeypatch.setattr("forewarn.operate.collect.connect", lambda _: slurm)
+    monkeypatch.setattr("forewarn.operate.collect.connect", lambda _, retry: slurm)
     config = Config(home=tmp_path / "home")
     second = collecting(config)
     with collecting(config), pytest.raises(StoreBusyError, match="another process already collects c"):

@@ -55,6 +55,9 @@ def test_all_is_fine(tmp_path: Path) -> None:
         "slurmdbd",
         "accounting",
         "store",
+        "model",
+        "service",
+        "permissions",
     ]
     assert "of ann expires in 1 hour" in found["token"].message
 

@@ -346,7 +346,7 @@ def test_the_engine_is_not_locked_while_sbatch_is_asked(
         thread.join(60)
         done.append("sbatch")
 
-    monkeypatch.setattr("forewarn.operate.script_check.ask_sbatch", slow)
+    monkeypatch.setattr("forewarn.assess.script.inspection.ask_sbatch", slow)
     script = tmp_path / "job.sbatch"
     script.write_text("#!/bin/sh\n#SBATCH -t 10\nhostname\n")
     with workspace:

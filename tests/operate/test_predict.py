@@ -18,7 +18,8 @@ from forewarn.errors import RefusedError
 from forewarn.features.slurm_field_differences import reading_of, with_slurm_treatments
 from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.table import read_table
-from forewarn.learn.fitting.abstention import EVIDENCE_LEVELS, Abstention, EvidenceLevel
+from forewarn.learn.fitting.abstention import Abstention, EvidenceLevel
+from forewarn.learn.fitting.evidence_levels import EVIDENCE_LEVELS
 from forewarn.learn.registry.registry import Registry
 from forewarn.learn.registry.serving import Serving
 from forewarn.operate.collector import Collector

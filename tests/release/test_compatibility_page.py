@@ -9,7 +9,7 @@ from forewarn.assess.assessment import SCHEMA_VERSION
 from forewarn.features.state_store import VERSION as ONLINE_STATE
 from forewarn.learn.registry.manifest import FORMAT
 from forewarn.learn.report import FORMAT as REPORT_FORMAT
-from forewarn.store.people_embedded import _MIGRATIONS as PEOPLE_MIGRATIONS
+from forewarn.store.people_embedded import PEOPLE_MIGRATIONS
 from forewarn.store.schema import MIGRATIONS
 from lab.versions import VERSIONS
 from tests.release.conftest import ROOT

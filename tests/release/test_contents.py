@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.release, pytest.mark.xdist_group("release")]
 PACKAGE = ROOT / "src/forewarn"
 SHIPPED = {".css", ".j2", ".py", ".toml", ".typed"}
 REPOSITORY = {
-    *("bench", "docs", "lab", "requirements", "src", "tests", "tools"),
+    *("bench", "docs", "lab", "man", "packaging", "requirements", "src", "tests", "tools"),
     *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "MANIFEST.in", "Makefile", "README.md", "pyproject.toml"),
 }
 
@@ -56,7 +56,7 @@ def test_the_wheel_has_the_package_and_nothing_else(distribution: Distribution) 
 
 def test_the_wheel_says_what_it_runs_on(metadata: dict[str, list[str]]) -> None:
     assert metadata["Requires-Python"] == [">=3.11"]
-    assert set(metadata["Provides-Extra"]) == {"train", "bench", "test"}
+    assert set(metadata["Provides-Extra"]) == {"train", "serve", "bench", "test"}
     assert metadata["License-Expression"] == ["Apache-2.0"]
 
 
@@ -66,5 +66,5 @@ def test_the_source_archive_is_the_repository(distribution: Distribution) -> Non
     names = {path.relative_to(path.parts[0]) for path in paths}
     assert {name.parts[0] for name in names} == REPOSITORY | {"PKG-INFO", "setup.cfg"}
     here = Path(__file__).relative_to(ROOT)
-    assert {here, here.parent / "enter_tree.sh", Path("lab/holder.sh")} <= names
+    assert {here, here.parent / "enter_tree.sh", Path("lab/holder.sh"), Path("man/forewarn-serve.1")} <= names
     assert not [name for name in names if name.suffix == ".pyc" or "__pycache__" in name.parts]

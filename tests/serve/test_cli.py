@@ -16,6 +16,7 @@ import pytest
 
 from forewarn import __version__, errors
 from forewarn.config import Config, settings, variable
+from forewarn.config.settings import SECTIONS
 from forewarn.serve.cli.main import BROKEN_PIPE, COMMANDS, INTERRUPTED, cli
 from tests.serve.conftest import Forewarn, swf_line, write_swf
 
@@ -86,10 +87,13 @@ def test_the_table_of_exit_codes_is_that_of_the_errors() -> None:
 
 
 def test_every_setting_is_documented() -> None:
-    rows = re.findall(
-        r"^\| `(\w+)` \| `(\w+)` \|", (ROOT / "docs/configuration.md").read_text(), re.MULTILINE
-    )
+    page = (ROOT / "docs/configuration.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| `(FOREWARN_\w+)` \|", page, re.MULTILINE)
     assert dict(rows) == {name: variable(name) for name in settings(Config)}
+    for section, table in SECTIONS.items():
+        _, _, text = page.partition(f"`[{section}]`")
+        names = re.findall(r"^\| `(\w+)` \|", text.partition("\n## ")[0], re.MULTILINE)
+        assert names == list(settings(table)), section
 
 
 def test_an_output_that_cannot_be_written(forewarn: Forewarn, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.config import Config, resolve, settings, template, variable
+from forewarn.config import all_settings, resolve, template, variable
 from forewarn.errors import UsageError
 from tests.serve.conftest import Forewarn, sacct_line, write_sacct
 
@@ -101,7 +101,7 @@ def test_the_template_is_the_table(tmp_path: Path) -> None:
     )
     config = resolve({"home": tmp_path}, {"FOREWARN_CONFIG": str(write(tmp_path / "c.toml", bare))}).config
     assert config.clusters["alps"].swf_status == "exit-code"
-    assert all(name in bare for name in settings(Config) if name != "home")
+    assert all(name.rpartition(".")[2] in bare for name in all_settings() if name != "home")
 
 
 def test_show(forewarn: Forewarn, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_show(forewarn: Forewarn, home: Path, monkeypatch: pytest.MonkeyPatch) -
     assert rows["clusters.alps.timezone"] == ["Europe/Zurich", "file", str(home / "config.toml")]
     assert "FOREWARN_POLCY" in result.err
     shown = forewarn("config", "show", "--json").json
-    assert set(shown["values"]) == {*settings(Config), "clusters.alps.timezone"}
+    assert set(shown["values"]) == {*all_settings(), "clusters.alps.timezone"}
     assert shown["values"]["policy"] == {
         "value": "papers",
         "from": "environment",
@@ -162,3 +162,23 @@ def test_the_zone_of_a_cluster_comes_from_its_table_unless_a_flag_says_otherwise
         seconds.append(forewarn("jobs", "--json", "-M", name).lines[0]["submit"])
     eight_utc = 1704873600
     assert seconds == [eight_utc - 3600, eight_utc - 9 * 3600, eight_utc]
+
+
+def test_sections(tmp_path: Path) -> None:
+    """A section of the file, its variables, its flags; a wrong one is named with its dotted name."""
+    file = write(tmp_path / "c.toml", '[serve]\nlisten = "0.0.0.0:80"\ntrusted_proxies = ["10.0.0.1"]\n')
+    environ = {"FOREWARN_CONFIG": str(file), "FOREWARN_SERVE_INTERVAL": "7"}
+    found = resolve({"serve.gather": 5}, environ)
+    assert (found.config.serve.listen, found.config.serve.trusted_proxies) == ("0.0.0.0:80", ("10.0.0.1",))
+    assert (found.config.serve.interval, found.config.serve.gather) == (7, 5)
+    assert str(found.origins["serve.interval"]) == "environment FOREWARN_SERVE_INTERVAL"
+    assert str(found.origins["serve.gather"]) == "flag --gather"
+    for text, message in (
+        ("serve = 1", r"serve: must be a table: \[serve\]"),
+        ("[serve]\nlisen = 1", r"serve\.lisen: no such setting; did you mean serve\.listen\?"),
+        ('[serve]\nlisten = "here"', r"serve\.listen: 'here' is not a port"),
+        ("[serve]\nbehind_proxy = 3", r"serve\.behind_proxy: 3 is not true or false"),
+    ):
+        write(file, text)
+        with pytest.raises(UsageError, match=message):
+            resolve({}, {"FOREWARN_CONFIG": str(file)})

@@ -25,8 +25,8 @@ from forewarn.sources.commands.scheduler import FIELDS
 from forewarn.sources.commands.sdiag import read_sdiag
 from forewarn.sources.sacct.fields import FIELDS as KNOWN
 from forewarn.sources.slurm.connect import choose_scheduler, connect
+from forewarn.sources.slurm.job_requests import JobSubmission
 from forewarn.sources.slurm.retry import RetryPolicy
-from forewarn.sources.slurm.scheduler import JobSubmission
 from forewarn.sources.slurm.windows import WindowLength
 from forewarn.sources.slurmrestd.client import SlurmrestdScheduler
 from tests.sources.fake_slurmrestd import NOW, FakeTime

@@ -37,7 +37,7 @@ from forewarn.errors import (
     WrongUserError,
 )
 from forewarn.sources.slurm.connect import connect
-from forewarn.sources.slurm.scheduler import JobSubmission
+from forewarn.sources.slurm.job_requests import JobSubmission
 from forewarn.sources.slurm.windows import WindowLength
 from forewarn.sources.slurmrestd.address import Address
 from forewarn.sources.slurmrestd.client import SlurmrestdScheduler

@@ -26,7 +26,7 @@ from polars.testing import assert_frame_equal
 
 from forewarn.errors import StoreError, UsageError
 from forewarn.job.columns import SCHEMAS, record_schema
-from forewarn.store.base import ASSESSMENT_SCHEMA, ClusterFacts, Store, View, WriteCounts
+from forewarn.store.base import ASSESSMENT_SCHEMA, NUMBERED_SCHEMA, ClusterFacts, Store, View, WriteCounts
 from forewarn.store.filters import Between, Equal
 from tests.store.samples import Row, frame, many, row, seen
 
@@ -69,7 +69,8 @@ def whole(store: Store, **asked: Any) -> pl.DataFrame:
 
 def _assessments_at(moment: int, *, jobs: int) -> pl.DataFrame:
     rows = [
-        ("c", str(n), 100, "submit", "m", moment, 0.5, 0.5, "fine", 1.0, f"{moment}") for n in range(jobs)
+        ("c", str(n), 100, "submit", "m", moment, 0.5, 0.5, "fine", 1.0, None, f"{moment}")
+        for n in range(jobs)
     ]
     return pl.DataFrame(rows, schema=dict(ASSESSMENT_SCHEMA), orient="row")
 
@@ -518,7 +519,10 @@ class StoreContract:
     def test_assessments_are_kept_once(self, store: Store) -> None:
         body = '{"verdict":"fine","reasons":["ü"]}'
         assessments = pl.DataFrame(
-            [("c", "1", 100, "submit", "m", 100 + n, n / 10, 0.5, "fine", 2.5, body) for n in range(5)],
+            [
+                ("c", "1", 100, "submit", "m", 100 + n, n / 10, 0.5, "fine", 2.5, "timeout", body)
+                for n in range(5)
+            ],
             schema=dict(ASSESSMENT_SCHEMA),
             orient="row",
         )
@@ -538,6 +542,34 @@ class StoreContract:
         assert store.assessments()["made_at"].to_list() == [103, 104]
         assert store.assessments(cluster="d").is_empty()
         assert store.assessments(cluster="d").schema == assessments.schema
+
+    def test_assessments_are_numbered_in_the_order_of_saving(self, store: Store) -> None:
+        assert store.newest_assessment() == 0
+        with store.writing() as writer:
+            writer.keep_assessments(_assessments_at(200, jobs=2))
+        with store.writing() as writer:
+            writer.keep_assessments(_assessments_at(100, jobs=3))
+        newest = store.newest_assessment()
+        numbered = store.assessments_after(0, until=newest, most=10)
+        assert numbered.schema == pl.Schema(NUMBERED_SCHEMA)
+        numbers = numbered["number"].to_list()
+        assert numbers == sorted(set(numbers))
+        assert (len(numbers), numbers[-1]) == (5, newest)
+        assert numbered["job_id"].to_list()[:2] == ["0", "1"]
+        assert store.assessments_after(numbers[1], until=newest, most=2)["number"].to_list() == numbers[2:4]
+        assert store.assessments_after(0, until=numbers[0], most=10)["number"].to_list() == numbers[:1]
+
+        with store.writing() as writer:  # one that takes another's place is news
+            assert writer.keep_assessments(_assessments_at(200, jobs=1)) == 0
+        (replaced,) = store.assessments_after(newest, until=store.newest_assessment(), most=10).rows()
+        assert replaced[0] > newest
+        before = store.newest_assessment()
+        with store.writing() as writer:  # no number is given twice
+            writer.forget_assessments("c", 1000)
+        assert store.newest_assessment() == before
+        with store.writing() as writer:
+            writer.keep_assessments(_assessments_at(300, jobs=1))
+        assert store.newest_assessment() > before
 
     def test_assessments_of_a_job_and_those_without_a_risk(self, store: Store) -> None:
         key = {"cluster": "c", "submit": 100, "phase": "submit", "model": "none"}
@@ -689,3 +721,198 @@ class StoreContract:
                 writer.observe("job", many(100, first=1000 + n * 100))
         assert height + sum(f.height for f in scan) == 1000
         assert whole(store).height == 3000
+
+    # deletion
+
+    def test_forgotten_records_are_gone_and_the_others_stay(self, store: Store) -> None:
+        with store.writing() as writer:
+            writer.observe("job", many(1000))
+            writer.observe("job", many(50, cluster="d"))
+        keys = whole(store, columns=["cluster", "job_id", "submit"], where=Equal("user", "u3"), cluster="c")
+        before = whole(store, cluster="c", where=~Equal("user", "u3"))
+        with store.writing() as writer:
+            unknown = pl.DataFrame({"cluster": ["c"], "job_id": ["77777"], "submit": [3]})
+            assert writer.forget("job", pl.concat([keys, unknown])) == keys.height == 143
+        assert whole(store, where=Equal("user", "u3"), columns=["cluster"])["cluster"].unique().to_list() == [
+            "d"
+        ]
+        assert_frame_equal(whole(store, cluster="c"), before)
+        assert (store.count(cluster="c"), store.count(cluster="d")) == (857, 50)
+        assert len(whole(store, cluster="c")) == 857
+        assert store.observations("job", {"user": "u3", "cluster": "c"}).is_empty()
+
+    def test_all_observations_of_a_record_go(self, store: Store) -> None:
+        for n in range(40):  # in several segments, some of them merged
+            write(store, row("1", seen_at=100 + n), row("2", seen_at=100 + n, user="ann" if n else None))
+        with store.writing() as writer:
+            assert (
+                writer.forget("job", pl.DataFrame({"cluster": ["c"], "job_id": ["2"], "submit": [100]})) == 1
+            )
+            assert (
+                writer.forget("job", pl.DataFrame({"cluster": ["c"], "job_id": ["2"], "submit": [100]})) == 0
+            )
+        assert whole(store, columns=["job_id"])["job_id"].to_list() == ["1"]
+        assert store.observations("job", {"job_id": "1"}).height == 40
+        assert store.observations("job", {"job_id": "2"}).is_empty()
+
+    def test_a_revision_never_falls_and_numbers_are_not_given_twice(self, store: Store) -> None:
+        write(store, row("1"), row("2", submit=200))
+        revision, removals = store.revision(cluster="c"), store.removals(cluster="c")
+        with store.writing() as writer:
+            writer.forget(
+                "job", pl.DataFrame({"cluster": ["c", "c"], "job_id": ["1", "2"], "submit": [100, 200]})
+            )
+        assert store.revision(cluster="c") == store.revision() == revision
+        assert store.removals(cluster="c") > removals == store.removals(cluster="d") == 0
+        assert store.changes(cluster="c", since=revision)[0].is_empty()
+        assert (store.count(), whole(store).height) == (0, 0)
+        write(store, row("3"))
+        changed, newest = store.changes(cluster="c", since=revision)
+        assert (changed["job_id"].to_list(), newest) == (["3"], store.revision(cluster="c"))
+        assert newest > revision
+
+    def test_forgetting_is_published_with_the_write_or_not_at_all(self, store: Store) -> None:
+        write(store, row("1"))
+        key = pl.DataFrame({"cluster": ["c"], "job_id": ["1"], "submit": [100]})
+        with suppress(ZeroDivisionError), store.writing() as writer:
+            assert writer.forget("job", key) == 1
+            assert store.count() == 1, "staged"
+            raise ZeroDivisionError
+        assert (store.count(), store.removals(cluster="c")) == (1, 0)
+        with store.writing() as writer:
+            writer.forget("job", key)
+            writer.observe("job", frame(row("1", user="new")))
+        assert whole(store, columns=["user"])["user"].to_list() == ["new"]
+
+    def test_samples_of_a_job_are_forgotten_together(self, store: Store) -> None:
+        samples = [row(n, at=at, seen_at=at, memory=5) for n in ("1", "2") for at in (110, 120)]
+        write(store, *samples, kind="usage")
+        with store.writing() as writer:
+            assert (
+                writer.forget("usage", pl.DataFrame({"cluster": ["c"], "job_id": ["1"], "submit": [100]}))
+                == 2
+            )
+        assert (store.count("usage"), whole(store, kind="usage")["job_id"].to_list()) == (2, ["2", "2"])
+
+    @pytest.mark.parametrize(
+        ("kind", "columns"),
+        [("shoe", ["cluster"]), ("job", ["job_id"]), ("job", ["cluster"]), ("job", ["cluster", "user"])],
+    )
+    def test_only_records_with_a_key_are_forgotten(self, store: Store, kind: str, columns: list[str]) -> None:
+        with store.writing() as writer, pytest.raises(UsageError):
+            writer.forget(kind, pl.DataFrame({name: ["c"] for name in columns}))
+
+    def test_thinned_nodes_are_seen_as_before(self, store: Store) -> None:
+        def node(name: str, at: int, **fields: Any) -> Row:
+            return {
+                "cluster": "c",
+                "name": name,
+                "seen_at": at,
+                "source": "live",
+                "reconstructed": False,
+            } | fields
+
+        observed = [
+            node("n1", at, state="IDLE" if at % 20 else "DOWN", cpus=4 if at == 110 else None)
+            for at in range(100, 200, 10)
+        ]
+        write(store, *observed, node("n2", 105, state="DOWN"), node("n3", 190, state="IDLE"), kind="node")
+        now, revision = whole(store, kind="node"), store.revision("node")
+        since = {
+            name: store.observations("node", {"name": name}).filter(pl.col("seen_at") >= 150)
+            for name in ("n1", "n2", "n3")
+        }
+        with store.writing() as writer:
+            assert writer.thin("node", "c", 150) == 3, "of five, that with the cpus and the last stay"
+        assert_frame_equal(whole(store, kind="node"), now)
+        assert store.observations("node", {"name": "n1"})["seen_at"].to_list() == [
+            110,
+            140,
+            150,
+            160,
+            170,
+            180,
+            190,
+        ]
+        for name, later in since.items():
+            assert_frame_equal(
+                store.observations("node", {"name": name}).filter(pl.col("seen_at") >= 150), later
+            )
+        assert (store.revision("node"), store.removals("node", cluster="c") > 0) == (revision, True)
+        with store.writing() as writer:
+            assert writer.thin("node", "c", 150) == 0
+            with pytest.raises(UsageError, match="by their keys"):
+                writer.thin("job", "c", 150)
+
+    def test_records_of_an_erased_user_do_not_come_back(self, store: Store) -> None:
+        with store.writing() as writer:
+            writer.bar_user("ann", 1000)
+        jobs = [
+            row("1", 999, user="ann"),
+            row("2", 1000, user="ann"),
+            row("3", 999, user="anna"),
+            row("4", 999),
+        ]
+        written = write(store, *jobs, file="log")
+        assert (written.new, written.same, written.barred) == (3, 0, 1)
+        programs = [
+            row("1", run_id=str(n), user=user, seen_at=n)
+            for n, user in ((5, "ann"), (5000, "ann"), (6, "bob"))
+        ]
+        with store.writing() as writer:
+            observed = writer.observe("program", frame(*programs, kind="program").drop("line"))
+            assert (observed.new, observed.barred) == (2, 1)
+            writer.bar_user("ann", 500)  # the later time stays
+            writer.bar_user("bob", 7)
+            assert (
+                writer.observe("job", frame(row("9", 600, user="ann"), row("9", 6, user="bob"))).barred == 2
+            )
+        assert store.barred_users() == 2
+        assert whole(store, columns=["job_id"])["job_id"].sort().to_list() == ["2", "3", "4"]
+
+    def test_running_processes_learn_of_an_erasure(self, store: Store) -> None:
+        assert store.erasures() == 0
+        assert not store.load_barred_users().includes("ann", 5)
+        for times in (1, 2):  # at the beginning and the end of one erasure
+            with store.writing() as writer:
+                writer.bar_user("ann", 1000)
+            assert store.erasures() == times
+        barred = store.load_barred_users()
+        assert [barred.includes(*of) for of in (("ann", 999), ("ann", 1000), ("anna", 5), (None, 5))] == [
+            True, False, False, False,
+        ]  # fmt: skip
+        of_ann = _assessments_at(100, jobs=2).with_columns(
+            body=pl.Series(['{"user": "ann"}', '{"user": "ben"}']), submit=pl.lit(5, pl.Int64)
+        )
+        with store.writing() as writer:
+            assert writer.keep_assessments(of_ann) == 1, "whoever computed it had read the job before"
+
+    def test_assessments_are_dropped_by_their_keys(self, store: Store) -> None:
+        with store.writing() as writer:
+            for moment in (100, 200):
+                writer.keep_assessments(_assessments_at(moment, jobs=3))
+        keys = store.assessments(job_id="1", columns=[*ASSESSMENT_SCHEMA])
+        with store.writing() as writer:
+            assert (writer.drop_assessments(keys), writer.drop_assessments(keys)) == (2, 0)
+        assert sorted(store.assessments()["job_id"].to_list()) == ["0", "0", "2", "2"]
+
+    def test_cursors_are_listed_and_dropped(self, store: Store) -> None:
+        with store.writing() as writer:
+            writer.set_cursor("a", "1")
+            writer.set_cursor("b", "2")
+            writer.drop_cursor("a")
+            writer.drop_cursor("c")
+        assert (store.cursors(), store.cursor("a")) == ({"b": "2"}, None)
+
+    def test_space_is_given_back_and_nothing_else_changes(self, store: Store) -> None:
+        with store.writing() as writer:
+            writer.observe("job", many(60_000))
+        keys = whole(store, columns=["cluster", "job_id", "submit"], until=50_000)
+        with store.writing() as writer:
+            writer.forget("job", keys)
+        left = whole(store)
+        for wipe in (False, True, False):
+            freed = store.reclaim(wipe=wipe)
+            assert wipe or freed >= 0
+            assert_frame_equal(whole(store), left)
+        assert left.height == store.count() == 10_000

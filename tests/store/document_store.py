@@ -28,9 +28,11 @@ import polars as pl
 
 from forewarn.errors import StoreBusyError, StoreError, UsageError
 from forewarn.job.columns import KEYS
+from forewarn.store.barred_users import BarredUsers, digest
 from forewarn.store.base import (
     ASSESSMENT_KEY,
     ASSESSMENT_SCHEMA,
+    NUMBERED_SCHEMA,
     ClusterFacts,
     Store,
     StoreWriter,
@@ -42,6 +44,8 @@ from forewarn.store.scanning import Scan, changes, observations
 from forewarn.store.segment_writer import SegmentWriter
 from forewarn.store.segments import Segment, Segments, check_kind
 
+KEY = b"a secret of the server"
+_COUNTER: Key = ("numbers",)  # of assessments
 Key = tuple[Any, ...]
 Document = Mapping[str, Any]
 Change = Callable[[Document | None], Document | None]
@@ -149,7 +153,14 @@ class DocumentWriter(StoreWriter):
         self._entries = itertools.count(1)
         kept = DocumentSegments(documents, visible, staged)
         written = [one.last_written for kind in KEYS for one in kept.listed(kind)]
-        self._observing = SegmentWriter(kept, max(written, default=0), lambda kind, cluster, new: None)
+        written += [doc["last_written"] for _, doc in _within(things, ("removal",))]
+        self._observing = SegmentWriter(
+            kept,
+            max(written, default=0),
+            tally=lambda kind, cluster, new: None,
+            removed=self._note_removal,
+            barred=self._barred,
+        )
         self._ended = False
 
     def finish(self) -> None:
@@ -174,6 +185,33 @@ class DocumentWriter(StoreWriter):
         self._check_open()
         return self._observing.observe(kind, frame, file=file)
 
+    def forget(self, kind: str, keys: pl.DataFrame) -> int:
+        """Stage that records are gone."""
+        self._check_open()
+        return self._observing.forget(kind, keys)
+
+    def thin(self, kind: str, cluster: str, before: int) -> int:
+        """Stage that old observations are gone."""
+        self._check_open()
+        return self._observing.thin(kind, cluster, before)
+
+    def _note_removal(self, kind: str, cluster: str, newest: int) -> None:
+        before = self._things.get(("removal", kind, cluster)) or {"times": 0, "last_written": 0}
+        self._set(
+            ("removal", kind, cluster),
+            {"times": before["times"] + 1, "last_written": max(before["last_written"], newest)},
+        )
+
+    def bar_user(self, user: str, until: int) -> None:
+        """Stage a hash; a real server keeps the key where readers of the database cannot read it."""
+        before = self._things.get(("barred", digest(KEY, user))) or {"until": until}
+        self._set(("barred", digest(KEY, user)), {"until": max(until, before["until"])})
+        self._note_removal("erasure", "", 0)
+        self._observing.bar_again()
+
+    def _barred(self) -> BarredUsers:
+        return BarredUsers(KEY, {key[1]: doc["until"] for key, doc in _within(self._things, ("barred",))})
+
     def describe_cluster(self, cluster: str, facts: ClusterFacts) -> None:
         """Stage what is known of a cluster."""
         fields = json.dumps(dict(facts.fields))
@@ -182,6 +220,10 @@ class DocumentWriter(StoreWriter):
     def set_cursor(self, name: str, value: str) -> None:
         """Stage a cursor."""
         self._set(("cursor", name), {"value": value})
+
+    def drop_cursor(self, name: str) -> None:
+        """Stage that a cursor is gone."""
+        self._set(("cursor", name), None)
 
     def put_state(self, cluster: str, space: str, rows: Iterable[tuple[int, bytes]]) -> None:
         """Stage values of online state."""
@@ -196,7 +238,7 @@ class DocumentWriter(StoreWriter):
 
     def keep_assessments(self, frame: pl.DataFrame) -> int:
         """Stage assessments."""
-        new = 0
+        new, frame = 0, self._barred().without_assessments(frame)
         for row in frame.select(*ASSESSMENT_SCHEMA).iter_rows(named=True):
             key = ("assessment", *(row[name] for name in ASSESSMENT_KEY))
             if None in key:
@@ -204,7 +246,9 @@ class DocumentWriter(StoreWriter):
                     f"an assessment without {ASSESSMENT_KEY[key.index(None) - 1]} cannot be kept"
                 )
             new += self._things.get(key) is None
-            self._set(key, row)
+            number = (self._things.get(_COUNTER) or {"number": 0})["number"] + 1
+            self._set(_COUNTER, {"number": number})
+            self._set(key, row | {"number": number})
         return new
 
     def forget_assessments(self, cluster: str, before: int) -> int:
@@ -213,6 +257,14 @@ class DocumentWriter(StoreWriter):
         for key in old:
             self._set(key, None)
         return len(old)
+
+    def drop_assessments(self, keys: pl.DataFrame) -> int:
+        """Stage that assessments are dropped, by their keys."""
+        found = [("assessment", *row) for row in keys.select(ASSESSMENT_KEY).iter_rows()]
+        there = [key for key in found if self._things.get(key) is not None]
+        for key in there:
+            self._set(key, None)
+        return len(there)
 
 
 class DocumentStore(Store):
@@ -390,7 +442,45 @@ class DocumentStore(Store):
     def revision(self, kind: str = "job", *, cluster: str | None = None) -> int:
         """The number of the newest observation."""
         check_kind(kind)
-        return max((one.last_written for one in self._segments().listed(kind, cluster)), default=0)
+        numbers = [one.last_written for one in self._segments().listed(kind, cluster)]
+        gone = _within(self._read_things()[1], ("removal", kind, *(() if cluster is None else (cluster,))))
+        return max([*numbers, *(doc["last_written"] for _, doc in gone)], default=0)
+
+    def removals(self, kind: str = "job", *, cluster: str) -> int:
+        """How often observations were deleted."""
+        check_kind(kind)
+        found = self._read_things()[1].get(("removal", kind, cluster))
+        return 0 if found is None else found["times"]
+
+    def barred_users(self) -> int:
+        """How many users were erased."""
+        return sum(1 for _ in _within(self._read_things()[1], ("barred",)))
+
+    def erasures(self) -> int:
+        """Return how often somebody was barred."""
+        return int((self._read_things()[1].get(("removal", "erasure", "")) or {"times": 0})["times"])
+
+    def load_barred_users(self) -> BarredUsers:
+        """Return what recognises erased users."""
+        things = self._read_things()[1]
+        return BarredUsers(KEY, {key[1]: doc["until"] for key, doc in _within(things, ("barred",))})
+
+    def cursors(self) -> dict[str, str]:
+        """All cursors by name."""
+        return {key[1]: doc["value"] for key, doc in _within(self._read_things()[1], ("cursor",))}
+
+    def reclaim(self, *, wipe: bool = False) -> int:
+        """Remove what no reader can see any more; nobody may be scanning an older state."""
+        self._check_open()
+        published = self._head()["published"]
+        gone = [key for key, _ in self._documents.find("gone") if key[0] in published]
+        freed = 0
+        for key in gone:
+            document = self._documents.get("segments", key[1])
+            freed += 0 if document is None else len(document["data"])
+            self._documents.put("segments", key[1], None)
+            self._documents.put("gone", key, None)
+        return freed
 
     def changes(self, kind: str = "job", *, cluster: str, since: int) -> tuple[pl.DataFrame, int]:
         """The keys of the records that were observed anew after a revision."""
@@ -428,7 +518,9 @@ class DocumentStore(Store):
     ) -> pl.DataFrame:
         """Assessments made in [since, until)."""
         rows = [doc for _, doc in _within(self._read_things()[1], ("assessment",))]
-        found = pl.DataFrame(rows, schema=dict(ASSESSMENT_SCHEMA)).sort("made_at", *ASSESSMENT_KEY[:-1])
+        found = pl.DataFrame(rows, schema={"number": pl.Int64, **ASSESSMENT_SCHEMA}).sort(
+            "made_at", *ASSESSMENT_KEY[:-1]
+        )
         tests = [
             *([] if cluster is None else [pl.col("cluster") == cluster]),
             *([] if job_id is None else [pl.col("job_id") == job_id]),
@@ -436,6 +528,18 @@ class DocumentStore(Store):
             *([] if until is None else [pl.col("made_at") < until]),
         ]
         return found.filter(pl.lit(True), *tests).select(columns or list(ASSESSMENT_SCHEMA))
+
+    def newest_assessment(self) -> int:
+        """The number given last."""
+        return int((self._read_things()[1].get(_COUNTER) or {"number": 0})["number"])
+
+    def assessments_after(self, number: int, *, until: int, most: int) -> pl.DataFrame:
+        """Assessments by number."""
+        docs = (doc for _, doc in _within(self._read_things()[1], ("assessment",)))
+        rows = [
+            {name: doc[name] for name in NUMBERED_SCHEMA} for doc in docs if number < doc["number"] <= until
+        ]
+        return pl.DataFrame(rows, schema=dict(NUMBERED_SCHEMA)).sort("number").head(most)
 
     def close(self) -> None:
         """The client is gone."""

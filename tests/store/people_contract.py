@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 import pytest
 
 from forewarn.errors import StoreError, UsageError
-from forewarn.store.people import Entry, PeopleStore
+from forewarn.store.people import Entry, ErasedEntries, PeopleStore
 
 
 class PeopleContract:
@@ -63,6 +63,27 @@ class PeopleContract:
         assert [entry.key for entry in people.entries("session")] == [keys[1]]
         assert len(people.entries("audit")) == 1, "another kind"
         assert people.forget("audit", 2) == 1
+
+    def test_an_erased_user_is_mentioned_nowhere(self, people: PeopleStore) -> None:
+        people.add("session", {"user": "ann"}, at=1)
+        people.add("feedback", {"user": "ann", "job": "17"}, at=1)
+        people.add(
+            "feedback", {"user": "ben", "text": "as ann wrote to mary-ann, ann.b and /home/ann/x"}, at=2
+        )
+        people.put("session", "of ann", {"who": ["ann", {"ann": 1}]}, at=3)
+        line = people.add("audit", {"user": "ann", "did": "promote"}, at=4)
+        people.put("threshold", "alps", {"user": "ann", "value": 0.4}, at=5)
+        other = people.add("audit", {"user": "anna"}, at=6)
+        assert people.erase("ann", "erased-1") == ErasedEntries(deleted=2, renamed=4)
+        assert people.get("audit", line) == Entry("audit", line, 4, {"user": "erased-1", "did": "promote"})
+        assert people.get("audit", other) == Entry("audit", other, 6, {"user": "anna"})
+        assert people.entries("threshold")[0].value == {"user": "erased-1", "value": 0.4}
+        assert people.entries("session") == [
+            Entry("session", "of erased-1", 3, {"who": ["erased-1", {"erased-1": 1}]})
+        ]
+        text = "as erased-1 wrote to mary-ann, ann.b and /home/erased-1/x"
+        assert [entry.value["text"] for entry in people.entries("feedback")] == [text]
+        assert people.erase("ann", "erased-2") == ErasedEntries()
 
     def test_no_other_kinds(self, people: PeopleStore) -> None:
         with pytest.raises(UsageError, match=r"no such kind.*'job'.*threshold, audit, feedback, session"):

@@ -36,7 +36,7 @@ def fill(documents: Documents) -> None:
 
 def assessments(*moments: int) -> pl.DataFrame:
     key = ("c", "1", 100, "submit", "m")
-    rows = [(*key, at, 0.5, 0.5, "fine", 1.0, "{}") for at in moments]
+    rows = [(*key, at, 0.5, 0.5, "fine", 1.0, None, "{}") for at in moments]
     return pl.DataFrame(rows, schema=dict(ASSESSMENT_SCHEMA), orient="row")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sqlite3
 import zlib
 from contextlib import closing
@@ -18,6 +19,7 @@ from forewarn.store.base import ASSESSMENT_SCHEMA
 from forewarn.store.embedded import FILE, open_embedded
 from forewarn.store.opening import open_store
 from forewarn.store.schema import APPLICATION_ID, MIGRATIONS, migrate
+from forewarn.store.text_compression import packed_text
 from tests.store.contract import whole
 from tests.store.samples import many
 
@@ -85,7 +87,7 @@ def tables(home: Path) -> list[str]:
 
 def test_an_older_store_is_brought_up_to_date(old: Path) -> None:
     with open_embedded(old) as store:
-        assert version(old) == len(MIGRATIONS) == 4
+        assert version(old) == len(MIGRATIONS) == 7
         assert store.cursor("sacct") == "17"
         assert store.count() == 2
         assert store.assessments().schema == pl.Schema(ASSESSMENT_SCHEMA)
@@ -104,12 +106,29 @@ def test_predictions_that_an_older_version_kept_are_assessments(old: Path) -> No
             rows,
         )
     with open_embedded(old) as store:
-        assert version(old) == 4
+        assert version(old) == 7
         columns = ["job_id", "made_at", "probability", "threshold", "verdict", "hours_at_risk", "body"]
         assert store.assessments(columns=columns).rows() == [
             ("1", 199, 0.5, 0.4, None, None, None),
             ("0", 200, 0.5, 0.4, "likely_to_fail", None, detail),
         ]
+
+
+def test_the_cause_of_an_older_assessment_is_read_from_its_body(old: Path) -> None:
+    parts = [("failed", 0.2), ("timeout", 0.15), ("timeout", 0.1)]
+    causes = [{"outcome": outcome, "probability": p} for outcome, p in parts]
+    bodies = [{"failure": {"causes": causes}}, {"failure": None}, {"failure": {"causes": []}}, []]
+    packed = [*(packed_text(json.dumps(body)) for body in bodies), None, b"broken"]
+    with closing(sqlite3.connect(old / FILE, isolation_level=None)) as connection:
+        migrate(connection, "here", read_only=False, migrations=MIGRATIONS[:4])
+        connection.executemany(
+            "INSERT INTO assessment (cluster, job_id, submit, phase, model, made_at, body)"
+            " VALUES ('c', ?, 0, 'submit', 'm', 7, ?)",
+            [(str(number), body) for number, body in enumerate(packed)],
+        )
+    with open_embedded(old) as store:
+        found = store.assessments(columns=["job_id", "cause"]).rows()
+    assert found == [("0", "timeout"), *((str(n), None) for n in range(1, 6))]
 
 
 def test_a_new_store_has_the_same_tables_as_one_brought_up_to_date(old: Path, tmp_path: Path) -> None:
@@ -138,7 +157,7 @@ def test_fields_that_a_record_got_later_are_null(old: Path) -> None:
 
 
 def test_who_may_only_read_cannot_bring_it_up_to_date(old: Path) -> None:
-    with pytest.raises(StoreError, match=r"version 2.*needs 4.*forewarn ingest"):
+    with pytest.raises(StoreError, match=r"version 2.*needs 7.*forewarn ingest"):
         open_embedded(old, read_only=True)
     assert version(old) == 2
 
@@ -169,9 +188,9 @@ def test_a_step_that_fails_leaves_the_store_as_it_was(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as connection:
         with pytest.raises(ZeroDivisionError):
             migrate(connection, "here", read_only=False, migrations=[*MIGRATIONS, good, bad])
-        assert (tables(tmp_path), version(tmp_path)) == (before, 4)
+        assert (tables(tmp_path), version(tmp_path)) == (before, len(MIGRATIONS))
         migrate(connection, "here", read_only=False, migrations=[*MIGRATIONS, good])
-        assert version(tmp_path) == 5
+        assert version(tmp_path) == len(MIGRATIONS) + 1
         assert connection.execute("SELECT more FROM segment").fetchall() == [(None,)]
 
 

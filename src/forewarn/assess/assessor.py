@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from forewarn.assess.advice import ChangedJob, Situation, advise, savings
-from forewarn.assess.advice.changed_job import changed
+from forewarn.assess.advice.changed_job import ChangedJob, changed
+from forewarn.assess.advice.savings import savings
+from forewarn.assess.advice.search import advise
+from forewarn.assess.advice.situation import Situation
 from forewarn.assess.assessment import (
     Advice,
     Assessment,
@@ -32,15 +34,16 @@ from forewarn.assess.forecast import Forecast
 from forewarn.assess.hours_at_risk import hours_at_risk, spent_by_cause
 from forewarn.assess.machine import Machine
 from forewarn.assess.needs import ForecastNeeds
-from forewarn.assess.node_health import Health, fitness, sick_risk
+from forewarn.assess.node_health.fitness import fitness, sick_risk
+from forewarn.assess.node_health.records import Health
 from forewarn.assess.oddness import NodeRequest, oddness
 from forewarn.assess.risk_parts import OwnFailures, with_node_risk, with_other_excess
 from forewarn.assess.routing import ModelAnswer, route_jobs
 from forewarn.assess.similar import similar_jobs
 from forewarn.assess.user_history import UserHistories, earlier_usage
-from forewarn.assess.verdict import with_verdict
+from forewarn.assess.verdict import verdict_of, with_verdict
 from forewarn.evidence import Statement
-from forewarn.features.inputs import treated_job
+from forewarn.features.inputs import treated_jobs
 from forewarn.features.snapshot import Snapshot
 from forewarn.job.outcomes import Outcome
 from forewarn.job.phase import Phase
@@ -161,8 +164,12 @@ class Assessor:
             savings=saved,
         )
 
-    def assess_all(self, jobs: Sequence[Job]) -> list[Assessment]:
-        """Assess many jobs in brief: run time, resources, and failure by cause."""
+    def assess_all(self, jobs: Sequence[Job], *, prediction_only: bool = False) -> list[Assessment]:
+        """Assess many jobs in brief: run time, resources, and failure by cause.
+
+        `prediction_only` leaves out what no risk depends on: CPU efficiency, I/O rate, and the profile.
+        """
+        forecast = FORECASTS if prediction_only else tuple(QUANTITIES)
         self.histories.prepare({job.user for job in jobs})
         assessments: dict[int, Assessment] = {}
         phases = self._phases(jobs)
@@ -170,8 +177,9 @@ class Assessor:
             rows = [row for row, other in enumerate(phases) if other == phase]
             selected = [jobs[row] for row in rows]
             node_risks = self._cached_node_risks(selected)
-            stated = self._state(phase, [ChangedJob(job) for job in selected], node_risks)
-            assessments |= zip(rows, map(with_verdict, self._brief(stated, selected)), strict=True)
+            stated = self._state(phase, [ChangedJob(job) for job in selected], node_risks, forecast=forecast)
+            brief = self._brief(stated, selected, with_profile=not prediction_only)
+            assessments |= zip(rows, brief, strict=True)
         return [assessments[row] for row in range(len(jobs))]
 
     def champion(self, phase: str, feature_set: str) -> Champion | None:
@@ -181,7 +189,7 @@ class Assessor:
     def table(self, phase: str, jobs: Sequence[Job]) -> JobTable:
         """Compute the features of jobs at the current moment, as a model reads them."""
         facts = self._snapshot.facts
-        read = [treated_job(job, facts) for job in jobs]
+        read = treated_jobs(jobs, facts)
         rows = self._snapshot.features_as_read(read, phase)
         return live_table(self.cluster, phase, read, rows, self.at, facts)
 
@@ -235,8 +243,8 @@ class Assessor:
         return sick_risk(fit, self.machine.health) if fit and job.start is None else 0.0
 
     def _cached_node_risks(self, jobs: Sequence[Job]) -> list[float]:
-        """Return the node risks of many jobs by the stored node health, computing equal requests once."""
-        if not any(node.health is Health.SICK for node in self.machine.cached_health or ()):
+        """Return the node risks of many jobs by the node health at hand, computing equal requests once."""
+        if not any(node.health is Health.SICK for node in self.machine.health_at_hand or ()):
             return [0.0] * len(jobs)
         found: dict[object, float] = {}
         for job in jobs:
@@ -298,10 +306,12 @@ class Assessor:
         forest = bundle.oddness if bundle else None
         return oddness(job, machine.nodes, machine.partitions, usual, forest=forest, table=table)
 
-    def _brief(self, stated: _Stated, jobs: Sequence[Job]) -> list[Assessment]:
-        """Assess each job of a table in brief, without a verdict."""
+    def _brief(self, stated: _Stated, jobs: Sequence[Job], *, with_profile: bool = True) -> list[Assessment]:
+        """Assess each job of a table in brief."""
         table, forecast = stated.table, stated.forecast
-        profiles = _profiles(stated)
+        profiles = _profiles(stated) if with_profile else [None] * len(jobs)
+        champions = {id(answer.champion): answer.champion for answer in stated.answers}
+        spent = {key: spent_by_cause(one.bundle.causes if one else None) for key, one in champions.items()}
         assessments = []
         for row, (job, answer, failure) in enumerate(zip(jobs, stated.answers, stated.failures, strict=True)):
             champion = answer.champion
@@ -310,8 +320,10 @@ class Assessor:
                 forecast.expected_run_time(row) if champion else None,
                 forecast.limit(row),
                 job.nodes_given or job.nodes_asked,
-                spent_by_cause(champion.bundle.causes if champion else None),
+                spent[id(champion)],
             )
+            hours = at_risk.hours if at_risk else None
+            verdict, summary = verdict_of(failure, hours)
             assessments.append(
                 Assessment(
                     cluster=self.cluster,
@@ -323,11 +335,13 @@ class Assessor:
                     made_at=self._snapshot.requested_at,
                     phase=table.phase,
                     state=job.state,
+                    verdict=verdict,
+                    summary=summary,
                     route=answer.route,
                     run_time=forecast.run_time(row) if champion else None,
                     resources=_resources(forecast, row, answer.own_failures) if champion else None,
                     failure=failure,
-                    hours_at_risk=at_risk.hours if at_risk else None,
+                    hours_at_risk=hours,
                     hours_at_risk_by=at_risk.by if at_risk else None,
                     profile=profiles[row],
                     notes=_notes(answer, table, job),

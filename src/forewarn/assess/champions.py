@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import RLock
 
@@ -17,6 +17,11 @@ from forewarn.job.phase import PHASES
 from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.table import JobTable
 from forewarn.learn.registry.bundle import Bundle
+from forewarn.learn.registry.operator_thresholds import (
+    OperatorThresholds,
+    PartitionThresholds,
+    threshold_of,
+)
 from forewarn.learn.registry.serving import ModelName, ServedModel, Serving
 
 log = logging.getLogger(__name__)
@@ -33,6 +38,11 @@ class Champion:
     name: ModelName
     version: int | None  # None: loaded from a folder, not from the registry
     bundle: Bundle
+    thresholds: PartitionThresholds = field(default_factory=dict)  # set by operators
+
+    def threshold(self, partitions: str | None) -> float:
+        """Return the threshold for jobs of a partition: an operator's, else the bundle's own."""
+        return threshold_of(partitions, self.thresholds, self.bundle.chosen.value)
 
     @property
     def caveat(self) -> Statement | None:
@@ -52,8 +62,8 @@ class Champion:
 class Champions:
     """The champions of one cluster: those that the pointers of a home name, or bundles loaded from folders.
 
-    The pointers are read once, so that one instance always answers from the same models; `refreshed` reads
-    them again. It is safe to use from many threads.
+    The pointers, and the thresholds that operators set, are read once, so that one instance always answers
+    alike; `refreshed` reads them again. It is safe to use from many threads.
     """
 
     def __init__(
@@ -70,7 +80,11 @@ class Champions:
         """
         self.cluster, self._serving = cluster, serving
         self._lock = RLock()
-        self._loaded: dict[Slot, Champion] = dict(_from_folders(cluster, bundles, bundles_of))
+        self._thresholds = _operator_thresholds(serving, OperatorThresholds())
+        self._loaded: dict[Slot, Champion] = {
+            slot: self._with_thresholds(champion)
+            for slot, champion in _from_folders(cluster, bundles, bundles_of)
+        }
         self._served = self._pointers = _served(serving, cluster)
 
     def get(self, phase: str, feature_set: str) -> Champion | None:
@@ -81,7 +95,7 @@ class Champions:
             return self._loaded.get(slot)
         with self._lock:
             if slot not in self._loaded:
-                self._loaded[slot] = _load(self._serving, served)
+                self._loaded[slot] = self._with_thresholds(_load(self._serving, served))
             return self._loaded[slot]
 
     def serve_at(self, phase: str) -> bool:
@@ -100,7 +114,7 @@ class Champions:
         return POLICIES["wasted"]
 
     def refreshed(self) -> Champions:
-        """Return the current champions: this instance where nothing was promoted since.
+        """Return the current champions: this instance where nothing was promoted and no threshold was set.
 
         A newly promoted model is loaded at once. Where its files are damaged, the one before it serves on.
         """
@@ -113,16 +127,28 @@ class Champions:
                 "cannot read which models serve %s, the loaded ones serve on: %s", self.cluster, error
             )
             return self
-        if served == self._pointers:
+        thresholds = _operator_thresholds(self._serving, self._thresholds)
+        if served == self._pointers and thresholds == self._thresholds:
             return self
         current = Champions(self.cluster, None)
         current._serving, current._pointers = self._serving, served  # a refused model is not tried again
+        current._thresholds = thresholds
+        if served == self._pointers:
+            current._served = self._served
+            with self._lock:
+                loaded = dict(self._loaded)
+            current._loaded = {slot: current._with_thresholds(one) for slot, one in loaded.items()}
+            return current
         for slot, model in served.items():
             is_same = model == self._pointers.get(slot)
             champion = self._previous(slot) if is_same else self._promoted(slot, model)
             if champion is not None:
-                current._loaded[slot] = champion
+                current._loaded[slot] = current._with_thresholds(champion)
         return current
+
+    def _with_thresholds(self, champion: Champion) -> Champion:
+        thresholds = self._thresholds.of.get(champion.name, {})
+        return champion if thresholds == champion.thresholds else replace(champion, thresholds=thresholds)
 
     def _promoted(self, slot: Slot, model: ServedModel) -> Champion | None:
         """Load a promoted model; return the one before it where that fails."""
@@ -151,6 +177,17 @@ def _served(serving: Serving | None, cluster: str) -> dict[Slot, ServedModel]:
     slots = [(phase, feature_set) for phase in PHASES for feature_set in FEATURE_SETS] if serving else []
     found = {slot: serving.served_model(ModelName(cluster, *slot)) for slot in slots} if serving else {}
     return {slot: served for slot, served in found.items() if served is not None}
+
+
+def _operator_thresholds(serving: Serving | None, before: OperatorThresholds) -> OperatorThresholds:
+    """Read the thresholds that operators set; those from before where the file is damaged or closed to us."""
+    if serving is None:
+        return before
+    try:
+        return OperatorThresholds.read(serving.models)
+    except BundleError as error:
+        log.warning("the thresholds that operators set are not read: %s", error)
+        return before
 
 
 def _load(serving: Serving, served: ServedModel) -> Champion:

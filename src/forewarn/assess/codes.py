@@ -143,6 +143,37 @@ class TallyCode(Code):
     SIMILAR_JOBS = "similar_jobs"
 
 
+class RetryCode(Code):
+    """The evidence for a retry verdict."""
+
+    NOT_ENDED = "retry_of_live_job"
+    COMPLETED = "retry_of_completed_job"
+    CANCELLED = "retry_of_cancelled_job"
+    UNKNOWN_END = "retry_of_unknown_end"
+    PERMANENT = "retry_needs_correction"
+    SAME_WAY = "retry_failed_the_same_way"
+    TOO_MANY = "retry_too_many_attempts"
+    UNLIKELY = "retry_unlikely"
+    PASSING = "retry_after_passing_cause"
+    PREEMPTED = "retry_after_preemption"
+    PROGRAM = "retry_of_program_error"
+    AVOID_NODES = "retry_elsewhere"
+    NODES_UNKNOWN = "retry_without_known_node"
+    MORE_MEMORY = "retry_with_memory"
+    MEMORY_UNKNOWN = "retry_memory_unknown"
+    NO_MORE_MEMORY = "retry_memory_exhausted"
+    MORE_TIME = "retry_with_time"
+    TIME_UNKNOWN = "retry_time_unknown"
+    NO_MORE_TIME = "retry_time_exhausted"
+    OTHER_PARTITION = "retry_in_partition"
+    ATTEMPTS = "retry_attempts"
+    OF_REQUEST = "retries_of_request"
+    OF_USER = "retries_of_user"
+    OF_CLUSTER = "retries_of_cluster"
+    OF_OTHER_CLUSTERS = "retries_elsewhere"
+    PERHAPS_CHANGED = "retries_perhaps_changed"
+
+
 class HoursCode(Code):
     """The ways of estimating node hours at risk."""
 
@@ -157,8 +188,8 @@ def all_codes() -> dict[str, Code]:
     # Subclasses of `Code` in other packages exist only once they are imported.
     import forewarn.assess.finding_codes
     import forewarn.features.slurm_field_differences
-    import forewarn.learn.fitting.abstention
-    import forewarn.learn.heads.oddness_columns  # noqa: F401
+    import forewarn.learn.fitting.evidence_levels
+    import forewarn.learn.heads.unusual_codes  # noqa: F401
 
     found = [code for codes in Code.__subclasses__() for code in codes]
     if len({str(code) for code in found}) < len(found):

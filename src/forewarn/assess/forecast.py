@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isnan
@@ -15,8 +16,9 @@ from forewarn.learn.data.table import JobTable
 from forewarn.learn.heads.usage import UsageForecast
 from forewarn.learn.heads.usage.distributions import Distributions
 from forewarn.learn.heads.usage.evaluation import ENOUGH
-from forewarn.learn.heads.usage.quantities import memory_per_node, time_limit
+from forewarn.learn.heads.usage.quantities import QUANTITIES, memory_per_node, time_limit
 
+_USE = ("memory", "cpu_efficiency", "io_rate")
 LEVELS = (0.1, 0.5, 0.9)
 DECILE_MIDPOINTS = tuple((i + 0.5) / 10 for i in range(10))  # levels whose quantiles average to the mean
 Floats = NDArray[np.float64]
@@ -41,97 +43,112 @@ class Forecast:
 
     def limit(self, row: int) -> int | None:
         """Return the time limit of a job in seconds."""
-        return None if isnan(self.limits[row]) else int(self.limits[row])
+        return self._whole_limits[row]
 
     def row(self, row: int) -> UsageForecast | None:
         """Return the usage forecast of one job."""
         return self.usage.row(row) if self.usage else None
 
-    @cached_property
-    def _over(self) -> tuple[Floats | None, Floats | None]:
-        """The probabilities of exceeding the time limit, and the requested memory."""
-        if self.usage is None:
-            return None, None
-        return self.usage.over_limit(self.limits), self.usage.over_memory(self.memory_asked)
-
     def excess(self, row: int) -> dict[Outcome, float]:
         """Return the probabilities of exceeding the requested time and memory, where there is a forecast."""
-        by_outcome = dict(zip((Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY), self._over, strict=True))
-        return {
-            outcome: float(over[row])
-            for outcome, over in by_outcome.items()
-            if over is not None and not isnan(over[row])
-        }
+        over = {Outcome.TIMEOUT: self._over_limit[row], Outcome.OUT_OF_MEMORY: self._over_memory[row]}
+        return {outcome: p for outcome, p in over.items() if p is not None}
 
     def run_time(self, row: int) -> RunTime | None:
         """Return the forecast run time of a job, and the probability of exceeding its limit."""
-        if self.usage is None or self._run_time is None:
+        if self.usage is None or (seconds := self._quantiles["run_time"][row]) is None:
             return None
         return RunTime(
-            seconds=_quantiles(self._run_time[row]),
-            limit=self.limit(row),
-            over_limit=self.excess(row).get(Outcome.TIMEOUT),
+            seconds=seconds,
+            limit=self._whole_limits[row],
+            over_limit=self._over_limit[row],
             rests_on=self.usage.rests_on["run_time"],
         )
 
     def resources(self, row: int) -> Resources | None:
         """Return the forecast use of a job, and a memory request that suffices with probability `ENOUGH`."""
-        if self.usage is None or all(part is None for part in self._use):
+        memory, cpu, io = (self._quantiles[name][row] for name in _USE)
+        if memory is None and cpu is None and io is None:
             return None
-        memory, cpu, io = (None if part is None else _quantiles(part[row]) for part in self._use)
-        request, requested = self._memory_request, self.memory_asked[row]
         return Resources(
             memory=memory,
-            memory_request=None if request is None else float(request[row]),
-            memory_asked=None if isnan(requested) else int(requested),
-            over_memory=self.excess(row).get(Outcome.OUT_OF_MEMORY),
+            memory_request=self._memory_request[row],
+            memory_asked=self._whole_memory_asked[row],
+            over_memory=self._over_memory[row],
             cpu_efficiency=cpu,
             io_rate=io,
-            rests_on=max(
-                self.usage.rests_on.get(name, 0) for name in ("memory", "cpu_efficiency", "io_rate")
-            ),
+            rests_on=self._use_rests_on,
         )
 
     def expected_run_time(self, row: int) -> float | None:
         """Return the mean run time of a job, capped at its limit; without a forecast, the limit."""
-        if self._expected is not None:
-            return float(self._expected[row])
+        if (expected := self._expected[row]) is not None:
+            return expected
         limit = self.limit(row)
         return None if limit is None else float(limit)
 
-    @cached_property
-    def _run_time(self) -> Floats | None:
-        return _levels(self.usage.run_time, LEVELS) if self.usage else None
+    # Each of these has one value per job, of Python's own types, which many jobs read far faster than arrays.
 
     @cached_property
-    def _use(self) -> tuple[Floats | None, Floats | None, Floats | None]:
-        """Memory per node, CPU efficiency and I/O rate, rows × levels."""
-        if self.usage is None:
-            return None, None, None
-        memory = _levels(self.usage.memory, LEVELS)
-        return (
-            None if memory is None else memory * self.usage.units_per_node[:, None],
-            _levels(self.usage.cpu_efficiency, LEVELS),
-            _levels(self.usage.io_rate, LEVELS),
-        )
+    def _whole_limits(self) -> list[int | None]:
+        return _whole(self.limits)
 
     @cached_property
-    def _memory_request(self) -> Floats | None:
-        return self.usage.memory_quantile(ENOUGH) if self.usage else None
+    def _whole_memory_asked(self) -> list[int | None]:
+        return _whole(self.memory_asked)
 
     @cached_property
-    def _expected(self) -> Floats | None:
-        deciles = _levels(self.usage.run_time, DECILE_MIDPOINTS) if self.usage else None
-        if deciles is None:
-            return None
+    def _over_limit(self) -> Sequence[float | None]:
+        return self._known(self.usage.over_limit(self.limits) if self.usage else None)
+
+    @cached_property
+    def _over_memory(self) -> Sequence[float | None]:
+        return self._known(self.usage.over_memory(self.memory_asked) if self.usage else None)
+
+    def _known(self, probabilities: Floats | None) -> Sequence[float | None]:
+        if probabilities is None:
+            return self._nothing
+        return [None if isnan(p) else p for p in probabilities.tolist()]
+
+    @cached_property
+    def _quantiles(self) -> Mapping[str, Sequence[Quantiles | None]]:
+        """The quantiles of each quantity; of memory per node."""
+        quantiles: dict[str, Sequence[Quantiles | None]] = dict.fromkeys(QUANTITIES, self._nothing)
+        for name in QUANTITIES if self.usage else ():
+            distributions: Distributions | None = getattr(self.usage, name)
+            if self.usage and distributions is not None:
+                levels = distributions.quantiles(LEVELS)
+                rows = levels * self.usage.units_per_node[:, None] if name == "memory" else levels
+                quantiles[name] = [
+                    Quantiles(low=low, median=median, high=high) for low, median, high in rows.tolist()
+                ]
+        return quantiles
+
+    @cached_property
+    def _use_rests_on(self) -> int:
+        return max(self.usage.rests_on.get(name, 0) for name in _USE) if self.usage else 0
+
+    @cached_property
+    def _memory_request(self) -> Sequence[float | None]:
+        request = self.usage.memory_quantile(ENOUGH) if self.usage else None
+        return self._nothing if request is None else request.tolist()
+
+    @cached_property
+    def _expected(self) -> Sequence[float | None]:
+        run_time = self.usage.run_time if self.usage else None
+        if run_time is None:
+            return self._nothing
         limits = np.where(np.isnan(self.limits) | (self.limits == 0), np.inf, self.limits)
-        return np.asarray(np.minimum(deciles, limits[:, None]).mean(axis=1))
+        expected: list[float | None] = (
+            np.minimum(run_time.quantiles(DECILE_MIDPOINTS), limits[:, None]).mean(axis=1).tolist()
+        )
+        return expected
+
+    @property
+    def _nothing(self) -> list[None]:
+        return [None] * len(self.table.values)
 
 
-def _levels(distributions: Distributions | None, levels: tuple[float, ...]) -> Floats | None:
-    return None if distributions is None else distributions.quantiles(levels)
-
-
-def _quantiles(row: Floats) -> Quantiles:
-    low, median, high = row.tolist()
-    return Quantiles(low=low, median=median, high=high)
+def _whole(numbers: Floats) -> list[int | None]:
+    """Return whole numbers, None where one is missing."""
+    return [None if isnan(number) else int(number) for number in numbers.tolist()]

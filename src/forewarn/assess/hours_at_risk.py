@@ -13,6 +13,7 @@ from forewarn.job.outcomes import Outcome
 from forewarn.learn.heads.causes import Causes
 
 CauseKey = tuple[str, str | None]
+_TIMEOUT = Outcome.TIMEOUT.value  # the member itself is found only slowly, for each cause of many jobs
 _NOTHING: Mapping[CauseKey, float] = MappingProxyType({})
 
 
@@ -43,7 +44,7 @@ def hours_at_risk(
     seconds, rest = 0.0, failure.probability
     shares: dict[str, float] = {}
     for cause in failure.causes:
-        share = 1.0 if cause.outcome == Outcome.TIMEOUT else spent.get((cause.outcome, cause.kind))
+        share = 1.0 if cause.outcome == _TIMEOUT else spent.get((cause.outcome, cause.kind))
         if share is not None and limit is not None:
             shares.setdefault(cause.outcome, share)
             seconds += cause.probability * share * limit
@@ -58,7 +59,7 @@ def _estimated_by(
     run_time: float | None, limit: int | None, nodes: int, shares: Mapping[str, float]
 ) -> Statement:
     values: dict[str, Value] = {"nodes": nodes, "run_time": run_time, "limit": limit}
-    if shares.keys() - {Outcome.TIMEOUT}:
+    if shares.keys() - {_TIMEOUT}:
         code = HoursCode.BY_CAUSE
     else:
         code = HoursCode.BY_TIME_LIMIT if run_time is None else HoursCode.BY_RUN_TIME

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from forewarn.assess.node_health import NodeHealth, cached_health, node_health
+from forewarn.assess.node_health.classification import node_health
+from forewarn.assess.node_health.health_cache import cached_health
+from forewarn.assess.node_health.records import NodeHealth
 from forewarn.job.columns import to_records
 from forewarn.job.record import Node, Partition
 from forewarn.store.base import Store
@@ -53,3 +55,9 @@ class Machine:
             return self.cached_health
         few = self.store.count(cluster=self.cluster) <= CLASSIFIED_AT_ONCE
         return node_health(self.store, self.cluster, self.at) if few else ()
+
+    @property
+    def health_at_hand(self) -> tuple[NodeHealth, ...] | None:
+        """Node health if it costs nothing: computed before, or as last stored."""
+        computed: tuple[NodeHealth, ...] | None = self.__dict__.get("health")
+        return self.cached_health if computed is None else computed

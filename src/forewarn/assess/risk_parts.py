@@ -34,7 +34,8 @@ def own_failures(part: JobTable) -> list[OwnFailures]:
     """Read the user's own failures of each job of a table from its history features."""
     runs = np.minimum(np.maximum(or_zero(uniform_record(part.column)), 0), LONGEST_RECORD)
     memory, limit = (or_zero(part.column(f"user_name_{what}15")) for what in ("memory", "limit"))
-    return [OwnFailures(*map(float, row)) for row in zip(runs, memory, limit, strict=True)]
+    columns = (column.tolist() for column in (runs, memory, limit))
+    return [OwnFailures(*row) for row in zip(*columns, strict=True)]
 
 
 def with_own_failures(failure: Failure, own: OwnFailures) -> Failure:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from forewarn.assess.assessment import CauseOfFailure, Failure, Route
 from forewarn.assess.champions import FEATURE_SETS, Champion, Champions
@@ -20,8 +19,8 @@ from forewarn.assess.risk_parts import OwnFailures, own_failures, with_own_failu
 from forewarn.evidence import Statement, Values
 from forewarn.learn.data.matrix import Matrix
 from forewarn.learn.data.table import FeatureColumns, JobTable
-from forewarn.learn.fitting.abstention import AbstentionCode
 from forewarn.learn.fitting.calibration import Calibration
+from forewarn.learn.fitting.evidence_levels import AbstentionCode
 from forewarn.learn.fitting.own_record import pool_with_record, uniform_record
 from forewarn.learn.fitting.pooling import Excess
 from forewarn.learn.heads.causes import Causes
@@ -42,11 +41,24 @@ class ModelAnswer:
 
     route: Route
     failure: Failure | None = None  # the stated risk
-    without_forecast: Failure | None = None  # by the model and the user's own record, without forecasts
     champion: Champion | None = None
     matrix: Matrix | None = None  # the model's input, for this and other jobs
     row: int = 0  # of the job in the matrix
     own_failures: OwnFailures | None = None  # how the user's runs of the same job failed
+    by_record: float = 0.0  # the risk by the model and the user's own record
+    given_failure: Sequence[float] = ()  # the probability of each cause if the job fails
+
+    @property
+    def without_forecast(self) -> Failure | None:
+        """The risk by the model and the user's own record, without forecasts."""
+        failure, champion, own, p = self.failure, self.champion, self.own_failures, self.by_record
+        if failure is None or champion is None or own is None:
+            return failure
+        causes = champion.bundle.causes
+        parts = by_cause(causes, [p * share for share in self.given_failure]) if causes else ()
+        return with_own_failures(
+            replace(failure, probability=p, warns=p >= failure.threshold, causes=parts), own
+        )
 
 
 def route_jobs(
@@ -104,48 +116,48 @@ def _ask(
     pooled = bundle.pooling.with_record(by_model, matrix) if bundle.pooling else by_model
     failures = own_failures(part)
     abstentions = bundle.abstention.why(FeatureColumns(part))
+    partitions = part.about["partition"].to_list() if champion.thresholds else [None] * len(rows)
+    learnt = bundle.causes is None or bundle.causes.distinguishes_jobs
+    columns = (risk.probability, by_model, pooled, risk.by_cause, risk.given_failure)
+    stated = zip(*(column.tolist() for column in columns), abstentions, failures, partitions, strict=True)
+    first_asked = _route(table, (), champion)  # the route of most jobs
     answers: list[ModelAnswer | None] = []
-    for i, row in enumerate(rows):
-        if (reason := abstentions[i]) is not None:
-            passed[row].append(_with_model(champion.name.feature_set, reason))
+    for i, (p, p_model, p_record, causes, shares, reason, own, partition) in enumerate(stated):
+        before = passed[rows[i]]
+        if reason is not None:
+            before.append(_with_model(champion.name.feature_set, reason))
             answers.append(None)
             continue
-        p, own = float(risk.probability[i]), float(pooled[i])
+        threshold = champion.threshold(partition)
         failure = Failure(
             probability=p,
-            threshold=bundle.chosen.value,
-            warns=p >= bundle.chosen.value,
+            threshold=threshold,
+            warns=p >= threshold,
             base_rate=bundle.base_rate,
             rests_on=bundle.jobs,
-            causes=by_cause(bundle.causes, risk.by_cause[i]) if bundle.causes else (),
-            causes_learnt=bundle.causes is None or bundle.causes.distinguishes_jobs,
-            model_probability=float(by_model[i]),
-        )
-        own_causes = by_cause(bundle.causes, own * risk.given_failure[i]) if bundle.causes else ()
-        without_forecast = replace(
-            failure, probability=own, warns=own >= failure.threshold, causes=own_causes
+            causes=by_cause(bundle.causes, causes) if bundle.causes else (),
+            causes_learnt=learnt,
+            model_probability=p_model,
         )
         answers.append(
             ModelAnswer(
-                _route(table, passed[row], champion),
-                with_own_failures(failure, failures[i]),
-                with_own_failures(without_forecast, failures[i]),
+                _route(table, before, champion) if before else first_asked,
+                with_own_failures(failure, own),
                 champion,
                 matrix,
                 i,
-                failures[i],
+                own,
+                p_record,
+                shares,
             )
         )
     return answers
 
 
-def by_cause(causes: Causes, probabilities: NDArray[np.float64]) -> tuple[CauseOfFailure, ...]:
+def by_cause(causes: Causes, probabilities: Sequence[float]) -> tuple[CauseOfFailure, ...]:
     """Return the probability of each cause, most likely first."""
-    parts = [
-        CauseOfFailure(outcome=cause.outcome, kind=cause.kind, probability=float(p))
-        for cause, p in zip(causes.causes, probabilities, strict=True)
-    ]
-    return tuple(sorted(parts, key=lambda cause: -cause.probability))
+    pairs = sorted(zip(probabilities, causes.causes, strict=True), key=lambda pair: -pair[0])
+    return tuple(CauseOfFailure(outcome=cause.outcome, kind=cause.kind, probability=p) for p, cause in pairs)
 
 
 def untrained_threshold(recent_rate: float) -> float:
@@ -192,7 +204,7 @@ def _online(
         model_probability=float(estimate[0]),
     )
     route = Route(model=ONLINE, version=None, phase=table.phase, feature_set=None, passed=tuple(passed))
-    return ModelAnswer(route, failure, failure)
+    return ModelAnswer(route, failure)
 
 
 def _is_new(table: JobTable, row: int) -> bool:

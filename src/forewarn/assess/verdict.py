@@ -22,20 +22,36 @@ def with_verdict(assessment: Assessment, **changes: Any) -> Assessment:
 
     Of the fields that the verdict depends on, findings and oddness may change; the risk is already final.
     """
-    findings: Sequence[Finding] = changes.get("findings", assessment.findings)
-    oddness: Oddness | None = changes.get("oddness", assessment.oddness)
-    certain = _problems(findings, oddness, certain=True)
-    problems = certain or _problems(findings, oddness, certain=False)
-    verdict, code = _verdict(assessment.failure, certain, problems)
+    verdict, summary = verdict_of(
+        assessment.failure,
+        assessment.hours_at_risk,
+        changes.get("findings", assessment.findings),
+        changes.get("oddness", assessment.oddness),
+    )
+    return replace(assessment, **changes, verdict=verdict, summary=summary)
+
+
+def verdict_of(
+    failure: Failure | None,
+    hours_at_risk: float | None,
+    findings: Sequence[Finding] = (),
+    oddness: Oddness | None = None,
+) -> tuple[Verdict, Statement]:
+    """Return the verdict on a job, and the summary that gives its reason."""
+    certain = problems = 0
+    if findings or oddness:
+        certain = _problems(findings, oddness, certain=True)
+        problems = certain or _problems(findings, oddness, certain=False)
+    verdict, code = _verdict(failure, certain, problems)
     values: dict[str, Value] = {"problems": problems}
-    if assessment.failure is not None:
-        values |= _risk(assessment, assessment.failure)
-    return replace(assessment, **changes, verdict=verdict, summary=Statement(code, values))
+    if failure is not None:
+        values |= _risk(failure, hours_at_risk)
+    return verdict, Statement(code, values)
 
 
 def _problems(findings: Sequence[Finding], oddness: Oddness | None, *, certain: bool) -> int:
     """Count the problems of request and script: all of them, or only those that certainly stop the job."""
-    odd = sum(oddity.impossible or not certain for oddity in (oddness.oddities if oddness else ()))
+    odd = sum(oddity.impossible or not certain for oddity in oddness.oddities) if oddness else 0
     return odd + sum(finding.severity == ("error" if certain else "warning") for finding in findings)
 
 
@@ -61,7 +77,7 @@ def _verdict(failure: Failure | None, certain: int, problems: int) -> tuple[Verd
     return Verdict.FINE, SummaryCode.LOW
 
 
-def _risk(assessment: Assessment, failure: Failure) -> dict[str, Value]:
+def _risk(failure: Failure, hours_at_risk: float | None) -> dict[str, Value]:
     """Return the values of the summary: risk, base rate, threshold, likely cause, hours at risk."""
     # With a low risk, or without a cause model, the most likely cause is not informative.
     names_cause = failure.causes_learnt and (failure.warns or failure.probability >= WARY)
@@ -70,5 +86,5 @@ def _risk(assessment: Assessment, failure: Failure) -> dict[str, Value]:
         "base_rate": failure.base_rate,
         "threshold": failure.threshold,
         "cause": next(iter(failure.by_outcome), None) if names_cause else None,
-        "hours_at_risk": assessment.hours_at_risk,
+        "hours_at_risk": hours_at_risk,
     }

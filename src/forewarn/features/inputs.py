@@ -5,10 +5,11 @@ Once for a frame of jobs and once for one job, side by side; the replay test hol
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -21,14 +22,15 @@ from forewarn.features import labels
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.keys import hashed_column, normalised, text_hash
 from forewarn.features.programs import PROGRAM
-from forewarn.job.memory import total_memory, total_memory_column
+from forewarn.job.memory import total_memory
+from forewarn.job.memory_columns import total_memory_column
 from forewarn.job.outcomes import FailurePolicy, Outcome
-from forewarn.job.record import Job
+from forewarn.job.record import Job, changed_copy
 from forewarn.job.units import expand_nodes
 from forewarn.store.base import ClusterFacts
 
 MAX_NODES = 64  # of a larger job only so many nodes take part in the history of nodes
-_PER = {"node": 1, "cpu": 2, "gpu": 3}
+_PER: Mapping[str | None, int] = MappingProxyType({"node": 1, "cpu": 2, "gpu": 3})
 _MEMORY = ("memory_asked", "memory_per", "cpus_asked", "gpus_asked", "nodes_asked")
 
 # The kernel's numbers that are plain fields of the record; the other four are computed below.
@@ -48,6 +50,7 @@ _PLAIN = MappingProxyType(
         L.X_MEMORY_GIVEN: "memory_given",
     }
 )
+_plain_fields = attrgetter(*_PLAIN.values())
 _PLAIN_ATOMS = MappingProxyType(
     {
         L.A_USER: "user",
@@ -57,6 +60,7 @@ _PLAIN_ATOMS = MappingProxyType(
         L.A_QOS: "qos",
     }
 )
+_plain_texts = attrgetter(*_PLAIN_ATOMS.values())
 # Labels: a field taken as it is where it is there, else one that is normalised.
 _LABELS: Mapping[int, tuple[str | None, str]] = MappingProxyType(
     {
@@ -204,38 +208,63 @@ def node_keys(nodes: str) -> NDArray[np.uint64]:
 
 def treated_job(job: Job, facts: ClusterFacts) -> Job:
     """Apply `treated` to one job."""
+    (treated_one,) = treated_jobs([job], facts)
+    return treated_one
+
+
+def treated_jobs(jobs: Sequence[Job], facts: ClusterFacts) -> list[Job]:
+    """Apply `treated` to some jobs."""
+    counts_per_node = _counts_per_node(facts)
+    treatments = [
+        (field, "hide" in how, how.get("stand_in"), how.get("fill"))
+        for field, how in sorted(facts.fields.items())
+        if not how.keys().isdisjoint(("hide", "stand_in", "fill"))
+    ]
+    read = []
+    for job in jobs:
+        changes = _memory_per_node(job) if counts_per_node else {}
+        for field, is_hidden, stand_in, fill in treatments:
+            value = changes.get(field, getattr(job, field))
+            if value is None or is_hidden:
+                found = changes.get(stand_in, getattr(job, stand_in)) if stand_in else None
+                found = fill if found is None else found
+                if found != value:
+                    changes[field] = found
+        read.append(changed_copy(job, changes) if changes else job)
+    return read
+
+
+def _memory_per_node(job: Job) -> dict[str, Any]:
+    """Return the fields of a memory request per node, where they differ."""
     total = total_memory(job)
-    if _counts_per_node(facts) and total is not None:
-        counted = job.memory_per == "cpu" and job.cpus_asked is not None
-        counted |= job.memory_per == "gpu" and bool(job.gpus_asked)
-        if job.memory_per is None:
-            job = replace(job, memory_per="node")
-        elif counted and job.nodes_asked:
-            job = replace(job, memory_asked=total // job.nodes_asked, memory_per="node")
-    filled: dict[str, Any] = {}
-    for field, how in sorted(facts.fields.items()):
-        if getattr(job, field) is None or "hide" in how:
-            asked = how.get("stand_in")
-            value = filled.get(asked, getattr(job, asked)) if asked else None
-            filled[field] = how.get("fill") if value is None else value
-    changed = {field: value for field, value in filled.items() if value != getattr(job, field)}
-    return replace(job, **changed) if changed else job  # a copy of all fields takes its time
+    if total is None:
+        return {}
+    if job.memory_per is None:
+        return {"memory_per": "node"}
+    counted = job.memory_per == "cpu" and job.cpus_asked is not None
+    counted |= job.memory_per == "gpu" and bool(job.gpus_asked)
+    if not (counted and job.nodes_asked):
+        return {}
+    return {"memory_asked": total // job.nodes_asked, "memory_per": "node"}
+
+
+def numbers_of_jobs(jobs: Sequence[Job], zone: str, moment: int) -> NDArray[np.float64]:
+    """Compute `numbers_of` for some jobs at a moment of their life."""
+    numbers = np.empty((len(jobs), len(L.NUMBERS)))
+    numbers[:, list(_PLAIN)] = np.array([_plain_fields(job) for job in jobs], np.float64)  # None becomes NaN
+    numbers[:, L.X_MEMORY_PER] = [_PER.get(job.memory_per, np.nan) for job in jobs]
+    numbers[:, L.X_DEPENDS] = [job.dependency is not None for job in jobs]
+    numbers[:, L.X_DEFAULTED] = [
+        np.nan if job.defaulted is None else job.defaulted.count(",") + 1 for job in jobs
+    ]
+    numbers[:, L.X_UTC_OFFSET] = _utc_offset(zone, moment // 900 * 900)
+    return numbers
 
 
 def job_numbers(job: Job, zone: str, moment: int) -> NDArray[np.float64]:
     """Compute `numbers_of` for one job at a moment of its life."""
-    numbers = np.full(len(L.NUMBERS), np.nan)
-    for place, name in _PLAIN.items():
-        value = getattr(job, name)
-        if value is not None:
-            numbers[place] = value
-    if job.memory_per in _PER:
-        numbers[L.X_MEMORY_PER] = _PER[job.memory_per]
-    numbers[L.X_DEPENDS] = job.dependency is not None
-    if job.defaulted is not None:
-        numbers[L.X_DEFAULTED] = job.defaulted.count(",") + 1
-    numbers[L.X_UTC_OFFSET] = _utc_offset(zone, moment // 900 * 900)
-    return numbers
+    (numbers,) = numbers_of_jobs([job], zone, moment)
+    return np.asarray(numbers)
 
 
 @lru_cache(maxsize=1 << 10)
@@ -247,20 +276,19 @@ def _utc_offset(zone: str, quarter: int) -> float:
 
 def job_atoms(job: Job, program: str | None = None) -> NDArray[np.uint64]:
     """Compute `atoms_of` for one job."""
-    atoms = np.zeros(len(L.ATOMS), np.uint64)
-    texts = {place: getattr(job, name) for place, name in _PLAIN_ATOMS.items()}
+    texts: dict[int, str | None] = dict(zip(_PLAIN_ATOMS, _plain_texts(job), strict=True))
     for place, (exact, loose) in _LABELS.items():
         label = getattr(job, exact) if exact is not None else None
         texts[place] = label if label is not None else _normalised(getattr(job, loose))
     if texts[L.A_SCRIPT] is None and program is not None:
         texts[L.A_SCRIPT] = f"program {program}"
+    hashes = [0] * len(L.ATOMS)
     for place, text in texts.items():
         if text is not None:
-            atoms[place] = text_hash(text)
-    return atoms
+            hashes[place] = text_hash(text)
+    return np.array(hashes, np.uint64)
 
 
-@lru_cache(maxsize=1 << 14)
 def _normalised(text: str | None) -> str | None:
     return None if text is None else normalised(text)
 

@@ -28,6 +28,7 @@ _PSEUDONYM = r"^[0-9a-f]{32,}$"
 _IS_PSEUDONYM = re.compile(_PSEUDONYM)
 
 
+@lru_cache(maxsize=1 << 14)
 def normalised(text: str) -> str:
     """Remove run numbers, dates, hashes and job ids from a name or folder.
 

@@ -42,7 +42,10 @@ class EarlierPrograms:
         revision = store.revision("program", cluster=cluster)
         if not revision:
             return cls()
-        runs = pl.concat(store.scan("program", cluster=cluster, columns=_RUN))
+        frames = list(store.scan("program", cluster=cluster, columns=_RUN))
+        if not frames:  # all were deleted
+            return cls(revision)
+        runs = pl.concat(frames)
         return cls(revision, *_history(runs, _jobs(store, cluster, runs["job_id"].unique())))
 
     def with_column(self, frame: pl.DataFrame) -> pl.DataFrame:

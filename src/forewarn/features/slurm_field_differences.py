@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forewarn.evidence import Code, Statement
-from forewarn.store.base import ClusterFacts
+
+if TYPE_CHECKING:
+    from forewarn.store.base import ClusterFacts
 
 HIDDEN = "hidden"
 PER_NODE = "counted for a node"
@@ -76,6 +78,7 @@ def reading_of(facts: ClusterFacts) -> dict[str, str]:
 
     Fields that only some jobs lack and that are filled in (`missing_fields.py`) are not part of it.
 
+    >>> from forewarn.store.base import ClusterFacts
     >>> fields = {"tasks_asked": {"hide": True}, "memory_asked": {"per": "node", "fill": 3}}
     >>> reading_of(ClusterFacts(fields=fields))
     {'memory_asked': 'for a node', 'tasks_asked': 'hidden'}

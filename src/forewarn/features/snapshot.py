@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from forewarn.features import state_store
 from forewarn.features.batch import event_of
-from forewarn.features.inputs import job_atoms, job_numbers, node_keys, treated_job
+from forewarn.features.inputs import job_atoms, node_keys, numbers_of_jobs, treated_jobs
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.entities import keys_of_job
 from forewarn.features.kernel.peek import look, scratch_state
@@ -104,21 +104,20 @@ class Snapshot(ABC):
 
         They are missing too where the state does not know the job as in flight, or no longer.
         """
-        return self.features_as_read([treated_job(job, self.facts) for job in jobs], phase)
+        return self.features_as_read(treated_jobs(jobs, self.facts), phase)
 
     def features_as_read(self, jobs: Sequence[Job], phase: str) -> Floats:
-        """Compute the features of jobs whose field treatments are already applied (`treated_job`)."""
+        """Compute the features of jobs whose field treatments are already applied (`treated_jobs`)."""
         values = self._look(self._asked(jobs, Phase(phase)))
         if self._unknown:
             values[:, self._unknown] = np.nan
         return values
 
     def _asked(self, jobs: Sequence[Job], phase: Phase) -> RequestedJobs:
-        numbers = np.empty((len(jobs), len(L.NUMBERS)))
+        numbers = numbers_of_jobs(jobs, self.facts.timezone, self.at)
         atoms = np.empty((len(jobs), len(L.ATOMS)), np.uint64)
         nodes: list[Hashes] = []
         for place, job in enumerate(jobs):
-            numbers[place] = job_numbers(job, self.facts.timezone, self.at)
             # As of its own submit: by now its own run may be recorded, from which no model has learned.
             atoms[place] = job_atoms(job, self._programs.of(job))
             if job.start is None:

@@ -1,4 +1,4 @@
-"""The memory that a job requests: of one job, and as columns of a frame of jobs.
+"""The memory that a job requests; `memory_columns.py` computes the same for a frame of jobs.
 
 Slurm counts a request per node, CPU or GPU (`memory_per`; per node where that is missing). The kernel of the
 features computes the same in its own arrays (`features/kernel/numbers.py`), and a test keeps the three equal.
@@ -7,11 +7,7 @@ features computes the same in its own arrays (`features/kernel/numbers.py`), and
 
 from __future__ import annotations
 
-import polars as pl
-
 from forewarn.job.record import Job
-
-COLUMNS = ("memory_asked", "memory_per", "nodes_asked", "cpus_asked", "gpus_asked", "tasks_asked")
 
 
 def units(per: str | None, *, nodes: int | None, cpus: int | None, gpus: int | None) -> int:
@@ -60,35 +56,3 @@ def task_memory(job: Job) -> float | None:
     if job.memory_per == "cpu":
         return job.memory_asked
     return node_memory(job)
-
-
-def total_memory_column() -> pl.Expr:
-    """Compute `total_memory` for each row."""
-    counted = (
-        pl.when(pl.col("memory_per") == "cpu")
-        .then(pl.col("cpus_asked").fill_null(1))
-        .when(pl.col("memory_per") == "gpu")
-        .then(_at_least_one("gpus_asked"))
-        .otherwise(_at_least_one("nodes_asked"))
-    )
-    return pl.col("memory_asked") * counted
-
-
-def node_memory_column() -> pl.Expr:
-    """Compute `node_memory` for each row."""
-    return total_memory_column() / _at_least_one("nodes_asked")
-
-
-def task_memory_column() -> pl.Expr:
-    """Compute `task_memory` for each row."""
-    return (
-        pl.when(pl.col("tasks_asked") >= 1)
-        .then(total_memory_column() / pl.col("tasks_asked"))
-        .when(pl.col("memory_per") == "cpu")
-        .then(pl.col("memory_asked").cast(pl.Float64))
-        .otherwise(node_memory_column())
-    )
-
-
-def _at_least_one(column: str) -> pl.Expr:
-    return pl.col(column).fill_null(1).clip(1)

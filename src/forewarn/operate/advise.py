@@ -44,10 +44,11 @@ def advise(
         working=working,
         open_assessor=open_assessor,
     )
-    return [_with_commands(assessment) for assessment in assessments]
+    return [with_commands(assessment) for assessment in assessments]
 
 
-def _with_commands(assessment: Assessment) -> Assessment:
+def with_commands(assessment: Assessment) -> Assessment:
+    """Add commands to the advice about a pending job; a job that runs can no longer be changed."""
     if assessment.state not in PENDING_STATES or assessment.job_id is None:
         return replace(assessment, advice=(), savings=())
     job_id = assessment.job_id

@@ -6,7 +6,6 @@ A long-lived process asks its engine (`engine.py`); a command reads what it need
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -43,7 +42,7 @@ def open_assessor(
     at
         None: the current time.
     """
-    now, config = int(time.time()), workspace.config
+    now, config = workspace.now(), workspace.config
     at = now if at is None else at
     # The engine holds nodes and earlier jobs of the current time: for any other moment, read the store.
     if workspace.long_lived and config.model is None and abs(at - now) <= PRESENT:
@@ -60,11 +59,13 @@ def assess_jobs(
     jobs: Iterable[Job],
     *,
     full: bool = False,
+    prediction_only: bool = False,
     at: int | None = None,
     working: ShowActivity = nullcontext,
 ) -> list[Assessment]:
     """Assess jobs in the given order: in brief, or in full with reasons, similar jobs and advice.
 
+    `prediction_only` leaves CPU efficiency, I/O rate and the profile out of the brief form.
     A job that has ended is assessed as if it were submitted again now.
     """
     jobs = list(jobs)
@@ -75,16 +76,22 @@ def assess_jobs(
         size = (FULL_AT_ONCE if full else BRIEF_AT_ONCE) if workspace.long_lived else len(indices)
         for chunk in (indices[begin : begin + size] for begin in range(0, len(indices), size)):
             with open_assessor(workspace, cluster=cluster, at=at, working=working) as assessor:
-                results = _assess_chunk(assessor, [jobs[index] for index in chunk], full)
+                results = _assess_chunk(assessor, [jobs[index] for index in chunk], full, prediction_only)
                 assessments |= zip(chunk, results, strict=True)
     return [assessments[index] for index in range(len(jobs))]
 
 
-def _assess_chunk(assessor: Assessor, jobs: Sequence[Job], full: bool) -> list[Assessment]:
+def _assess_chunk(
+    assessor: Assessor, jobs: Sequence[Job], full: bool, prediction_only: bool
+) -> list[Assessment]:
     requests = [job if job.outcome is None else as_requested_now(job, assessor.at) for job in jobs]
-    assessments = [assessor.assess(job) for job in requests] if full else assessor.assess_all(requests)
+    assessments = (
+        [assessor.assess(job) for job in requests]
+        if full
+        else assessor.assess_all(requests, prediction_only=prediction_only)
+    )
     # A resubmitted job gets its own id back, so that the caller can match answers to jobs.
     return [
-        one if one.job_id == job.job_id else replace(one, job_id=job.job_id, submit=job.submit)
+        one if one.job_id == (job.job_id or None) else replace(one, job_id=job.job_id, submit=job.submit)
         for one, job in zip(assessments, jobs, strict=True)
     ]

@@ -17,13 +17,15 @@ is unknown.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from threading import Event
 
 import polars as pl
 
-from forewarn.assess.node_health import cache_health, node_health
+from forewarn.assess.node_health.classification import node_health
+from forewarn.assess.node_health.health_cache import cache_health
 from forewarn.errors import (
     ForewarnError,
     NoAccountingError,
@@ -48,6 +50,7 @@ MOST_JOBS = 50_000  # of history in one round; after such a round, rest as long 
 MACHINE_EVERY = 600  # seconds between reads of nodes and partitions, and between tries to find accounting
 REVIEW_EVERY = 3600  # seconds between reviews of missing fields, each of which scans the whole store
 ASSESSMENTS_KEPT = 400 * 86400  # seconds: a year, and some time to compare it with
+SHORTEST_WAIT = 5  # seconds between rounds, however many notices come
 LONGEST_WAIT = 300  # seconds between rounds while nothing answers
 
 
@@ -82,8 +85,10 @@ class Collector:
         self._user, self._assessments_kept = user, assessments_kept
         self._store, self._scheduler, self._live_assessor = store, scheduler, live_assessor
         self._since, self._timezone, self._most_jobs = since, timezone, most_jobs
-        self._stopped = Event()
-        self._clock = clock or Clock(sleep=self._rest)
+        self._stopped, self._wake = Event(), Event()
+        clock = clock or Clock()
+        # A clock without a sleep of its own gets one that `stop` ends.
+        self._clock = replace(clock, sleep=self._rest) if clock.sleep is time.sleep else clock
         self._position = AccountingPosition(store, scheduler.cluster, user)
         self._awaited: AwaitedEnds | None = None
         self._unobserved: list[Batch] = []  # jobs listed by the controller that ended before it was asked
@@ -111,11 +116,21 @@ class Collector:
             raise errors[0]
 
     def _rest(self, seconds: float) -> None:
-        self._stopped.wait(seconds)
+        """Wait for so many seconds of the cluster's clock; of a fast one, at least one of the wall clock."""
+        speed = self._clock.speed
+        seconds = max(seconds / speed, min(seconds, 1.0)) if speed > 1 else seconds / speed
+        shortest = min(seconds, SHORTEST_WAIT)
+        if not self._stopped.wait(shortest) and self._wake.wait(seconds - shortest):
+            self._wake.clear()
+
+    def hurry(self) -> None:
+        """Begin the next round soon, as somebody gave notice of a job; any thread may call it."""
+        self._wake.set()
 
     def stop(self) -> None:
         """End `forever` and `once` after the current round; any thread may call it."""
         self._stopped.set()
+        self._wake.set()
 
     def forever(self, interval: float) -> Iterator[CollectorRound]:
         """Run rounds until `stop`, and retry after errors.
@@ -168,6 +183,8 @@ class Collector:
                 # A full disk or a malformed answer is retried like a daemon that is down.
                 this_round.troubles[name] = _message(error)
                 errors.append(error)
+                if name == "live jobs" and isinstance(error, SchedulerError):
+                    this_round.slurm_trouble = _message(error)
                 if not isinstance(error, SchedulerError):
                     self._awaited = None  # memory may differ from the store: read it again
         self._assess(this_round)
@@ -179,9 +196,12 @@ class Collector:
 
     def _assess(self, this_round: CollectorRound) -> None:
         """Assess the live jobs for which something is new, unless more history waits to be read."""
-        if self._live_assessor is None or this_round.behind:
+        if self._live_assessor is None:
             return
         try:
+            if this_round.behind:
+                self._live_assessor.follow_models()  # which must not wait until a long history is read
+                return
             result = self._live_assessor.assess_round(int(self._clock.now()))
         except Exception as error:
             # A broken model or record must not stop the collection of history.

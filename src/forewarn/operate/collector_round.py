@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from forewarn.assess.assessment import Assessment
+from forewarn.job.record import Job
 from forewarn.operate.observe import ObservedCounts
+from forewarn.store.base import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,19 @@ class RoundAssessments:
     troubles: Sequence[str] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobChanges:
+    """The jobs that a round first found pending, running or ended; of a pending array one task."""
+
+    pending: Sequence[Job] = ()
+    running: Sequence[Job] = ()
+    ended: Sequence[Job] = ()
+
+
+# Passes on what a round brought, when its assessments are in the store (`operate/events/publishing.py`).
+PublishRound = Callable[[Store, JobChanges], None]
+
+
 class LiveAssessor(Protocol):
     """An assessor of live jobs that a collector calls (`operate/live_assessment.py`).
 
@@ -26,6 +41,9 @@ class LiveAssessor(Protocol):
 
     def assess_round(self, at: int) -> RoundAssessments:
         """Assess the live jobs for which a round brought something new."""
+
+    def follow_models(self) -> None:
+        """Use promoted models and new thresholds, after a round whose jobs are not assessed yet."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,6 +65,7 @@ class CollectorRound:
     received: int = 0  # bytes
     seconds: float = 0.0
     troubles: dict[str, str] = field(default_factory=dict)  # what could not be read, and why
+    slurm_trouble: str | None = None  # why the controller did not answer
     notes: list[str] = field(default_factory=list)
 
     def add(self, counts: ObservedCounts) -> None:

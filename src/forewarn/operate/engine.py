@@ -53,6 +53,7 @@ class Engine:
         self.cluster = cluster
         self._store, self._clock = store, clock
         self.saves = saves
+        self.has_follower = False  # a thread of this process calls `follow`: callers need not
         self._lock = ReadWriteLock()
         self._following = Lock()
         self._next_follow = 0.0
@@ -95,6 +96,19 @@ class Engine:
             self._next_follow = self._clock() + FOLLOW_EVERY
         return changes
 
+    def follow_models(self) -> None:
+        """Use promoted models and new thresholds; jobs, nodes and their health wait for `follow`.
+
+        Models of another failure policy wait too: their features must be computed first.
+        """
+        with self._following:
+            if self._champions is None or self._state is None:
+                return
+            champions = self._champions.refreshed()
+            if champions.policy == self._state.policy:
+                with self._lock.writing():
+                    self._champions = champions
+
     def follow_soon(self) -> None:
         """Follow, unless that was done within the last second or another thread is doing it.
 
@@ -103,7 +117,7 @@ class Engine:
         if self._state is None:
             self.follow()
             return
-        if self._clock() < self._next_follow or self._following.locked():
+        if self.has_follower or self._clock() < self._next_follow or self._following.locked():
             return
         try:
             self.follow()

@@ -6,22 +6,28 @@ The explanation itself is made in `assess/post_mortem`.
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from forewarn.assess.assessment import Assessment
-from forewarn.assess.post_mortem import explain
 from forewarn.assess.post_mortem.advice import ResubmitForecast, as_requested_now
-from forewarn.assess.post_mortem.find_job import find_job
-from forewarn.assess.post_mortem.report import PostMortem
-from forewarn.config import Config
-from forewarn.errors import ForewarnError, SchedulerError, StoreError, UsageError
+from forewarn.assess.post_mortem.explain import explain
+from forewarn.assess.post_mortem.find_job import JobLookup, MaySee, everything, find_job
+from forewarn.assess.post_mortem.log_reading import Log
+from forewarn.errors import (
+    ForewarnError,
+    SchedulerError,
+    SlowAnswerError,
+    StoreError,
+    UnreachableError,
+    UsageError,
+)
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
 from forewarn.operate.assess_jobs import open_assessor
+from forewarn.operate.explanation import Explanation
 from forewarn.operate.workspace import Workspace
 from forewarn.progress import ShowActivity
 from forewarn.sources.slurm.connect import connect
@@ -30,15 +36,22 @@ from forewarn.sources.slurm.scheduler import Scheduler
 from forewarn.store.base import Store
 
 _TRIES = 2  # few, as a person waits for the answer
+LONGEST_WAIT = 15.0  # seconds for which a thread waits for its turn to ask Slurm
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """A post-mortem with the job's record and the time zone of its cluster."""
-
-    report: PostMortem
-    job: Job
-    timezone: str
+def look_up_job(
+    workspace: Workspace, job_id: str, *, cluster: str | None = None, may_see: MaySee = everything
+) -> JobLookup:
+    """Find a job that a caller may see, in the store or in Slurm; raise `UnknownJobError` otherwise."""
+    with scheduler_if_any(workspace) as (scheduler, unreachable):
+        return find_job(
+            job_id,
+            store_if_any(workspace),
+            scheduler,
+            cluster=cluster or workspace.config.cluster,
+            unreachable=unreachable,
+            may_see=may_see,
+        )
 
 
 def explain_job(
@@ -46,26 +59,43 @@ def explain_job(
     job_id: str,
     *,
     cluster: str | None = None,
-    log: Path | None = None,
+    log: Path | Log | None = None,
+    reads_logs: bool = True,
+    may_see: MaySee = everything,
+    sees_all: bool = True,
     working: ShowActivity = nullcontext,
 ) -> Explanation:
-    """Explain why a job failed or is pending; `log` is its output file, if not the one that Slurm names."""
+    """Explain why a job failed or is pending.
+
+    Parameters
+    ----------
+    log
+        Its output, if not the file that Slurm names.
+    reads_logs
+        Whether to read the files that Slurm names.
+    may_see
+        Whether the caller may see a job; one that it may not see is unknown to it.
+    sees_all
+        Whether the caller may see others' jobs: else they are counted only where at least five users' are.
+    """
     config = workspace.config
-    store = _store(workspace)
-    with _scheduler(config) as (scheduler, unreachable):
-        found = find_job(job_id, store, scheduler, cluster=cluster or config.cluster, unreachable=unreachable)
-        risk = None
-        if store is not None and found.job.outcome is None:
-            risk = _risk(workspace, found.job, working)
-        report = explain(
-            found.job,
-            store,
-            details=found.details,
-            log=log,
-            risk=risk,
-            policy=POLICIES[config.policy],
-            forecast=lambda: _forecast(workspace, found.job, working),
-        )
+    store = store_if_any(workspace)
+    found = look_up_job(workspace, job_id, cluster=cluster, may_see=may_see)
+    risk = None
+    if store is not None and found.job.outcome is None:
+        risk = _risk(workspace, found.job, working)
+    report = explain(
+        found.job,
+        store,
+        details=found.details,
+        log=log,
+        reads_logs=reads_logs,
+        risk=risk,
+        policy=POLICIES[config.policy],
+        at=workspace.now(),
+        forecast=lambda: resubmit_forecast(workspace, found.job, working),
+        sees_all=sees_all,
+    )
     clusters = {} if store is None else store.clusters()
     zone = clusters[report.cluster].timezone if report.cluster in clusters else "UTC"
     return Explanation(replace(report, notes=(*report.notes, *found.notes)), found.job, zone)
@@ -77,9 +107,12 @@ def _risk(workspace: Workspace, job: Job, working: ShowActivity) -> float | None
     return assessment.failure.probability if assessment and assessment.failure else None
 
 
-def _forecast(workspace: Workspace, job: Job, working: ShowActivity) -> ResubmitForecast:
+def resubmit_forecast(
+    workspace: Workspace, job: Job, working: ShowActivity, at: int | None = None
+) -> ResubmitForecast:
     """Predict what an ended job would need if it were submitted again."""
-    assessment = _assess(workspace, as_requested_now(job, int(time.time())), working)
+    at = workspace.now() if at is None else at
+    assessment = _assess(workspace, as_requested_now(job, at), working, at)
     if assessment is None:
         return ResubmitForecast(memory=None, seconds=None)
     return ResubmitForecast(
@@ -88,16 +121,19 @@ def _forecast(workspace: Workspace, job: Job, working: ShowActivity) -> Resubmit
     )
 
 
-def _assess(workspace: Workspace, job: Job, working: ShowActivity) -> Assessment | None:
+def _assess(
+    workspace: Workspace, job: Job, working: ShowActivity, at: int | None = None
+) -> Assessment | None:
     """Assess a job in brief; None where there is no history or model to assess it by."""
     try:
-        with open_assessor(workspace, cluster=job.cluster, user=job.user or "", working=working) as assessor:
+        own = {"cluster": job.cluster, "user": job.user or ""}
+        with open_assessor(workspace, **own, at=at, working=working) as assessor:
             return assessor.assess_all([job])[0]
     except ForewarnError:
         return None
 
 
-def _store(workspace: Workspace) -> Store | None:
+def store_if_any(workspace: Workspace) -> Store | None:
     """Open the store; None where there is none, as Slurm alone can be enough."""
     try:
         return workspace.reading()
@@ -106,8 +142,16 @@ def _store(workspace: Workspace) -> Store | None:
 
 
 @contextmanager
-def _scheduler(config: Config) -> Iterator[tuple[Scheduler | None, ForewarnError | None]]:
-    """Connect to Slurm, if it is configured or its commands are installed; otherwise yield the error."""
+def scheduler_if_any(workspace: Workspace) -> Iterator[tuple[Scheduler | None, ForewarnError | None]]:
+    """Connect to Slurm, if it is configured or its commands are installed; otherwise yield the error.
+
+    While this process's collector gets no answer, it is not asked: callers would wait for nothing. Of many
+    threads one asks at a time.
+    """
+    config = workspace.config
+    if workspace.slurm_trouble is not None:
+        yield None, UnreachableError(workspace.slurm_trouble)
+        return
     if config.slurmrestd is None and config.scheduler == "auto" and shutil.which("sacct") is None:
         yield None, None
         return
@@ -117,4 +161,10 @@ def _scheduler(config: Config) -> Iterator[tuple[Scheduler | None, ForewarnError
         yield None, error
         return
     with closing(connected) as scheduler:
-        yield scheduler, None
+        if not workspace.slurm_turn.acquire(timeout=LONGEST_WAIT):
+            yield None, SlowAnswerError("Slurm is asked about many other jobs now")
+            return
+        try:
+            yield scheduler, None
+        finally:
+            workspace.slurm_turn.release()

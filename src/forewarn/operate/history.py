@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -159,7 +158,7 @@ def read_accounting(
 ) -> int:
     """Read a scheduler's accounting into a store once, up to now; return the number of records read."""
     jobs = 0
-    for piece in scheduler.history(since, int(time.time())):
+    for piece in scheduler.history(since):
         write_batches(store, [piece.batch], timezone=timezone)
         jobs += piece.batch.frame.height
         progress(jobs)

@@ -22,6 +22,7 @@ from forewarn.errors import BadRow, BadRowError
 from forewarn.features.missing_fields import MissingField, missing_field_report, with_missing_field_treatments
 from forewarn.features.slurm_field_differences import with_slurm_treatments
 from forewarn.files import PartialFile, writing
+from forewarn.formatting import count
 from forewarn.job.arrays import split_arrays
 from forewarn.job.columns import KEYS
 from forewarn.job.outcomes import Outcome
@@ -47,6 +48,7 @@ class IngestReport:
     new_jobs: int = 0  # that the store did not have
     first_of_cluster: bool = False  # whether the store had no jobs of the file's clusters
     bad: int = 0
+    barred: int = 0  # records of erased users, which are not stored
     kinds: Counter[str] = field(default_factory=Counter)
     clusters: list[str] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)  # of jobs that ended
@@ -105,6 +107,8 @@ def ingest(
             _count(report, batch.kind, good)
             progress(report.rows)
         report.notes.extend(source.notes)
+        if report.barred:
+            report.notes.append(f"{count(report.barred, 'record')} of erased users: not stored")
         for cluster in report.clusters:
             if set(report.kinds) != {"program"}:
                 _describe(writer, cluster, clusters.get(cluster), source, report)
@@ -159,6 +163,7 @@ def _write(
     result = writer.observe(batch.kind, frame, file=str(source.path))
     report.new += result.new
     report.same += result.same
+    report.barred += result.barred
     bad = list(batch.bad)
     key = KEYS[batch.kind]
     for line, *values in result.conflicts.select("line", *key).iter_rows():
@@ -174,11 +179,11 @@ def _count(report: IngestReport, kind: str, frame: pl.DataFrame) -> None:
     report.clusters += [c for c in frame["cluster"].unique(maintain_order=True) if c not in report.clusters]
     if kind != "job" or frame.is_empty():
         return
-    for outcome, count in frame["outcome"].drop_nulls().value_counts().iter_rows():
-        report.outcomes[outcome] += count
+    for outcome, jobs in frame["outcome"].drop_nulls().value_counts().iter_rows():
+        report.outcomes[outcome] += jobs
     unknown = frame.filter(pl.col("outcome") == Outcome.UNKNOWN)["state"].drop_nulls()
-    for state, count in unknown.value_counts().iter_rows():
-        report.unknown_states[state] += count
+    for state, jobs in unknown.value_counts().iter_rows():
+        report.unknown_states[state] += jobs
     first, last = frame.select(pl.col("submit").min(), pl.col("submit").max().alias("last")).row(0)
     report.first_submit = first if report.first_submit is None else min(first, report.first_submit)
     report.last_submit = last if report.last_submit is None else max(last, report.last_submit)

@@ -136,7 +136,7 @@ def as_text(name: str, zones: Mapping[str, str], *, exact: bool) -> pl.Expr:
     field = FIELDS[name]
     match field.measure:
         case Measure.MOMENT:
-            text = _moment(field.value, zones, SLURM_TIME if exact else formatting.TIMESTAMP)
+            text = moment_text(field.value, zones, SLURM_TIME if exact else formatting.TIMESTAMP)
         case Measure.DURATION:
             seconds = field.value.cast(pl.Int64)
             text = _duration(seconds) if exact else _formatted(seconds, formatting.duration)
@@ -159,7 +159,8 @@ def _formatted(value: pl.Expr, form: Callable[[float], str]) -> pl.Expr:
     return value.map_batches(texts, return_dtype=pl.String)
 
 
-def _moment(value: pl.Expr, zones: Mapping[str, str], form: str) -> pl.Expr:
+def moment_text(value: pl.Expr, zones: Mapping[str, str], form: str) -> pl.Expr:
+    """Write a moment in a form of `strftime`, in the time zone of the job's cluster."""
     moment = pl.from_epoch(value, time_unit="s").dt.replace_time_zone("UTC")
     by_zone = (
         pl.when(_col("cluster").is_in([c for c, z in zones.items() if z == zone])).then(

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from forewarn.errors import UsageError
+from forewarn.errors import UnknownJobError
 from forewarn.job.columns import JOB_SCHEMA
 from forewarn.store.base import Store
 
@@ -25,13 +25,22 @@ class JobChange:
     reconstructed: bool  # from a final record, not observed live
     changed: Mapping[str, Any]
 
+    def to_json(self) -> dict[str, Any]:
+        """Convert to JSON."""
+        return {
+            "seen_at": self.seen_at,
+            "source": self.source,
+            "reconstructed": self.reconstructed,
+            "changed": dict(self.changed),
+        }
+
 
 def job_history(store: Store, job_id: str, clusters: Collection[str] = ()) -> list[JobChange]:
     """List the observations of a job in order; in some clusters only, as ids may repeat across clusters."""
     frame = store.observations("job", {"job_id": job_id})
     rows = [row for row in frame.iter_rows(named=True) if not clusters or row["cluster"] in clusters]
     if not rows:
-        raise UsageError(f"no job {job_id} in the store")
+        raise UnknownJobError(f"no job {job_id} in the store")
     return list(_changes(rows))
 
 

@@ -17,7 +17,7 @@ from forewarn.assess.assessor import Assessor
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import FailurePolicy
 from forewarn.job.record import Job
-from forewarn.operate.collector_round import RoundAssessments
+from forewarn.operate.collector_round import JobChanges, PublishRound, RoundAssessments
 from forewarn.operate.engine import Engine
 from forewarn.operate.online_state import Key, StateChanges, newest_first
 from forewarn.operate.predict import save_assessments
@@ -26,40 +26,68 @@ from forewarn.store.base import Store
 MOST = 1000  # assessments in one round: first jobs that started, then new ones, then those now known better
 MOST_FULL = 50  # warnings in one round that are assessed in full
 BURST_JOBS, BURST_USERS, BURST_SECONDS = 5, 3, 60  # a burst: so many failures of so many users in this time
+MOST_PUBLISHED = 2000  # jobs of each kind whose events one round publishes
 REMEMBERED = 7 * 86400  # seconds for which a job assessed before a restart is not assessed again
 
 
 class LiveAssessment:
     """An assessor of one cluster's live jobs for a collector, with an engine that follows the store."""
 
-    def __init__(self, store: Store, engine: Engine) -> None:
+    def __init__(self, store: Store, engine: Engine, publish: PublishRound | None = None) -> None:
         self._store, self._cluster, self._engine = store, engine.cluster, engine
+        self._publish = publish
 
     def assess_round(self, at: int) -> RoundAssessments:
         """Update the engine, assess the jobs for which something is new, and save the assessments."""
         changes = self._engine.follow(at)
-        due = self._due(changes, self._engine.pending, self._engine.policy, at)
-        if not due:
-            return RoundAssessments()
-        jobs = [job for job in self._jobs(due) if job.outcome is None]
-        with self._engine.open_assessor(at) as assessor:
-            result = _assess_each(assessor, jobs)
-        save_assessments(self._store, result.assessments)
+        if changes.rebuilt:
+            changes.submitted, changes.rebuilt = self._never_assessed(changes.submitted, at), False
+        due = self._due(changes, self._engine.pending, self._engine.policy)
+        result = RoundAssessments()
+        if due:
+            jobs = [job for job in self._jobs(due) if job.outcome is None]
+            with self._engine.open_assessor(at) as assessor:
+                result = _assess_each(assessor, jobs)
+            save_assessments(self._store, result.assessments)
+        if self._publish is not None:
+            self._publish(self._store, self.job_changes(changes))
         return result
 
-    def _due(
-        self, changes: StateChanges, all_pending: Iterable[Key], policy: FailurePolicy, at: int
-    ) -> list[Key]:
+    def follow_models(self) -> None:
+        """Use promoted models and new thresholds, while jobs are not assessed yet."""
+        self._engine.follow_models()
+
+    def job_changes(self, changes: StateChanges) -> JobChanges:
+        """Read the jobs of which something is published: the newest, if there are very many.
+
+        Of a state that was rebuilt it is not known which jobs are new: none is.
+        """
+        ended = sorted(changes.ended, key=newest_first)[:MOST_PUBLISHED]
+        started = sorted(set(changes.started) - set(ended), key=newest_first)[:MOST_PUBLISHED]
+        submitted = set() if changes.rebuilt else set(changes.submitted) - set(changes.started)
+        pending = _one_per_array(sorted(submitted, key=newest_first))[:MOST_PUBLISHED]
+        keys = [*ended, *started, *pending]
+        if not keys:
+            return JobChanges()
+        jobs = {(job.job_id, job.submit): job for job in self._jobs(keys)}
+
+        def found(keys: list[Key]) -> list[Job]:
+            return [jobs[key] for key in reversed(keys) if key in jobs]
+
+        first_seen = found(pending)  # after a restart some of them run already
+        running = [job for job in first_seen if job.start is not None] + found(started)
+        return JobChanges(
+            pending=[job for job in first_seen if job.start is None], running=running, ended=found(ended)
+        )
+
+    def _due(self, changes: StateChanges, all_pending: Iterable[Key], policy: FailurePolicy) -> list[Key]:
         """Choose the jobs to assess, the most important first."""
-        submitted = self._never_assessed(changes.submitted, at) if changes.rebuilt else changes.submitted
+        submitted = changes.submitted
         started = sorted(changes.started, key=newest_first)
         pending = [*sorted(submitted, key=newest_first), *sorted(changes.related, key=newest_first)]
         if self._is_burst(changes, policy):
             pending += sorted(all_pending, key=newest_first)
-        representatives: dict[Key, Key] = {}  # one task per array
-        for job_id, submit in pending:
-            representatives.setdefault((_array(job_id), submit), (job_id, submit))
-        return list(dict.fromkeys([*started, *representatives.values()]))[:MOST]
+        return list(dict.fromkeys([*started, *_one_per_array(pending)]))[:MOST]
 
     def _never_assessed(self, keys: list[Key], at: int) -> list[Key]:
         stored = self._store.assessments(
@@ -118,6 +146,14 @@ def _with_reasons(assessor: Assessor, jobs: list[Job], brief: list[Assessment]) 
     worst = sorted(warned, key=lambda index: -(brief[index].hours_at_risk or 0.0))[:MOST_FULL]
     full = {index: assessor.assess(jobs[index]) for index in worst}
     return [full.get(index, one) for index, one in enumerate(brief)]
+
+
+def _one_per_array(keys: Iterable[Key]) -> list[Key]:
+    """Keep the first task of each array, and all other jobs."""
+    representatives: dict[Key, Key] = {}
+    for job_id, submit in keys:
+        representatives.setdefault((_array(job_id), submit), (job_id, submit))
+    return list(representatives.values())
 
 
 def _array(job_id: str) -> str:

@@ -6,63 +6,26 @@ This connects to Slurm and opens the store; the assessment itself is in `predict
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from forewarn.assess.assessment import Assessment
-from forewarn.errors import LearningError, UsageError
+from forewarn.errors import UsageError
 from forewarn.learn.registry.serving import Serving
 from forewarn.operate.advise import advise
 from forewarn.operate.engine import Engine
+from forewarn.operate.live_result import LiveResult
 from forewarn.operate.predict import (
     LiveJobSelection,
     assess_live,
     delete_old_assessments,
     open_live_store,
-    unknown_job,
 )
 from forewarn.operate.workspace import Workspace
 from forewarn.progress import ShowActivity
 from forewarn.sources.slurm.connect import connect
 from forewarn.store.opening import location_of
-
-Order = Literal["hours", "probability", "asked"]
-
-
-@dataclass(frozen=True, slots=True)
-class LiveResult:
-    """The assessments of live jobs, and the ids of jobs that Slurm does not know."""
-
-    assessments: tuple[Assessment, ...]
-    unknown: tuple[str, ...] = ()
-    unserved: str | None = None  # a cluster of these jobs without a model, where no job got a probability
-
-    def check(self, *, needs_model: bool = False) -> None:
-        """Raise the error of unknown jobs or of a missing model, after the caller has shown the rest."""
-        if self.unknown:
-            raise unknown_job(*self.unknown)
-        if needs_model and self.unserved:
-            raise LearningError(f"no model serves {self.unserved} yet; train one with `forewarn train`")
-
-    def sorted(self, by: Order) -> list[Assessment]:
-        """Sort the assessments, see `sorted_assessments`."""
-        return sorted_assessments(self.assessments, by)
-
-
-def sorted_assessments(assessments: Iterable[Assessment], by: Order = "hours") -> list[Assessment]:
-    """Sort assessments by node hours at risk or by probability, the largest first; or keep their order.
-
-    Those without the value come last.
-    """
-    in_order = list(assessments)
-    if by == "probability":
-        in_order.sort(key=lambda a: -a.failure.probability if a.failure else 1.0)
-    elif by == "hours":
-        in_order.sort(key=lambda a: 1.0 if a.hours_at_risk is None else -a.hours_at_risk)
-    return in_order
 
 
 def assess_live_jobs(
@@ -78,7 +41,7 @@ def assess_live_jobs(
     """Assess pending and running jobs: in brief, or in full with advice as commands to run."""
     if bool(job_ids) == bool(pending or running or user):
         raise UsageError("name the jobs: either ids, or --pending, --running, -u NAME")
-    config, at = workspace.config, int(time.time())
+    config, at = workspace.config, workspace.now()
     serving = Serving(config.home / "models")
     unknown: list[str] = []
     zone = config.of_cluster(config.cluster).timezone

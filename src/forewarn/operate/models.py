@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.errors import UsageError
-from forewarn.learn.evaluation.baselines import rule_label
+from forewarn.learn.evaluation.rule_labels import rule_label
 from forewarn.learn.registry.manifest import MODEL, Manifest
 from forewarn.learn.registry.registry import Registry, SyncResult
 from forewarn.learn.registry.serving import ModelName

@@ -2,43 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from forewarn.assess.node_health import NodeHealth, exclude_line, node_health
+from forewarn.assess.node_health.classification import node_health
+from forewarn.assess.node_health.records import NodeHealth
 from forewarn.errors import UsageError
 from forewarn.job.moments import Moment, unix_seconds
 from forewarn.job.units import expand_nodes
 from forewarn.operate.freshness import health_time
+from forewarn.operate.health_result import HealthResult
 from forewarn.operate.workspace import Workspace
 
 LAST = "last"  # the time of the newest record
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HealthResult:
-    """The health of a cluster's nodes, or of some of them, at one moment."""
-
-    cluster: str
-    timezone: str
-    at: int
-    nodes: tuple[NodeHealth, ...]
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code for monitoring: 0 all healthy, 1 some suspect, 2 some sick."""
-        return max(node.health.exit_code for node in self.nodes)
-
-    @property
-    def sick(self) -> tuple[str, ...]:
-        """The names of the sick nodes."""
-        return tuple(node.node for node in self.nodes if node.health.exit_code == 2)
-
-    @property
-    def exclude(self) -> str | None:
-        """The sbatch option that excludes the sick nodes."""
-        return exclude_line(self.sick)
 
 
 def judge_nodes(
@@ -55,7 +30,7 @@ def judge_nodes(
     store, name = workspace.reading(), workspace.cluster(cluster)
     zone = store.clusters()[name].timezone
     at = LAST if at == LAST else None if at is None else unix_seconds(at, zone)
-    unix_time = health_time(store, name, at, int(time.time()))
+    unix_time = health_time(store, name, at, workspace.now())
     selected = _select(node_health(store, name, unix_time), nodes, partition)
     return HealthResult(cluster=name, timezone=zone, at=unix_time, nodes=selected)
 

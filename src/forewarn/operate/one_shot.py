@@ -18,7 +18,8 @@ from tempfile import TemporaryDirectory, gettempdir
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
 from forewarn.assess.machine import CLASSIFIED_AT_ONCE, Machine
-from forewarn.assess.node_health import cache_health, node_health
+from forewarn.assess.node_health.classification import node_health
+from forewarn.assess.node_health.health_cache import cache_health
 from forewarn.assess.queue_waits import stored_waits
 from forewarn.assess.user_history import StoredUserHistories
 from forewarn.config import Config

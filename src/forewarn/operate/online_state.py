@@ -31,7 +31,7 @@ LONGEST = 60 * 86400  # seconds after its submit after which a job without an ou
 REPRESENTATIVES = 3  # pending jobs of one request that are assessed again: the newest, for all
 Key = tuple[str, int]  # job id, submit
 SUBMITTED, STARTED, ENDED = range(3)  # events of a job, in the order in which they follow at one moment
-Event = tuple[int, int, Job]  # moment, which of these, job
+StateEvent = tuple[int, int, Job]  # moment, which of these, job
 _KEY_SCHEMA = {"job_id": pl.String(), "submit": pl.Int64()}
 log = logging.getLogger(__name__)
 
@@ -58,6 +58,7 @@ class StateUpdate:
     position: StatePosition | None = None  # of the new state, if it was saved
     live: dict[int, Key] = field(default_factory=dict)
     delayed: dict[Key, int] = field(default_factory=dict)
+    removals: int = 0  # of jobs from the store, when the update was prepared
 
 
 class FollowedState:
@@ -74,6 +75,7 @@ class FollowedState:
         self._live: dict[int, Key] = {}  # pending and running jobs, by their number in the state
         self._pending: dict[int, set[int]] = {}  # numbers of pending jobs, by user and request
         self._delayed: dict[Key, int] = {}  # when outcomes become known that are not known yet
+        self._removals = 0  # of jobs from the store that the state in memory knows of
         self._is_consistent = False  # false from the begin of an update until it is saved
 
     @property
@@ -90,7 +92,13 @@ class FollowedState:
 
     def prepare(self, at: int) -> StateUpdate:
         """Read what is new in the store, without changing the state."""
-        if not self._must_reload():
+        removals = self._store.removals(cluster=self._cluster)
+        update = self._prepared(at, reload=removals != self._removals or self._must_reload())
+        update.removals = removals
+        return update
+
+    def _prepared(self, at: int, *, reload: bool) -> StateUpdate:
+        if not reload:
             assert self.features is not None
             assert self._position is not None
             return self._with_changed_jobs(
@@ -129,7 +137,7 @@ class FollowedState:
 
     def apply(self, update: StateUpdate) -> StateChanges:
         """Apply an update to the state; return the jobs that changed."""
-        self._is_consistent = False
+        self._is_consistent, self._removals = False, update.removals
         if update.state is not None:
             self._replace_state(update)
         if update.jobs is None:
@@ -217,7 +225,7 @@ class FollowedState:
         )
         return pl.concat([empty, *frames]).join(keys, on=["job_id", "submit"], how="semi")
 
-    def _events(self, job: Job, known_at: int | None, at: int) -> Iterable[Event]:
+    def _events(self, job: Job, known_at: int | None, at: int) -> Iterable[StateEvent]:
         """Yield the events of a job that the state does not have yet."""
         assert self.features is not None
         number = job_key(job.job_id, job.submit)
@@ -254,7 +262,7 @@ class FollowedState:
             changes.related += nsmallest(REPRESENTATIVES, pending, key=newest_first)
         return changes
 
-    def _process(self, changes: StateChanges, event: Event) -> int:
+    def _process(self, changes: StateChanges, event: StateEvent) -> int:
         """Apply one event to the state; return the number of its user and request."""
         assert self.features is not None
         moment, change, job = event
@@ -308,7 +316,7 @@ def newest_first(key: Key) -> tuple[int, int, str]:
     return -submit, len(job_id), job_id
 
 
-def _order(event: Event) -> tuple[int, int, int, int, str]:
+def _order(event: StateEvent) -> tuple[int, int, int, int, str]:
     """Return a key that sorts events as `features/batch.py` does."""
     moment, change, job = event
     return moment, change, job.submit, len(job.job_id), job.job_id

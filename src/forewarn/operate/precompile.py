@@ -1,4 +1,4 @@
-"""Compile the features' kernel once for all users of an installation.
+"""Compile the kernels of features and forecasts once for all users of an installation.
 
     python -m forewarn.operate.precompile
 
@@ -15,17 +15,20 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
+
 from forewarn.compiled import SHARED
 
 
 def precompile(shared: Path = SHARED) -> list[Path]:
-    """Compile the kernel with an empty cache, copy the cache to `shared`, and return its folders."""
+    """Compile the kernels with an empty cache, copy the cache to `shared`, and return its folders."""
     with TemporaryDirectory(prefix="forewarn-") as folder:
         os.environ["XDG_CACHE_HOME"] = folder  # before the kernel is imported
         from forewarn.config import Config
         from forewarn.job.columns import to_frame
         from forewarn.job.outcomes import Outcome
         from forewarn.job.record import Job, Observation
+        from forewarn.learn.heads.usage.bin_trees import BinTrees
         from forewarn.operate.one_shot import refresh
         from forewarn.store.base import ClusterFacts
         from forewarn.store.opening import open_store
@@ -39,6 +42,9 @@ def precompile(shared: Path = SHARED) -> list[Path]:
             writer.describe_cluster("c", ClusterFacts())
             writer.observe("job", to_frame([observation]))
         refresh(config, "c", "wasted")
+        node, number = np.zeros(1, np.int32), np.zeros((1, 1), np.float32)
+        leaf = BinTrees(node, node - 1, number[0], node, node, node > 0, base=np.float32(0), features=3)
+        leaf.margins(number, number, number[0])
         cache = Path(folder) / "forewarn"
         shutil.copytree(cache, shared, dirs_exist_ok=True)
         for path in (shared, *shared.rglob("*")):

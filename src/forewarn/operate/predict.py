@@ -19,7 +19,7 @@ from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
 from forewarn.assess.codes import SummaryCode
 from forewarn.config import Config
-from forewarn.errors import RefusedError, StoreError
+from forewarn.errors import StoreError
 from forewarn.evidence import Statement
 from forewarn.features.snapshot import bring_up_to_date, is_collected, is_maintained
 from forewarn.formatting import count
@@ -27,6 +27,7 @@ from forewarn.job.arrays import split_arrays
 from forewarn.job.columns import to_records
 from forewarn.job.record import Job
 from forewarn.learn.registry.serving import Serving
+from forewarn.operate.live_result import unknown_job
 from forewarn.operate.observe import write_batches
 from forewarn.operate.one_shot import stored_assessor
 from forewarn.progress import ShowActivity
@@ -101,12 +102,6 @@ def fetch(scheduler: Scheduler, selection: LiveJobSelection, unknown: list[str] 
             unknown.append(job_id)
         fetched += batches
     return fetched
-
-
-def unknown_job(*job_ids: str) -> RefusedError:
-    """Return the error for jobs that Slurm does not know."""
-    which = f"job {job_ids[0]}" if len(job_ids) == 1 else f"jobs {', '.join(job_ids)}"
-    return RefusedError(f"{which}: neither slurmctld nor accounting knows it", UNKNOWN_JOB)
 
 
 def assess_live(
@@ -223,16 +218,24 @@ def _of_ended(job: Job, at: int) -> Assessment:
     )
 
 
+def _model_of(route: Route) -> str:
+    """Name the model, with its version if it has one; one that learns as it goes has none."""
+    if route.model is None:
+        return "none"
+    return route.model if route.version is None else f"{route.model}/{route.version}"
+
+
 def save_assessments(store: Store, assessments: Sequence[Assessment]) -> None:
     """Save assessments in full, to be compared with the outcomes later."""
     rows = [
         {
             **{name: getattr(a, name) for name in ("cluster", "job_id", "submit", "phase", "made_at")},
-            "model": "none" if a.route.model is None else f"{a.route.model}/{a.route.version}",
+            "model": _model_of(a.route),
             "probability": a.failure.probability if a.failure else None,
             "threshold": a.failure.threshold if a.failure else None,
             "verdict": str(a.verdict),
             "hours_at_risk": a.hours_at_risk,
+            "cause": next(iter(a.failure.by_outcome), None) if a.failure else None,
             "body": json.dumps(a.to_json(), ensure_ascii=False, separators=(",", ":"), default=str),
         }
         for a in assessments

@@ -10,24 +10,24 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from forewarn.assess.advice import ChangedJob
+from forewarn.assess.advice.changed_job import ChangedJob
 from forewarn.assess.advice.script_changes import Proposal, applied, for_script
-from forewarn.assess.assessment import Advice, Assessment, Change, Finding, Route
+from forewarn.assess.assessment import Assessment, Change, Finding
 from forewarn.assess.assessor import Assessor
-from forewarn.assess.codes import NoteCode, PassCode, StepCode
+from forewarn.assess.codes import NoteCode
 from forewarn.assess.defaults import with_defaults
-from forewarn.assess.script import Host, ask_sbatch, findings, repaired
-from forewarn.assess.script.repair import is_repaired
+from forewarn.assess.script import Host, repaired
+from forewarn.assess.script.inspection import ScriptInspection, inspect_script
 from forewarn.assess.script.sbatch_agreement import reconcile_findings, reconcile_oddness
+from forewarn.assess.script.script_alone import assess_script_alone, fixes
 from forewarn.assess.verdict import with_verdict
-from forewarn.errors import UsageError
 from forewarn.evidence import Statement
-from forewarn.job.phase import Phase
 from forewarn.job.record import Job, Partition
+from forewarn.job.sbatch.body import Body
 from forewarn.job.sbatch.script import Script, read_script
 from forewarn.job.units import expand_nodes
+from forewarn.operate.checked_scripts import fixed_script
 
-LARGEST = 4 << 20  # bytes: Slurm's own limit of a script (max_script_size)
 BEYOND_HEAP = 1.1  # a program needs so many times the heap that the script sets (java -Xmx)
 OLD = 7 * 86400  # seconds after which the age of a history is worth a note
 
@@ -42,33 +42,8 @@ class CheckedSubmission:
     assessment: Assessment
 
     def fixed(self) -> bytes | None:
-        """Return the script, repaired and with the first advice applied; None if nothing changes.
-
-        The rest stays byte for byte. It sets the job name to the script's old file name, so that the job
-        keeps the history of that name.
-        """
-        text = self.raw.decode("utf-8", "surrogateescape")
-        script = read_script(repaired(text))
-        changes = next((advice.changes for advice in self.assessment.advice if advice.changes), ())
-        new = applied(script, changes).text
-        if new == text:
-            return None
-        if "job-name" not in script.options and new.startswith("#!"):
-            new = applied(read_script(new), [Change(option="job-name", before=None, after=self.name)]).text
-        return new.encode("utf-8", "surrogateescape")
-
-
-def read_bytes(path: Path) -> bytes:
-    """Read a script's bytes, up to the size that sbatch accepts."""
-    try:
-        if not path.is_file():
-            raise UsageError(f"{path}: {'no such file' if not path.exists() else 'not a plain file'}")
-        size = path.stat().st_size
-        if size > LARGEST:
-            raise UsageError(f"{path}: {size:,} bytes; sbatch accepts at most {LARGEST:,}")
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
+        """Return the script, repaired and with the first advice applied; None if nothing changes."""
+        return fixed_script(self.raw, self.name, self.assessment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +76,10 @@ class SubmissionContext:
         """The cluster's partitions, as far as they are known."""
         return self.assessor.machine.partitions if self.assessor else ()
 
-    def read(self, text: str, command_line: Sequence[str] | None = None) -> Script:
-        """Read a script as sbatch will."""
+    def read(self, text: str, command_line: Sequence[str] | None = None, body: Body | None = None) -> Script:
+        """Read a script as sbatch will; `body` is that of a script with other options, if it was read."""
         arguments = self.command_line if command_line is None else command_line
-        return read_script(text, command_line=arguments, environment=self.environment)
+        return read_script(text, command_line=arguments, environment=self.environment, body=body)
 
     def job(self, script: Script, name: str) -> Job:
         """Build the job that the script will become, with the defaults that Slurm will fill in."""
@@ -114,25 +89,47 @@ class SubmissionContext:
 
 
 def check(
-    raw: bytes, path: Path, submission: SubmissionContext, *, name: str | None = None
+    raw: bytes,
+    path: Path,
+    submission: SubmissionContext,
+    *,
+    name: str | None = None,
+    inspection: ScriptInspection | None = None,
 ) -> CheckedSubmission:
-    """Check a script that was read from `path`; `name` is the job's name if the script sets none."""
+    """Check a script that was read from `path`.
+
+    Parameters
+    ----------
+    name
+        The job's name if the script sets none.
+    inspection
+        What the machine that it is submitted from tells about it; None: inspect it on the context's host.
+    """
     # Bytes that are not UTF-8 matter to nobody but the shell.
     text, name = raw.decode("utf-8", "replace"), name or path.name
     script = submission.read(text)
-    script_findings = findings(script, path, submission.host, work_dir=submission.work_dir)
-    answer = None
-    if submission.ask_slurm:
-        answer = ask_sbatch(
-            raw, submission.command_line, environment=submission.environment, folder=submission.work_dir
+    if inspection is None:
+        inspection = inspect_script(
+            raw,
+            script,
+            path,
+            submission.host,
+            work_dir=submission.work_dir,
+            options=submission.command_line,
+            environment=submission.environment,
+            ask_slurm=submission.ask_slurm,
         )
-    script_findings = reconcile_findings(script_findings, answer)
+    answer = inspection.answer
+    script_findings = reconcile_findings(inspection.findings, answer)
     # Automatic repairs come before the assessment: the risk is that of the repaired script.
-    script = submission.read(repaired(text))
+    if (better := repaired(text)) != text:
+        script = submission.read(better)
     with submission.with_assessor() as context:
         job = context.job(script, name)
         if context.assessor is None:
-            return CheckedSubmission(script, raw, name, _of_script_alone(submission, script_findings, job))
+            return CheckedSubmission(
+                script, raw, name, assess_script_alone(job, script_findings, at=submission.at)
+            )
         assessment = _assess(context, context.assessor, script, job, name, script_findings)
         notes = tuple(_notes(script, context.assessor, submission.at))
     is_script = script.text.startswith("#!")  # without that line there is no script to change yet
@@ -145,7 +142,7 @@ def check(
     assessment = with_verdict(
         assessment,
         oddness=reconcile_oddness(assessment.oddness, answer),
-        advice=(*_fixes(script_findings), *with_commands(assessment.advice)),
+        advice=(*fixes(script_findings), *with_commands(assessment.advice)),
         savings=with_commands(assessment.savings),
         notes=(*assessment.notes, *notes),
     )
@@ -163,7 +160,7 @@ def _assess(
     def vary(changes: Sequence[Change]) -> ChangedJob:
         """Build the job of the changed script, as a check of that script would."""
         changed = applied(script, changes, submission.command_line)
-        changed_script = submission.read(changed.text, changed.command_line)
+        changed_script = submission.read(changed.text, changed.command_line, script.body)
         return ChangedJob(submission.job(changed_script, name), _excluded_nodes(changed_script))
 
     floor = script.memory_floor
@@ -192,40 +189,3 @@ def _notes(script: Script, assessor: Assessor, at: int) -> Iterator[Statement]:
         yield Statement(NoteCode.HISTORY_GOES_ON)
     elif at > assessor.known_until + OLD:
         yield Statement(NoteCode.HISTORY_IS_OLD, {"seconds": at - assessor.known_until})
-
-
-def _fixes(script_findings: Sequence[Finding]) -> Iterator[Advice]:
-    """Yield advice to fix errors; it has no risk afterwards, as fixing one of two errors gains nothing."""
-    for finding in script_findings:
-        if finding.severity == "error" and finding.fix:
-            line, more = finding.line, {"by_itself": True} if is_repaired(finding) else {}
-            step = Statement(StepCode.FIX_LINE, {"line": line}) if line else Statement(StepCode.FIX_SCRIPT)
-            fix = Statement(finding.fix, {**finding.values, **more})
-            yield Advice(
-                steps=(step,),
-                because=(Statement(finding.code, finding.values), fix),
-                changes=(),
-                risk_before=None,
-                risk_after=None,
-            )
-
-
-def _of_script_alone(
-    submission: SubmissionContext, script_findings: Sequence[Finding], job: Job
-) -> Assessment:
-    passed = (Statement(PassCode.SCRIPT_ALONE),)
-    return with_verdict(
-        Assessment(
-            cluster=submission.cluster,
-            job_id=None,
-            submit=None,
-            user=submission.user,
-            name=job.name,
-            partition=job.partition,
-            made_at=submission.at,
-            phase=Phase.SUBMIT,
-            route=Route(model=None, version=None, phase=Phase.SUBMIT, feature_set=None, passed=passed),
-            findings=tuple(script_findings),
-            advice=tuple(_fixes(script_findings)),
-        )
-    )

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
-from forewarn.config import Config, resolve, settings
+from forewarn.config import Config, all_settings, resolve
 from forewarn.errors import UsageError
 from forewarn.job.phase import PHASES, Phase
 from forewarn.operate.workspace import Workspace
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from forewarn.assess.assessment import Assessment
     from forewarn.assess.post_mortem.report import PostMortem
+    from forewarn.assess.retry.verdict import RetryVerdict
     from forewarn.job.moments import Moment
     from forewarn.job.record import Job
     from forewarn.learn.registry.registry import SyncResult
@@ -31,16 +32,25 @@ if TYPE_CHECKING:
     from forewarn.operate.collector import Collector
     from forewarn.operate.compare import ComparisonResult
     from forewarn.operate.evaluate import EvaluationResult
+    from forewarn.operate.health_result import HealthResult
     from forewarn.operate.ingest import IngestResult
     from forewarn.operate.job_history import JobChange
-    from forewarn.operate.live_jobs import LiveResult
+    from forewarn.operate.job_list import JobListFilters, JobListPage
+    from forewarn.operate.job_page import JobPage
+    from forewarn.operate.live_result import LiveResult
     from forewarn.operate.model import Model
     from forewarn.operate.models import ModelDetails, ModelList, Promotion
-    from forewarn.operate.nodes import HealthResult
     from forewarn.operate.profiles import ProfilesResult
     from forewarn.operate.queries import JobFilters, JobSummary
+    from forewarn.operate.served_models import ServedModelList
     from forewarn.operate.simulate import SimulationResult
+    from forewarn.operate.thresholds import ThresholdChange, ThresholdSetting
     from forewarn.operate.train import TrainingResult
+    from forewarn.operate.trends import Trend
+    from forewarn.operate.upkeep.backup import BackupResult
+    from forewarn.operate.upkeep.erase import ErasureResult
+    from forewarn.operate.upkeep.info import StoreInfo
+    from forewarn.operate.upkeep.prune import PruneResult
 
 
 def open_site(home: str | Path | None = None, **overrides: Any) -> Site:
@@ -53,8 +63,8 @@ def open_site(home: str | Path | None = None, **overrides: Any) -> Site:
     overrides
         Settings by their names in `Config`: cluster, timezone, policy, slurmrestd, …
     """
-    if unknown := set(overrides).difference(settings(Config)):
-        raise UsageError(f"no setting {sorted(unknown)[0]!r}; choose from {', '.join(settings(Config))}")
+    if unknown := set(overrides).difference(all_settings()):
+        raise UsageError(f"no setting {sorted(unknown)[0]!r}; choose from {', '.join(all_settings())}")
     return Site(resolve({"home": home, **overrides}).config)
 
 
@@ -64,8 +74,9 @@ class Site:
     Any number of threads may use it at once. Close it, or use it in a ``with`` block.
     """
 
-    def __init__(self, config: Config) -> None:
-        self._workspace = Workspace(config, long_lived=True)
+    def __init__(self, config: Config, workspace: Workspace | None = None) -> None:
+        """Create a site; a service lends its workspace, which it closes itself."""
+        self._workspace = workspace or Workspace(config, long_lived=True)
 
     @property
     def config(self) -> Config:
@@ -191,6 +202,31 @@ class Site:
 
         return job_history(self._workspace.reading(), job_id, (cluster,) if cluster else ())
 
+    def job_list(
+        self,
+        *,
+        order: str = "hours_at_risk",
+        descending: bool | None = None,
+        limit: int = 100,
+        after: str | None = None,
+        **which: Unpack[JobListFilters],
+    ) -> JobListPage:
+        """List live and recent jobs with their newest assessment, page by page: see `JobList.page`."""
+        return self._workspace.job_list().page(
+            order=order, descending=descending, limit=limit, after=after, **which
+        )
+
+    def job(self, job_id: str, *, cluster: str | None = None, submit: int | None = None) -> JobPage:
+        """Read one job: record, observations, assessments over time, and whether they were right."""
+        from forewarn.operate.job_page import job_page
+
+        store, policy = self._workspace.reading(), self.config.policy
+        return job_page(store, job_id, policy=policy, cluster=cluster, submit=submit)
+
+    def trend(self, by: str | None = None, *, every: str = "week", **which: Unpack[JobFilters]) -> Trend:
+        """Compute failure rates and wasted hours over time: see `Trends.trend`."""
+        return self._workspace.trends().trend(by, every=every, **which)
+
     def features(
         self,
         cluster: str | None = None,
@@ -283,6 +319,22 @@ class Site:
 
         output = None if log is None else Path(log)
         return explain_job(self._workspace, job_id, cluster=cluster, log=output).report
+
+    def retry(
+        self, job_id: str, *, cluster: str | None = None, log: str | Path | None = None
+    ) -> RetryVerdict:
+        """Judge whether and how to submit an ended job again: what to change, the chance, the evidence."""
+        from forewarn.operate.retry import retry_job
+
+        output = None if log is None else Path(log)
+        return retry_job(self._workspace, job_id, cluster=cluster, log=output)
+
+    def retry_of(self, job: Job, *, at: Moment | None = None) -> RetryVerdict:
+        """Judge whether and how to submit a job again by its record, as `retry` does by its id."""
+        from forewarn.job.moments import unix_seconds
+        from forewarn.operate.retry import retry_of
+
+        return retry_of(self._workspace, job, at=None if at is None else unix_seconds(at))
 
     def collecting(
         self, *, since: Moment | None = None, assess: bool | None = None
@@ -395,6 +447,42 @@ class Site:
 
         return list_models(self._workspace)
 
+    def served_models(self, cluster: str | None = None) -> ServedModelList:
+        """List the models that serve, with their figures on later jobs; needs no registry."""
+        from forewarn.operate.served_models import list_served_models
+
+        return list_served_models(self._workspace, cluster)
+
+    def thresholds(self, cluster: str | None = None) -> tuple[ThresholdSetting, ...]:
+        """List the threshold of each model that serves, and those that were set for partitions."""
+        from forewarn.operate.thresholds import list_thresholds
+
+        return list_thresholds(self._workspace, cluster)
+
+    def set_threshold(
+        self, model: str, value: float, *, partition: str | None = None, reason: str | None = None
+    ) -> ThresholdChange:
+        """Set the threshold of a model, for all partitions or one; with its effect on last month's alerts."""
+        from forewarn.operate.thresholds import local_operator, set_threshold
+
+        by = local_operator()
+        return set_threshold(self._workspace, model, value, by=by, partition=partition, reason=reason)
+
+    def reset_threshold(
+        self, model: str, *, partition: str | None = None, reason: str | None = None
+    ) -> ThresholdChange:
+        """Remove a threshold that was set, so that the bundle's own is in force again."""
+        from forewarn.operate.thresholds import local_operator, reset_threshold
+
+        by = local_operator()
+        return reset_threshold(self._workspace, model, by=by, partition=partition, reason=reason)
+
+    def preview_threshold(self, model: str, value: float, *, partition: str | None = None) -> ThresholdChange:
+        """Compute what a threshold would mean for the last month's alerts, without setting it."""
+        from forewarn.operate.thresholds import preview_threshold
+
+        return preview_threshold(self._workspace, model, value, partition=partition)
+
     def model(self, name: str, which: int | str = "champion") -> Model:
         """Return a model to predict with, such as "alps.submit.generic"; `which` is a number or an alias."""
         from forewarn.operate.models import load_model
@@ -436,3 +524,29 @@ class Site:
         from forewarn.operate.models import sync_models
 
         return sync_models(self._workspace)
+
+    # --- upkeep ---------------------------------------------------------------------------------------
+
+    def store_info(self) -> StoreInfo:
+        """Count what the home holds, with sizes and versions."""
+        from forewarn.operate.upkeep.info import store_info
+
+        return store_info(self._workspace)
+
+    def prune(self, *, history_kept: int | None = None, dry_run: bool = False) -> PruneResult:
+        """Delete what is older than the settings say; `history_kept`, in days, replaces that setting."""
+        from forewarn.operate.upkeep.prune import prune
+
+        return prune(self._workspace, history_kept=history_kept, dry_run=dry_run)
+
+    def erase_user(self, user: str, *, future: bool = False, dry_run: bool = False) -> ErasureResult:
+        """Erase a user; with `future`, also refuse jobs that the user submits later."""
+        from forewarn.operate.upkeep.erase import erase_user
+
+        return erase_user(self._workspace, user, future=future, dry_run=dry_run)
+
+    def backup(self, target: str | Path) -> BackupResult:
+        """Save the home into one file (.tar.gz), while others write to it."""
+        from forewarn.operate.upkeep.backup import backup
+
+        return backup(self.config, Path(target))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from forewarn.assess.assessment import Assessment
+from forewarn.job.columns import KEYS
 from forewarn.job.moments import Moment, unix_seconds
+from forewarn.operate.job_list import ListedJob
 from forewarn.store.base import Store
 
 
@@ -31,3 +35,25 @@ def read_assessments(
         for body in bodies
         if body.get("schema_version") == Assessment.schema_version
     ]
+
+
+def newest_assessments(store: Store, jobs: Sequence[ListedJob]) -> list[Assessment]:
+    """Read the newest assessment of each listed job, in the order of the list, without other versions'."""
+    made_at = {_key(job.job): job.assessment["made_at"] for job in jobs if job.assessment is not None}
+    if not made_at:
+        return []
+    frame = store.assessments(
+        since=min(made_at.values()), until=max(made_at.values()) + 1, columns=[*KEYS["job"], "body"]
+    )
+    # Those of a job are in the order of time, so the newest of its bodies stays.
+    bodies = {_key(row): row["body"] for row in frame.iter_rows(named=True) if row["body"]}
+    found = (json.loads(bodies[key]) for key in made_at if key in bodies)
+    return [
+        Assessment.from_json(body)
+        for body in found
+        if body.get("schema_version") == Assessment.schema_version
+    ]
+
+
+def _key(job: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(job[name] for name in KEYS["job"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,7 +109,7 @@ def train(
     search = searches / search_key(table, fit_settings)
     try:
         trained = train_on(
-            table, fit_settings, searches=searches, at=int(time.time()), absence=absence, watch=watch
+            table, fit_settings, searches=searches, at=workspace.now(), absence=absence, watch=watch
         )
     except KeyboardInterrupt:
         if search.exists():

@@ -1,7 +1,7 @@
 """The contract of a store: where observations, online state, assessments and facts are kept.
 
-It has four parts, by what they keep: observations, online state, assessments, facts and cursors
-(`store/contract/`). `Store` reads all of them and is the door to writing, `StoreWriter` writes them.
+It has five parts, by what they keep: observations, online state, assessments, facts and cursors, erased
+users (`store/contract/`). `Store` reads all of them and is the door to writing, `StoreWriter` writes them.
 
 - **Staged, then published.** What is written inside `writing()` is staged: no reader sees it. It becomes
   visible, all of it together, when the block ends, and no crash loses it after that. A block that fails, or a
@@ -23,9 +23,11 @@ from typing import Self
 from forewarn.store.contract.assessments import (
     ASSESSMENT_KEY,
     ASSESSMENT_SCHEMA,
+    NUMBERED_SCHEMA,
     AssessmentReader,
     AssessmentWriter,
 )
+from forewarn.store.contract.erasure import ErasureReader, ErasureWriter
 from forewarn.store.contract.facts import ClusterFacts, FactReader, FactWriter
 from forewarn.store.contract.observations import (
     KNOWN_AT,
@@ -40,6 +42,7 @@ __all__ = [
     "ASSESSMENT_KEY",
     "ASSESSMENT_SCHEMA",
     "KNOWN_AT",
+    "NUMBERED_SCHEMA",
     "ClusterFacts",
     "Store",
     "StoreWriter",
@@ -48,11 +51,11 @@ __all__ = [
 ]
 
 
-class StoreWriter(ObservationWriter, StateWriter, AssessmentWriter, FactWriter):
+class StoreWriter(ObservationWriter, StateWriter, AssessmentWriter, FactWriter, ErasureWriter):
     """The writing side, valid inside `Store.writing()` for the thread that began the write."""
 
 
-class Store(ObservationReader, StateReader, AssessmentReader, FactReader):
+class Store(ObservationReader, StateReader, AssessmentReader, FactReader, ErasureReader):
     """The reading side, and the way to begin a write. Any number of threads may use one store at once."""
 
     @property
@@ -84,6 +87,14 @@ class Store(ObservationReader, StateReader, AssessmentReader, FactReader):
         process dies, however that happens. Long-running processes agree by it on who does what only one may
         do (``state alps``: who saves the online state of a cluster). `StoreError` where the store was opened
         for reading only.
+        """
+
+    @abstractmethod
+    def reclaim(self, *, wipe: bool = False) -> int:
+        """Give the disk space of what was deleted back to the system; return how many bytes.
+
+        With `wipe`, nothing that was deleted can be read from the store's files afterwards, which takes
+        longer. Readers go on; a writer may have to wait.
         """
 
     @abstractmethod

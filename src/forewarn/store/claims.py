@@ -6,7 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 from typing import IO, Self
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from forewarn.errors import StoreError
 from forewarn.files import open_no_link
@@ -52,3 +52,17 @@ def claim(home: Path, name: str) -> FileClaim | None:
     file.write(f"{os.getpid()}\n")
     file.flush()
     return FileClaim(file)
+
+
+def held_claims(home: Path) -> list[str]:
+    """Return the names in a home that any process holds now."""
+    names = []
+    for path in sorted((home / FOLDER).glob("*.lock")):
+        name = unquote(path.stem)
+        free = claim(home, name)
+        if free is None:
+            names.append(name)
+        else:
+            with free:
+                pass
+    return names

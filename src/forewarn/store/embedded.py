@@ -16,10 +16,19 @@ import polars as pl
 
 from forewarn.errors import StoreError
 from forewarn.job.columns import KEYS
-from forewarn.store.base import ASSESSMENT_KEY, ASSESSMENT_SCHEMA, ClusterFacts, Store, View
+from forewarn.store.barred_users import BarredUsers, load_barred
+from forewarn.store.base import (
+    ASSESSMENT_KEY,
+    ASSESSMENT_SCHEMA,
+    NUMBERED_SCHEMA,
+    ClusterFacts,
+    Store,
+    View,
+)
 from forewarn.store.claims import FileClaim, claim
 from forewarn.store.connections import Connections
 from forewarn.store.database import connect, leave_readable, make_private, store_errors, use_log
+from forewarn.store.database_files import shrink
 from forewarn.store.filesystem import refuse_unfit
 from forewarn.store.filters import Filter
 from forewarn.store.read_only_file import ReadOnlyFile, find_way
@@ -28,7 +37,7 @@ from forewarn.store.schema import migrate
 from forewarn.store.segments import TIME, check_kind
 from forewarn.store.sqlite_segments import SqliteSegments
 from forewarn.store.text_compression import unpacked_text
-from forewarn.store.writer import EmbeddedWriter
+from forewarn.store.writer import ERASURE, ERASURE_KEY, NUMBERS, EmbeddedWriter
 
 FILE = "forewarn.db"
 
@@ -135,6 +144,12 @@ class EmbeddedStore(Store):
         with self._connection() as connection, closing(sqlite3.connect(file)) as target:
             connection.backup(target)
 
+    def reclaim(self, *, wipe: bool = False) -> int:
+        """Shrink the file; with `wipe` the whole file is written again."""
+        self._check_may_write()
+        with store_errors(self.path, self._busy_seconds):
+            return shrink(self.path, wipe=wipe, busy_seconds=self._busy_seconds)
+
     def _all(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         with self._connection() as connection:
             return connection.execute(query, values).fetchall()
@@ -145,7 +160,7 @@ class EmbeddedStore(Store):
         self._check_may_write()
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
-            writer = EmbeddedWriter(connection)
+            writer = EmbeddedWriter(connection, self.path.parent)
             try:
                 yield writer
                 writer.finish()
@@ -208,7 +223,9 @@ class EmbeddedStore(Store):
     def revision(self, kind: str = "job", *, cluster: str | None = None) -> int:
         """Return the number of the newest observation."""
         check_kind(kind)
-        query = "SELECT coalesce(max(last_written), 0) FROM segment WHERE kind = ? AND ? IN (cluster, '')"
+        query = (
+            f"SELECT coalesce(max(last_written), 0) FROM ({NUMBERS}) WHERE kind = ? AND ? IN (cluster, '')"
+        )
         ((newest,),) = self._all(query, (kind, cluster or ""))
         return int(newest)
 
@@ -217,6 +234,30 @@ class EmbeddedStore(Store):
         check_kind(kind)
         with self._snapshot() as connection:
             return changes(SqliteSegments(connection), kind, cluster, since)
+
+    def removals(self, kind: str = "job", *, cluster: str) -> int:
+        """Return how often observations were deleted."""
+        check_kind(kind)
+        found = self._all("SELECT times FROM removal WHERE kind = ? AND cluster = ?", (kind, cluster))
+        return int(found[0][0]) if found else 0
+
+    def barred_users(self) -> int:
+        """Count the users whose earlier records are refused."""
+        ((count,),) = self._all("SELECT count(*) FROM barred")
+        return int(count)
+
+    def erasures(self) -> int:
+        """Return how often `bar_user` was called."""
+        found = self._all("SELECT times FROM removal WHERE kind = ?", (ERASURE,))
+        return int(found[0][0]) if found else 0
+
+    def load_barred_users(self) -> BarredUsers:
+        """Return what recognises records of erased users."""
+        return load_barred(self._all("SELECT digest, until FROM barred"), self.path.parent / ERASURE_KEY)
+
+    def cursors(self) -> dict[str, str]:
+        """Return all cursors by name."""
+        return dict(self._all("SELECT name, value FROM cursor ORDER BY name"))
 
     def clusters(self) -> dict[str, ClusterFacts]:
         """Return the facts of each described cluster."""
@@ -260,6 +301,21 @@ class EmbeddedStore(Store):
             place = list(schema).index("body")
             found = [(*row[:place], unpacked_text(row[place]), *row[place + 1 :]) for row in found]
         return pl.DataFrame(found, schema=schema, orient="row")
+
+    def newest_assessment(self) -> int:
+        """Return the number of the assessment saved last; 0 if there never was one."""
+        rows = self._all("SELECT seq FROM sqlite_sequence WHERE name = 'assessment'", ())
+        return int(rows[0][0]) if rows else 0
+
+    def assessments_after(self, number: int, *, until: int, most: int) -> pl.DataFrame:
+        """Return assessments with numbers after `number` up to `until`, in order."""
+        rows = self._all(
+            f"SELECT {', '.join(NUMBERED_SCHEMA)} FROM assessment WHERE number > ? AND number <= ?"
+            " ORDER BY number LIMIT ?",
+            (number, until, most),
+        )
+        found = [(*row[:-1], unpacked_text(row[-1])) for row in rows]
+        return pl.DataFrame(found, schema=dict(NUMBERED_SCHEMA), orient="row")
 
     def close(self) -> None:
         """Release files and connections; connections of scans in progress are closed when these end."""

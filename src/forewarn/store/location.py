@@ -5,11 +5,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 from forewarn.config import Config
+from forewarn.progress import ShowProgress
 from forewarn.store.base import Store
 from forewarn.store.people import PeopleStore
+
+
+@dataclass(frozen=True, slots=True)
+class StoreVersion:
+    """The version of a part of a store, and the one that this program needs."""
+
+    found: int
+    needed: int
+
+    @property
+    def is_current(self) -> bool:
+        """Whether no migration is needed."""
+        return self.found == self.needed
 
 
 class StoreLocation(ABC):
@@ -22,6 +37,11 @@ class StoreLocation(ABC):
     @abstractmethod
     def exists(self) -> bool:
         """Whether a store exists there already."""
+
+    @property
+    @abstractmethod
+    def has_people(self) -> bool:
+        """Whether people's entries exist there already."""
 
     @property
     @abstractmethod
@@ -46,6 +66,31 @@ class StoreLocation(ABC):
 
         What is given is the configuration that names the copy, which is gone at the end of the block.
         """
+
+    @abstractmethod
+    def versions(self) -> dict[str, StoreVersion]:
+        """Return the version of each part that exists, and the one that this program needs; migrate nothing.
+
+        Raises `StoreError` if a part is not Forewarn's, or of a newer version.
+        """
+
+    @abstractmethod
+    def copy_parts(self, folder: Path, watch: ShowProgress) -> None:
+        """Write all that is stored, each part as it is at one moment, as files into a folder.
+
+        Others may write meanwhile. Any version is copied, as it is.
+        """
+
+    @abstractmethod
+    def check_parts(self, folder: Path) -> dict[str, StoreVersion]:
+        """Check the files that `copy_parts` wrote, all of their content, and return their versions.
+
+        Raises `StoreError` if they are damaged, or of a newer version.
+        """
+
+    @abstractmethod
+    def holders(self) -> list[str]:
+        """Return the claims that processes hold now (``collect alps``): these use the store for long."""
 
     @property
     @abstractmethod

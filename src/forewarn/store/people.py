@@ -1,4 +1,4 @@
-"""The contract of the store of people's entries: thresholds, audit lines, feedback, sessions.
+"""The contract of the store of people's entries: thresholds, audit lines, feedback, sessions, notices.
 
 They are stored apart from observations: they are few and small, they come from several processes at once (the
 service, the dashboard, commands), and none of them may wait while an hour of history is written; and who may
@@ -14,16 +14,29 @@ Each implementation passes `tests/store/people_contract.py`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
 from forewarn.errors import UsageError
 
-EntryType = Literal["threshold", "audit", "feedback", "session"]
+EntryType = Literal[
+    "threshold",
+    "audit",
+    "feedback",
+    "session",
+    "token",
+    "notice",
+    "acknowledgement",
+    "silence",
+    "subscription",
+    "milestone",  # when something was first done in this home, such as notices
+]
 ENTRY_TYPES: tuple[str, ...] = get_args(EntryType)
 # What is written once: nobody changes or removes it by its key, only age does.
 WRITTEN_ONCE = frozenset({"audit"})
+# What stays when the person whose it is is erased, under a pseudonym; other entries of the person go.
+KEPT_FROM_ERASED = WRITTEN_ONCE | {"threshold"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +47,14 @@ class Entry:
     key: str
     at: int  # Unix seconds: when it was set or done
     value: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedEntries:
+    """How many entries the erasure of a user deleted, and in how many it replaced the name."""
+
+    deleted: int = 0
+    renamed: int = 0
 
 
 class PeopleStore(ABC):
@@ -69,6 +90,16 @@ class PeopleStore(ABC):
     @abstractmethod
     def forget(self, entry_type: EntryType, before: int) -> int:
         """Delete entries of a kind from before a time; return how many."""
+
+    @abstractmethod
+    def erase(self, user: str, pseudonym: str, *, also: Collection[str] = ()) -> ErasedEntries:
+        """Delete the entries of a user (`user` in their value), and replace all other mentions of the name.
+
+        Audit lines and thresholds stay, under the pseudonym: what was done remains known; who did it, and
+        from which address, does not. In what is the user's own the name is replaced as a part of longer
+        names, too. `also` are texts that stand for the user where they are a whole value, such as the name
+        of a token. Nothing of it can be read from the store's files afterwards.
+        """
 
     @abstractmethod
     def close(self) -> None:

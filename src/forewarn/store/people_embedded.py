@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,18 @@ from typing import Any
 from forewarn.errors import StoreError
 from forewarn.sharing import tighten
 from forewarn.store.connections import Connections
-from forewarn.store.database import connect, use_log
+from forewarn.store.database import connect, store_errors, use_log
+from forewarn.store.database_files import shrink
 from forewarn.store.filesystem import refuse_unfit
-from forewarn.store.people import Entry, EntryType, PeopleStore, check_entry_type
+from forewarn.store.name_mentions import mention_pattern, without_user
+from forewarn.store.people import (
+    KEPT_FROM_ERASED,
+    Entry,
+    EntryType,
+    ErasedEntries,
+    PeopleStore,
+    check_entry_type,
+)
 from forewarn.store.schema import migrate
 
 FILE = "people.db"
@@ -53,10 +62,11 @@ class EmbeddedPeople(PeopleStore):
         def opened() -> sqlite3.Connection:
             return connect(path, read_only=False, busy_seconds=_BUSY_SECONDS)
 
+        self._path = path
         self._connections = Connections(path, _BUSY_SECONDS, opened, lambda: None)
         try:
             with self._connections.borrow() as connection:
-                migrate(connection, str(path), read_only=False, migrations=_MIGRATIONS)
+                migrate(connection, str(path), read_only=False, migrations=PEOPLE_MIGRATIONS)
                 use_log(connection)
         except BaseException:
             self.close()
@@ -110,6 +120,31 @@ class EmbeddedPeople(PeopleStore):
         check_entry_type(entry_type)
         return self._change("DELETE FROM entry WHERE kind = ? AND at < ?", entry_type, before)
 
+    def erase(self, user: str, pseudonym: str, *, also: Collection[str] = ()) -> ErasedEntries:
+        """Delete a user's entries, replace other mentions, and write the whole file again."""
+        mention, deleted, renamed = mention_pattern(user), 0, 0
+        with self._connections.borrow() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            rows = connection.execute("SELECT kind, key, at, value FROM entry").fetchall()
+            for entry_type, key, at, text in rows:
+                value = json.loads(text)
+                new_value = without_user(value, user, pseudonym, also)
+                # The key of what stays is that of a thing, or random.
+                new_key = key if entry_type in KEPT_FROM_ERASED else mention.sub(pseudonym, key)
+                if [new_key, new_value] == [key, value]:
+                    continue
+                connection.execute("DELETE FROM entry WHERE kind = ? AND key = ?", (entry_type, key))
+                if value.get("user") == user and entry_type not in KEPT_FROM_ERASED:
+                    deleted += 1
+                    continue
+                renamed += 1
+                row = (entry_type, new_key, at, json.dumps(new_value))
+                connection.execute("INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?)", row)
+            connection.execute("COMMIT")
+        with store_errors(self._path, _BUSY_SECONDS):
+            shrink(self._path, wipe=True)
+        return ErasedEntries(deleted, renamed)
+
     def close(self) -> None:
         """Close the file."""
         self._connections.close()
@@ -139,4 +174,4 @@ def _entries(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE INDEX entry_at ON entry (kind, at, key)")
 
 
-_MIGRATIONS = (_entries,)
+PEOPLE_MIGRATIONS = (_entries,)

@@ -8,11 +8,13 @@ record got later are read as nulls (`segments.py`).
 
 from __future__ import annotations
 
+import json
 import sqlite3
+import zlib
 from collections.abc import Callable, Sequence
 
 from forewarn.errors import OldStoreError, StoreError
-from forewarn.store.text_compression import packed_text
+from forewarn.store.text_compression import packed_text, unpacked_text
 
 APPLICATION_ID = 0x46_57_72_6E  # "FWrn"
 
@@ -135,8 +137,113 @@ def _assessments(connection: sqlite3.Connection) -> None:
     connection.execute("DROP TABLE prediction")
 
 
+def _causes(connection: sqlite3.Connection) -> None:
+    # A list of jobs filters by the cause; to read it from every body would take seconds. The body stays last.
+    connection.execute("ALTER TABLE assessment RENAME TO assessment_before")
+    connection.execute(
+        """
+        CREATE TABLE assessment (
+            cluster TEXT NOT NULL,
+            job_id TEXT NOT NULL,
+            submit INTEGER NOT NULL,
+            phase TEXT NOT NULL,
+            model TEXT NOT NULL,
+            made_at INTEGER NOT NULL,
+            probability REAL,
+            threshold REAL,
+            verdict TEXT,
+            hours_at_risk REAL,
+            cause TEXT,
+            body BLOB,
+            UNIQUE (cluster, job_id, submit, phase, model, made_at)
+        )
+        """
+    )
+    connection.create_function("body_cause", 1, _body_cause, deterministic=True)
+    connection.execute(
+        """
+        INSERT INTO assessment
+        SELECT cluster, job_id, submit, phase, model, made_at, probability, threshold, verdict, hours_at_risk,
+            body_cause(body), body
+        FROM assessment_before ORDER BY made_at
+        """
+    )
+    connection.execute("DROP TABLE assessment_before")
+    connection.execute("CREATE INDEX assessment_made_at ON assessment (made_at)")
+
+
+def _body_cause(body: bytes | None) -> str | None:
+    """Read the most likely outcome of a failure from the JSON of an assessment; None if it names none."""
+    try:
+        causes = json.loads(unpacked_text(body) or "null")["failure"]["causes"]
+        shares: dict[str, float] = {}
+        for cause in causes:
+            shares[cause["outcome"]] = shares.get(cause["outcome"], 0.0) + cause["probability"]
+        return max(shares, key=lambda outcome: shares[outcome])
+    except (ValueError, KeyError, TypeError, zlib.error):
+        return None
+
+
+def _removals(connection: sqlite3.Connection) -> None:
+    # The number of the newest observation that was deleted: numbers are not given twice.
+    connection.execute(
+        """
+        CREATE TABLE removal (
+            kind TEXT NOT NULL,
+            cluster TEXT NOT NULL,
+            times INTEGER NOT NULL,
+            last_written INTEGER NOT NULL,
+            PRIMARY KEY (kind, cluster)
+        ) WITHOUT ROWID
+        """
+    )
+    connection.execute("CREATE TABLE barred (digest BLOB PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID")
+
+
+def _numbers(connection: sqlite3.Connection) -> None:
+    # Readers of events continue after a number, so none is given twice, even if the newest row is deleted.
+    connection.execute("ALTER TABLE assessment RENAME TO assessment_before")
+    connection.execute(
+        """
+        CREATE TABLE assessment (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            cluster TEXT NOT NULL,
+            job_id TEXT NOT NULL,
+            submit INTEGER NOT NULL,
+            phase TEXT NOT NULL,
+            model TEXT NOT NULL,
+            made_at INTEGER NOT NULL,
+            probability REAL,
+            threshold REAL,
+            verdict TEXT,
+            hours_at_risk REAL,
+            cause TEXT,
+            body BLOB,
+            UNIQUE (cluster, job_id, submit, phase, model, made_at)
+        )
+        """
+    )
+    columns = (
+        "cluster, job_id, submit, phase, model, made_at, probability, threshold, verdict, hours_at_risk,"
+        " cause, body"
+    )
+    connection.execute(
+        f"INSERT INTO assessment ({columns}) SELECT {columns} FROM assessment_before ORDER BY made_at"
+    )
+    connection.execute("DROP TABLE assessment_before")
+    connection.execute("CREATE INDEX assessment_made_at ON assessment (made_at)")
+
+
 Migration = Callable[[sqlite3.Connection], None]
-MIGRATIONS: tuple[Migration, ...] = (_observations, _small_things, _predictions, _assessments)
+MIGRATIONS: tuple[Migration, ...] = (
+    _observations,
+    _small_things,
+    _predictions,
+    _assessments,
+    _causes,
+    _removals,
+    _numbers,
+)
 
 
 def migrate(
@@ -149,7 +256,7 @@ def migrate(
     """Migrate the store to this program's version, or raise an error that says why it cannot."""
     connection.execute("BEGIN")  # one state of the file: another process may be making the store right now
     try:
-        version = _version(connection, where, len(migrations))
+        version = store_version(connection, where, len(migrations))
     finally:
         connection.execute("ROLLBACK")
     if version == len(migrations):
@@ -161,10 +268,12 @@ def migrate(
             f"{where}: the store is of version {version}, this Forewarn needs {len(migrations)} and may only "
             "read it; any command that writes (forewarn ingest) brings it up to date"
         )
+    if version == 0:  # before its first page: what is deleted can be given back in small steps
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have done it while this one waited for its turn.
-        for step in migrations[_version(connection, where, len(migrations)) :]:
+        for step in migrations[store_version(connection, where, len(migrations)) :]:
             step(connection)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {len(migrations)}")
@@ -175,7 +284,8 @@ def migrate(
         raise
 
 
-def _version(connection: sqlite3.Connection, where: str, newest: int) -> int:
+def store_version(connection: sqlite3.Connection, where: str, newest: int) -> int:
+    """Return the version of a file, 0 of a new one; raise `StoreError` if it is no store or too new."""
     (owner,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()

@@ -13,6 +13,7 @@ import polars as pl
 from forewarn.errors import UsageError
 from forewarn.job.columns import KEYS, OBSERVATION_COLUMNS, SCHEMAS
 from forewarn.store import compaction, segments
+from forewarn.store.barred_users import BarredUsers
 from forewarn.store.contract.observations import WriteCounts
 from forewarn.store.deduplicate import (
     BatchComparison,
@@ -23,20 +24,33 @@ from forewarn.store.deduplicate import (
     equal_rows,
     identity,
 )
+from forewarn.store.forgetting import check_keys, without_old, without_records
 from forewarn.store.segments import TIME, WRITTEN, Segment, Segments, check_kind
 
-Tally = Callable[[str, str, int], None]  # kind, cluster, how many records are new
+Tally = Callable[[str, str, int], None]  # kind, cluster, how many records are new (less than 0: deleted)
+Removed = Callable[[str, str, int], None]  # kind, cluster, number of the newest observation in what changed
 
 
 class SegmentWriter:
     """The observations of one write.
 
     `stored` are the segments as the writer sees them, including what it has staged; `written` is the number
-    of the newest observation; `tally` is called with new records of kinds that are counted as they arrive.
+    of the newest observation there ever was; `tally` is called with new records of kinds that are counted as
+    they arrive, `removed` after each deletion. `barred` loads the erased users at the first observation.
     """
 
-    def __init__(self, stored: Segments, written: int, tally: Tally) -> None:
-        self._stored, self._written, self._tally = stored, written, tally
+    def __init__(
+        self,
+        stored: Segments,
+        written: int,
+        *,
+        tally: Tally,
+        removed: Removed,
+        barred: Callable[[], BarredUsers],
+    ) -> None:
+        self._stored, self._written = stored, written
+        self._tally, self._removed, self._load_barred = tally, removed, barred
+        self._barred: BarredUsers | None = None
         self._segments: dict[tuple[str, str], list[Segment]] = {}
         self._named: dict[str, NamedObservations] = {}
 
@@ -47,6 +61,10 @@ class SegmentWriter:
         for name in (*KEYS[kind], *OBSERVATION_COLUMNS):
             if frame[name].null_count():
                 raise UsageError(f"a {kind} without {name} cannot be stored")
+        if self._barred is None:
+            self._barred = self._load_barred()
+        before, frame = frame.height, self._barred.without(kind, frame)
+        barred = before - frame.height
         named = None if file is None else self._named.setdefault(file, NamedObservations())
         new, conflicts = 0, [frame.clear()]
         for batch in frame.partition_by("cluster", maintain_order=True):
@@ -54,7 +72,53 @@ class SegmentWriter:
             new += int(comparison.new.sum())
             conflicts.append(batch.filter(pl.Series(comparison.conflict)))
         contradicting = pl.concat(conflicts)
-        return WriteCounts(new, frame.height - new - contradicting.height, contradicting)
+        return WriteCounts(new, frame.height - new - contradicting.height, contradicting, barred)
+
+    def bar_again(self) -> None:
+        """Load the erased users again, after one more."""
+        self._barred = None
+
+    def forget(self, kind: str, keys: pl.DataFrame) -> int:
+        """Delete every observation of some records: see the contract."""
+        check_keys(kind, keys)
+        count = 0
+        for of_cluster in keys.unique().partition_by("cluster"):
+            cluster = of_cluster["cluster"][0]
+            found = self._found(kind, cluster)
+            gone = [pl.DataFrame(schema={name: SCHEMAS[kind][name] for name in KEYS[kind]})]
+            for segment, rest, records in without_records(self._stored, list(found), of_cluster):
+                self._replace(found, segment, rest)
+                gone.append(records)
+            self._merge_small(found)
+            records = pl.concat(gone).unique()
+            if records.height and TIME[kind] in KEYS[kind]:
+                self._tally(kind, cluster, -records.height)
+            count += records.height
+        return count
+
+    def thin(self, kind: str, cluster: str, before: int) -> int:
+        """Delete observations seen before a time on which no current row rests: see the contract."""
+        check_kind(kind)
+        if TIME[kind] != "seen_at":
+            raise UsageError(f"{kind}s are deleted as a whole, by their keys, and not thinned")
+        found, count = self._found(kind, cluster), 0
+        for segment, rest, gone in without_old(self._stored, list(found), before):
+            self._replace(found, segment, rest)
+            count += gone
+        self._merge_small(found)
+        return count
+
+    def _replace(self, found: list[Segment], segment: Segment, rest: pl.DataFrame) -> None:
+        """Put what is left of a segment in its place."""
+        found.remove(segment)
+        self._stored.drop([segment])
+        self._removed(segment.kind, segment.cluster, segment.last_written)
+        if rest.height:
+            found += self._stored.add(segment.kind, segment.cluster, rest)
+
+    def _merge_small(self, found: list[Segment]) -> None:
+        while due := compaction.small_ones(found):
+            self._rewrite(found, due)
 
     def _observe(
         self, kind: str, cluster: str, batch: pl.DataFrame, named: NamedObservations | None
@@ -75,8 +139,7 @@ class SegmentWriter:
         self._written += added.height
         found = self._found(kind, cluster)
         found += self._stored.add(kind, cluster, added)
-        while due := compaction.small_ones(found):
-            self._rewrite(found, due)
+        self._merge_small(found)
         return comparison
 
     def _found(self, kind: str, cluster: str) -> list[Segment]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from forewarn.errors import StoreError
+from forewarn.job.columns import SCHEMAS
 from forewarn.store.segments import Segment, Segments
 
 _COLUMNS = ", ".join(Segment.__slots__)
@@ -52,3 +53,11 @@ class SqliteSegments(Segments):
         """Delete segments."""
         ids = [(segment.id,) for segment in segments]
         self._connection.executemany("DELETE FROM segment WHERE id = ?", ids)
+
+
+def check_segments(connection: sqlite3.Connection) -> None:
+    """Raise `StoreError` if the data of a segment is not what was written."""
+    stored = SqliteSegments(connection)
+    for kind in SCHEMAS:
+        for segment in stored.listed(kind):
+            stored.loaded(segment)

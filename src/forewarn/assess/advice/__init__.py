@@ -4,11 +4,3 @@ Every change has evidence: it addresses a cause of failure that is likely for th
 and after it is computed like the risk of any job. Advice only raises memory and time; a request that could
 be smaller is a separate saving.
 """
-
-from forewarn.assess.advice.changed_job import ChangedJob, changed
-from forewarn.assess.advice.needs import JobNeeds
-from forewarn.assess.advice.savings import savings
-from forewarn.assess.advice.search import advise
-from forewarn.assess.advice.situation import Situation
-
-__all__ = ["ChangedJob", "JobNeeds", "Situation", "advise", "changed", "savings"]

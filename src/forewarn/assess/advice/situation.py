@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from forewarn.assess.advice.needs import JobNeeds
 from forewarn.assess.assessment import Change, Failure, NodeFitness
-from forewarn.assess.node_health import in_service
+from forewarn.assess.node_health.slurm_states import in_service
 from forewarn.assess.oddness.partitions import PartitionNodes, limit, places
 from forewarn.assess.oddness.request import NodeRequest
 from forewarn.job.memory import node_memory, units_per_node

@@ -5,20 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from forewarn.assess.assessment import NodeFitness
-from forewarn.assess.node_health.records import Health, NodeHealth
+from forewarn.assess.node_health.records import Health, NodeHealth, exclude_line
 from forewarn.assess.node_health.slurm_states import in_service
 from forewarn.assess.oddness import NodeRequest, places
 from forewarn.job.record import Job, Node, Partition
-from forewarn.job.units import compress_nodes
-
-
-def exclude_line(nodes: Sequence[str]) -> str | None:
-    """Return the option that excludes some nodes.
-
-    >>> exclude_line(["n7", "n3", "n4"]), exclude_line([])
-    ('--exclude=n[3-4,7]', None)
-    """
-    return f"--exclude={compress_nodes(nodes)}" if nodes else None
 
 
 def fitness(
@@ -61,7 +51,7 @@ def sick_risk(nodes: NodeFitness, health: Sequence[NodeHealth]) -> float:
     A sick node adds the excess of its failures over the expected ones.
     """
     added = [
-        max(0.0, node.failed - (node.expected or 0.0)) / node.jobs
+        max(0.0, (node.failed or 0) - (node.expected or 0.0)) / node.jobs
         for node in health
         if node.node in nodes.sick and node.jobs
     ]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
+
+from forewarn.assess.node_health import wording
+from forewarn.job.units import compress_nodes
 
 
 class Health(StrEnum):
@@ -43,11 +47,28 @@ class NodeHealth:
     state: str | None = None  # as Slurm reports it
     reason: str | None = None
     partitions: str | None = None
-    jobs: int = 0  # that ended there, in the period examined
-    failed: int = 0
+    jobs: int | None = 0  # that ended there, in the period examined; None: not shown
+    failed: int | None = 0
     expected: float | None = None  # failures, from the same users' jobs on other nodes
     q: float | None = None  # false discovery rate among nodes with as strong evidence (Benjamini-Hochberg)
 
     def to_json(self) -> dict[str, Any]:
         """Convert to JSON."""
         return asdict(self)
+
+    def without_counts(self) -> Self:
+        """Leave out the numbers of jobs: the few users of a node are not to be known by them."""
+        evidence = tuple(
+            replace(one, what=wording.SOME_JOB_FAILURES) if one.source == "jobs" else one
+            for one in self.evidence
+        )
+        return replace(self, evidence=evidence, jobs=None, failed=None, expected=None, q=None)
+
+
+def exclude_line(nodes: Sequence[str]) -> str | None:
+    """Return the option that excludes some nodes.
+
+    >>> exclude_line(["n7", "n3", "n4"]), exclude_line([])
+    ('--exclude=n[3-4,7]', None)
+    """
+    return f"--exclude={compress_nodes(nodes)}" if nodes else None

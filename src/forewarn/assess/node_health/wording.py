@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from forewarn.formatting import count, number, significant
+from forewarn.formatting import count, number, percent
 
 _FAILURES = {
     "system": "failed like a lost file system, network or memory",
@@ -45,18 +45,23 @@ def boots(times: int, days: int) -> str:
     return f"booted {times} times in the last {days} days"
 
 
+SOME_JOB_FAILURES = "more jobs failed there than expected"
+
+
 def job_failures(
     way: str, *, failed: int, jobs: int, days: float, expected: float, users: int, campaigns: int, q: float
 ) -> str:
     """Describe a node on which more jobs failed than expected.
 
-    >>> job_failures("lost", failed=3, jobs=9, days=1, expected=0.21, users=1, campaigns=3, q=0.01)
-    '3 of 9 jobs lost the node in the last day, 0.2 expected as on other nodes; 1 user, 3 campaigns; q = 0.01'
+    >>> job_failures("lost", failed=3, jobs=9, days=1, expected=0.21, users=1, campaigns=3, q=0.01)[43:]
+    '0.2 expected as on other nodes; 1 user, 3 campaigns; false alarms: 1%'
     """
+    usual = "fewer than 0.1" if expected < 0.05 else f"{expected:.1f}"
     span = "day" if days == 1 else f"{days:g} days"
     basis = "as on other nodes" if way == "lost" else "from the same work on other nodes"
     return (
         f"{number(failed)} of {count(jobs, 'job')} {_FAILURES[way]} in the last {span}, "
-        f"{expected:.1f} expected {basis}; "
-        f"{count(users, 'user')}, {count(campaigns, 'campaign')}; q = {significant(q, 2)}"
+        f"{usual} expected {basis}; "
+        f"{count(users, 'user')}, {count(campaigns, 'campaign')}; "
+        f"false alarms: {percent(q)}"
     )

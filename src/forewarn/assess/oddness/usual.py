@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from forewarn.job.memory import node_memory_column
+from forewarn.job.memory_columns import node_memory_column
 
 FEWEST = 10  # earlier jobs below which there is no usual request
 HIGH = 0.95  # quantile level of the second number

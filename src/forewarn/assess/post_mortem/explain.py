@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from forewarn.assess.post_mortem import nearby_failures as surroundings
@@ -14,7 +15,7 @@ from forewarn.assess.post_mortem.cause_families import FAMILIES
 from forewarn.assess.post_mortem.likely_cause import LikelyCause, likely_cause
 from forewarn.assess.post_mortem.log_matching import matches, worth
 from forewarn.assess.post_mortem.log_paths import log_paths
-from forewarn.assess.post_mortem.log_reading import read_log
+from forewarn.assess.post_mortem.log_reading import Log, read_log
 from forewarn.assess.post_mortem.pending_reasons import in_words
 from forewarn.assess.post_mortem.report import Confidence, FailureEvidence, LogFile, LogLine, PostMortem
 from forewarn.assess.similar import Similar, similar_jobs
@@ -26,7 +27,10 @@ from forewarn.sources.slurm.scheduler import JobDetails
 from forewarn.store.base import ClusterFacts, Store
 
 _LOG_WORTH = 0.9  # weight of a line, since a program can continue after an error
+_MOST_LINES = 8  # that are quoted
 _MOST_FROM_LOG = 2  # lines that count for the cause: a hundred warnings prove no more than two
+
+ReadLogs = Callable[[], tuple[tuple[LogLine, ...], tuple[LogFile, ...]]]
 
 
 def explain(
@@ -34,11 +38,13 @@ def explain(
     store: Store | None = None,
     *,
     details: JobDetails | None = None,
-    log: Path | None = None,
+    log: Path | Log | None = None,
+    reads_logs: bool = True,
     risk: float | None = None,
     at: int | None = None,
     forecast: MakeForecast = no_forecast,
     policy: FailurePolicy = POLICIES["wasted"],
+    sees_all: bool = True,
 ) -> PostMortem:
     """Explain why a job failed or is pending, or how it is doing.
 
@@ -49,7 +55,10 @@ def explain(
     details
         What the scheduler knows beside the record: `Scheduler.details`.
     log
-        A log to read instead of those that Slurm names.
+        A log to read instead of those that Slurm names; or one that was read already, on another machine.
+    reads_logs
+        Whether to read the logs that Slurm names. A service does not: their paths are the user's choice, and
+        the service may read what the user may not.
     risk
         Of failure, for a pending or running job, where an assessor stated it.
     at
@@ -58,9 +67,12 @@ def explain(
         Predicts what the job needs, for advice to one that had too little.
     policy
         Which outcomes of similar jobs count as failure.
+    sees_all
+        Whether the reader may see others' jobs: else they are counted only where at least five users' are.
     """
     at = int(time.time()) if at is None else at
     details = details or JobDetails()
+    read_logs = partial(_logs, job, details, log, reads_logs=reads_logs)
     known_until = at if job.outcome is None else job.submit  # an ended job: what was known at its submit
     similar = Similar()
     if store is not None and job.user is not None:
@@ -68,10 +80,10 @@ def explain(
         past = read_history(store, job.cluster, known_until, facts, [job.user])
         similar = similar_jobs(past, job, policy, at=known_until)
     if job.outcome is not None:
-        return _ended(job, store, details, log, similar, forecast)
+        return _ended(job, store, details, read_logs, similar, forecast, sees_all)
     if job.start is None or job.state == "PENDING":
         return _pending(job, details, similar, risk, at)
-    return _running(job, details, log, similar, risk, at)
+    return _running(job, details, read_logs, similar, risk, at)
 
 
 def _report(
@@ -107,18 +119,19 @@ def _ended(
     job: Job,
     store: Store | None,
     details: JobDetails,
-    log: Path | None,
+    read_logs: ReadLogs,
     similar: Similar,
     forecast: MakeForecast,
+    sees_all: bool,
 ) -> PostMortem:
-    lines, files = _logs(job, details, log)
+    lines, files = read_logs()
     evidence = [
         *record_evidence.of_state(job),
         *record_evidence.of_exit(job),
         *record_evidence.of_steps(job, details.steps),
         *_of_log(lines),
         *record_evidence.of_use(job),
-        *(() if store is None else surroundings.around(store, job)),
+        *(() if store is None else surroundings.around(store, job, sees_all=sees_all)),
     ]
     likely = likely_cause(job, evidence, lines)
     if likely.family is None and (at_once := list(record_evidence.at_once(job, details.steps))):
@@ -174,10 +187,10 @@ def _pending(job: Job, details: JobDetails, similar: Similar, risk: float | None
 
 
 def _running(
-    job: Job, details: JobDetails, log: Path | None, similar: Similar, risk: float | None, at: int
+    job: Job, details: JobDetails, read_logs: ReadLogs, similar: Similar, risk: float | None, at: int
 ) -> PostMortem:
     assert job.start is not None
-    lines, files = _logs(job, details, log)
+    lines, files = read_logs()
     run_time = max(0, at - job.start - (job.suspended or 0))
     limit = job.time_limit if job.time_limit and job.time_limit < UNLIMITED else None
     error = next((line for line in lines if not line.follow_up), None)
@@ -208,12 +221,21 @@ def _of_risk(risk: float | None) -> list[FailureEvidence]:
     return [FailureEvidence(source="assessment", what=wording.risk_of_failure(risk))]
 
 
-def _logs(job: Job, details: JobDetails, log: Path | None) -> tuple[tuple[LogLine, ...], tuple[LogFile, ...]]:
+def _logs(
+    job: Job, details: JobDetails, log: Path | Log | None, *, reads_logs: bool
+) -> tuple[tuple[LogLine, ...], tuple[LogFile, ...]]:
     """Read the logs of a job: the lines that match a known error, and the files that were looked for."""
     if log is None and job.start is None:
         return (), ()  # it never ran
+    if isinstance(log, Log):
+        matched = matches(log)
+        file = LogFile(path=str(log.path), read=True, size=log.size, whole=log.whole, in_time=matched.in_time)
+        return tuple(_most_telling(matched.lines)), (file,)
     paths = [log] if log is not None else log_paths(job, script=details.script, outputs=details.outputs)
     guessed = log is None and not (details.outputs or details.script or job.submit_line)
+    if log is None and not reads_logs:
+        why = wording.NOT_READ
+        return (), tuple(LogFile(path=str(path), read=False, why_not=why, guessed=guessed) for path in paths)
     lines: list[LogLine] = []
     files: list[LogFile] = []
     for path in paths:
@@ -231,5 +253,8 @@ def _logs(job: Job, details: JobDetails, log: Path | None) -> tuple[tuple[LogLin
             lines += matched.lines
             file = replace(file, in_time=matched.in_time)
         files.append(file)
-    lines.sort(key=lambda line: (line.follow_up, -worth(line)))
-    return tuple(lines[:8]), tuple(files)
+    return tuple(_most_telling(lines)), tuple(files)
+
+
+def _most_telling(lines: Sequence[LogLine]) -> list[LogLine]:
+    return sorted(lines, key=lambda line: (line.follow_up, -worth(line)))[:_MOST_LINES]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import polars as pl
 
 from forewarn.assess.post_mortem import wording
-from forewarn.errors import ForewarnError, RefusedError, SchedulerError, UsageError
+from forewarn.errors import ForewarnError, RefusedError, SchedulerError, UnknownJobError, UsageError
 from forewarn.job.arrays import split_arrays
 from forewarn.job.columns import to_records
 from forewarn.job.outcomes import Outcome
@@ -19,6 +20,7 @@ from forewarn.store.base import Store
 from forewarn.store.filters import Equal
 
 _UNKNOWN_JOB = 2017  # Slurm's ESLURM_INVALID_JOB_ID
+MaySee = Callable[[Job], bool]  # whether a caller may see a job
 _COMPLETED_OR_LIVE = (Outcome.COMPLETED, None)
 
 
@@ -31,6 +33,11 @@ class JobLookup:
     notes: tuple[str, ...] = ()
 
 
+def everything(_: Job) -> bool:
+    """Let a caller see every job."""
+    return True
+
+
 def find_job(
     job_id: str,
     store: Store | None,
@@ -38,19 +45,22 @@ def find_job(
     *,
     cluster: str | None = None,
     unreachable: ForewarnError | None = None,
+    may_see: MaySee = everything,
 ) -> JobLookup:
-    """Find the latest record of a job. Raises `UsageError` where neither store nor Slurm has one.
+    """Find the latest record of a job. Raises `UnknownJobError` where neither store nor Slurm has one.
 
-    Slurm may be unreachable: a record in the store is sufficient. `unreachable` is why there is no scheduler.
+    A job that the caller may not see is as if it did not exist: Slurm uses ids again, so that an older job
+    of the caller may have the same one. Slurm may be unreachable: a record in the store is sufficient.
+    `unreachable` is why there is no scheduler.
     """
     asked = require_job_id(job_id)
     trouble = wording.slurm_unreachable(unreachable) if unreachable else None
-    jobs = [] if store is None else _stored(store, asked, cluster)
+    jobs = [] if store is None else list(filter(may_see, _stored(store, asked, cluster)))
     waiting_as: dict[str, str] = {}
     # An ended job does not change: Slurm is asked for others only.
     if scheduler is not None and (not jobs or any(job.outcome is None for job in jobs)):
         try:
-            jobs = _newer(jobs, _live(scheduler, asked, waiting_as))
+            jobs = _newer(jobs, list(filter(may_see, _live(scheduler, asked, waiting_as))))
         except RefusedError as error:
             if error.code != _UNKNOWN_JOB:
                 trouble = wording.slurm_refused(error)
@@ -61,7 +71,7 @@ def find_job(
     if not jobs:
         in_slurm = "" if scheduler is None else " or in Slurm"
         hint = f" ({trouble})" if trouble else ""
-        raise UsageError(f"no job {job_id} in the store{in_slurm}{hint}")
+        raise UnknownJobError(f"no job {job_id} in the store{in_slurm}{hint}")
     _one_cluster(jobs, job_id)
     notes: list[str] = []
     job = _most_informative(jobs, asked, notes)

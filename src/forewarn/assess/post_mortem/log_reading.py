@@ -94,3 +94,15 @@ def shortened(text: str, around: int = 0) -> str:
     begin = max(0, min(around - _SHOWN // 3, len(text) - _SHOWN))
     cut = text[begin : begin + _SHOWN]
     return ("…" if begin else "") + cut + ("…" if begin + _SHOWN < len(text) else "")
+
+
+def log_of_text(path: str, text: str, tail: str | None = None, size: int | None = None) -> Log:
+    """Return a log that was read on another machine: all of it, or its beginning and its end.
+
+    >>> log_of_text("a.out", "begin\\n", "end\\n", 9_000_000).whole
+    False
+    """
+    parts = [LogPart(text.encode("utf-8", "replace"))]
+    if tail is not None:
+        parts.append(LogPart(tail.encode("utf-8", "replace"), from_end=True))
+    return Log(Path(path), size or sum(len(part.text) for part in parts), tuple(parts))

@@ -1,6 +1,7 @@
 """Evidence around the end of a job: events of its nodes, other jobs on them, failures of the cluster.
 
-Other users' jobs appear as numbers only.
+Other users' jobs appear as numbers only; to one who does not see their jobs, only where they are of at least
+five users.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ BURST, BURST_USERS, BURST_TIMES = (
     8.0,
 )  # seconds; other users whose jobs failed; times the typical number
 SICK, SICK_JOBS, SICK_SHARE = 6 * 3600, 2, 0.5  # seconds; jobs on its nodes; share of all such failures
+FEWEST_USERS = 5  # others over whom numbers are shown to one who does not see their jobs
 LATER = 1800  # seconds after the end within which an event of a node counts
 _BAD_STATES = ("DOWN", "FAIL", "NOT_RESPONDING", "POWERED_DOWN", "DRAIN", "ERROR")
 # Not those of a failure policy: outcomes that one broken part can cause for jobs of several users.
@@ -45,16 +47,16 @@ def _is_system(job: Job) -> bool:
     return failure_kind(outcome, job.exit_code, job.exit_signal) is FailureKind.SYSTEM
 
 
-def around(store: Store, job: Job) -> Iterator[FailureEvidence]:
-    """Yield the evidence around the end of a job."""
+def around(store: Store, job: Job, *, sees_all: bool = True) -> Iterator[FailureEvidence]:
+    """Yield the evidence around the end of a job; `sees_all` is whether the reader may see others' jobs."""
     if job.end is None or job.start is None:
         return
     yield from _node_events(store, job)
     others = _ends_near(store, job)
     if others.height:
-        yield from _same_nodes(job, others)
-        yield from _sick_nodes(job, others)
-        yield from _burst(job, others)
+        yield from _same_nodes(job, others, sees_all)
+        yield from _sick_nodes(job, others, sees_all)
+        yield from _burst(job, others, sees_all)
 
 
 def _node_events(store: Store, job: Job) -> Iterator[FailureEvidence]:
@@ -109,7 +111,13 @@ def _ends_near(store: Store, job: Job) -> pl.DataFrame:
     return pl.concat(frames).filter(~itself)
 
 
-def _same_nodes(job: Job, others: pl.DataFrame) -> Iterator[FailureEvidence]:
+def _are_countable(job: Job, *parts: pl.DataFrame) -> bool:
+    """Check that each number of jobs is of the user's own alone, or of at least five other users."""
+    users = (part.filter(pl.col("user").ne_missing(job.user))["user"].n_unique() for part in parts)
+    return all(number == 0 or number >= FEWEST_USERS for number in users)
+
+
+def _same_nodes(job: Job, others: pl.DataFrame, sees_all: bool) -> Iterator[FailureEvidence]:
     """Yield the outcomes of other jobs that ended on the same nodes at the same time."""
     assert job.end is not None
     mine = set(names(job.nodes))
@@ -124,15 +132,18 @@ def _same_nodes(job: Job, others: pl.DataFrame) -> Iterator[FailureEvidence]:
         return
     users = failed.filter(pl.col("user") != job.user)["user"].n_unique() if job.user else 0
     share = failed.height / there.height
+    what = wording.failures_on_its_nodes(NEAR, failed.height, there.height, users)
+    if not sees_all and not _are_countable(job, failed, there):
+        what = wording.some_failures_on_its_nodes(NEAR)
     yield FailureEvidence(
         source="node",
-        what=wording.failures_on_its_nodes(NEAR, failed.height, there.height, users),
+        what=what,
         family="node_failure" if users >= 3 and share >= 0.6 else None,
         worth=0.45 if users >= 3 and share >= 0.6 else 0.0,
     )
 
 
-def _sick_nodes(job: Job, others: pl.DataFrame) -> Iterator[FailureEvidence]:
+def _sick_nodes(job: Job, others: pl.DataFrame, sees_all: bool) -> Iterator[FailureEvidence]:
     """Yield evidence for sick nodes, if system failures such as this one concentrate on its nodes.
 
     A file system that is lost fails jobs everywhere.
@@ -143,17 +154,21 @@ def _sick_nodes(job: Job, others: pl.DataFrame) -> Iterator[FailureEvidence]:
     mine = set(names(job.nodes))
     near = pl.col("end").is_between(job.end - SICK, job.end + SICK) & pl.col("nodes").is_not_null()
     failed = others.filter(near & _BY_SYSTEM)
-    here = sum(bool(mine & set(names(nodes))) for nodes in failed["nodes"])
+    is_here = pl.Series([bool(mine & set(names(nodes))) for nodes in failed["nodes"]], dtype=pl.Boolean)
+    here = int(is_here.sum())
     if here >= SICK_JOBS and here >= SICK_SHARE * failed.height:
+        what = wording.system_failures_on_its_nodes(SICK, here, failed.height - here)
+        if not sees_all and not _are_countable(job, failed.filter(is_here), failed.filter(~is_here)):
+            what = wording.some_system_failures_on_its_nodes(SICK)
         yield FailureEvidence(
             source="node",
-            what=wording.system_failures_on_its_nodes(SICK, here, failed.height - here),
+            what=what,
             family="node_failure",
             worth=0.7,
         )
 
 
-def _burst(job: Job, others: pl.DataFrame) -> Iterator[FailureEvidence]:
+def _burst(job: Job, others: pl.DataFrame, sees_all: bool) -> Iterator[FailureEvidence]:
     """Yield evidence for an outage, if jobs of many users failed within the same minute."""
     assert job.end is not None
     # A job that failed by itself during an outage is not part of it: its exit code is not the system's.
@@ -169,9 +184,12 @@ def _burst(job: Job, others: pl.DataFrame) -> Iterator[FailureEvidence]:
     typical = windows * 2 * BURST / (_DAY + SICK)
     if users < max(BURST_USERS, BURST_TIMES * typical):
         return
+    what = wording.burst(same_minute.height, users, typical)
+    if not sees_all and not _are_countable(job, same_minute):
+        what = wording.SOME_BURST
     yield FailureEvidence(
         source="cluster",
-        what=wording.burst(same_minute.height, users, typical),
+        what=what,
         family="outage",
         worth=0.7,
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from forewarn.assess.assessment import SimilarJob
-from forewarn.assess.json_form import part_to_json
+from forewarn.assess.json_form import part_from_json, part_to_json
 from forewarn.assess.wording import YOU, Reader, words
 from forewarn.evidence import Statement
 from forewarn.sources.slurm.scheduler import StepRecord
@@ -103,3 +104,8 @@ class PostMortem:
             "tally": self.tally and words(self.tally, reader),
             "tally_code": self.tally and part_to_json(self.tally, reader),
         }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Read what `to_json` returned."""
+        return part_from_json(cls, {**value, "tally": value.get("tally_code")})

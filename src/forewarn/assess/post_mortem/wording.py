@@ -178,10 +178,24 @@ def failures_on_its_nodes(seconds: float, failed: int, ended: int, users: int) -
     return f"{text} of its end" + (f", of {count(users, 'other user')}" if users else "")
 
 
+def some_failures_on_its_nodes(seconds: float) -> str:
+    """State without numbers that other jobs failed on the same nodes."""
+    return f"Other jobs on the same nodes failed within {rough_duration(seconds)} of its end"
+
+
+def some_system_failures_on_its_nodes(seconds: float) -> str:
+    """State without numbers that other jobs had system failures on the same nodes."""
+    return f"Other jobs on the same nodes had system failures within {rough_duration(seconds)} of its end"
+
+
 def system_failures_on_its_nodes(seconds: float, here: int, elsewhere: int) -> str:
     """Count the system's failures on the same nodes, and elsewhere."""
     text = f"{count(here, 'other job')} on the same nodes had system failures"
     return f"{text} within {rough_duration(seconds)} of its end, elsewhere {elsewhere}"
+
+
+NOT_READ = "not read by the service"
+SOME_BURST = "Jobs of other users that had run for a while failed within a minute of its end"
 
 
 def burst(jobs: int, users: int, typical: float) -> str:

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 
 from forewarn.assess.assessment import Finding
 from forewarn.assess.finding_codes import FindingCode, FixCode
-from forewarn.assess.script.script_context import ScriptContext
+from forewarn.assess.script.script_context import LARGEST_PROGRAM, ScriptContext
 from forewarn.evidence import Values
 from forewarn.job.sbatch.files import Use
 from forewarn.local_host.elf import Program, read_program
 
-_READ = 1 << 24  # bytes to read: the ELF tables are near the beginning of a program
 _SAME = {"amd64": "x86_64", "arm64": "aarch64", "i686": "i386", "i586": "i386"}
 _RUNS_TOO = {("x86_64", "i386")}
 
@@ -25,7 +24,7 @@ def binaries(context: ScriptContext) -> Iterator[Finding]:
         if full_path is None or full_path in checked:
             continue
         checked.add(full_path)
-        data = context.host.head(full_path, _READ)
+        data = context.host.head(full_path, LARGEST_PROGRAM)
         program = read_program(data) if data else None
         if data is not None and program is None:
             yield from _script(context, use.path, use.line, data)

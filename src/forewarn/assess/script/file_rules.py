@@ -5,12 +5,13 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from forewarn.assess.assessment import Finding
 from forewarn.assess.finding_codes import FindingCode, FixCode
 from forewarn.assess.script.script_context import ScriptContext
 from forewarn.evidence import Value
-from forewarn.job.arrays import task_numbers
+from forewarn.job.array_tasks import task_numbers
 from forewarn.job.sbatch.files import FileUse, Use
 from forewarn.job.sbatch.getopt import GivenOption
 
@@ -52,13 +53,19 @@ def _is_caught(context: ScriptContext, use: FileUse) -> bool:
 
 _TASK = re.compile(r"\$(?:SLURM_ARRAY_TASK_ID\b|\{SLURM_ARRAY_TASK_ID\})")
 _MOST_TASKS = 1000  # that are checked
+_MOST_PATHS = 20_000  # of all tasks and files together
 
 
 def missing_of_tasks(context: ScriptContext) -> Iterator[Finding]:
     """Find inputs of array tasks, named by the task id, that do not exist."""
     tasks = task_numbers(context.script.request.array_tasks or "", _MOST_TASKS)
-    named = [use for use in context.script.body.files if use.use in (Use.READ, Use.SOURCE, Use.RUN)]
-    for use in (use for use in named if tasks and _TASK.search(use.path)):
+    if not tasks:
+        return
+    first_uses: dict[str, FileUse] = {}
+    for use in context.script.body.files:
+        if use.use in (Use.READ, Use.SOURCE, Use.RUN) and _TASK.search(use.path):
+            first_uses.setdefault(use.path, use)
+    for use in islice(first_uses.values(), _MOST_PATHS // len(tasks)):
         full_paths = [context.resolve(_TASK.sub(str(task), use.path)) for task in tasks]
         missing = [
             p

@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import os.path
+from bisect import bisect_right
 from collections.abc import Iterator
+from functools import lru_cache
 
 from forewarn.assess.assessment import Finding
 from forewarn.assess.finding_codes import FindingCode, FixCode
 from forewarn.assess.script.python_code import changes_path, imported_surely, parsed
-from forewarn.assess.script.script_context import ScriptContext
+from forewarn.assess.script.script_context import LARGEST_PYTHON, ScriptContext
 from forewarn.job.sbatch.body import Environment, language_of
 from forewarn.job.sbatch.calls import Call
 from forewarn.job.sbatch.files import script_of
 from forewarn.local_host.local_host import CONDA_ROOTS
-
-_READ = 1 << 20
-_INSTALLERS = frozenset(
-    {
-        "pip",
-        "pip3",
-        "uv",
-        "install",
-        "venv",
-        "virtualenv",
-        "create",
-        "sync",
-        "spack",
-        "eval",
-        "poetry",
-        "pixi",
-    }
-)
 
 
 def missing_environment(context: ScriptContext) -> Iterator[Finding]:
@@ -73,37 +57,45 @@ def _may_have_conda(context: ScriptContext, name: str) -> bool:
 
 def broken_python(context: ScriptContext) -> Iterator[Finding]:
     """Find Python scripts with syntax errors."""
+
+    @lru_cache(maxsize=1000)  # one script may be called in every line
+    def is_broken(path: str) -> bool:
+        source = context.host.head(path, LARGEST_PYTHON)
+        return source is not None and len(source) < LARGEST_PYTHON and parsed(source) is None
+
     for call, full_path in _scripts(context):
-        source = context.host.head(full_path, _READ)
-        if source is not None and len(source) < _READ and parsed(source) is None:
+        if is_broken(full_path):
             values = {"path": script_of(call)}
             yield Finding(rule="python-syntax", code=FindingCode.PYTHON_SYNTAX, values=values, line=call.line)
 
 
 def missing_imports(context: ScriptContext) -> Iterator[Finding]:
     """Find packages that a Python script imports and its interpreter does not find."""
-    for call, full_path in _scripts(context):
-        tree = parsed(context.host.head(full_path, _READ))
-        python = _python(context, call)
-        if tree is None or python is None or changes_path(tree) or _brings_packages(context, call.line):
-            continue
-        folder = os.path.dirname(full_path)  # noqa: PTH120 - text, not a look at a file
+
+    @lru_cache(maxsize=1000)
+    def missing(path: str, python: str) -> dict[str, int]:
+        tree = context.python_at(path)
+        if tree is None or changes_path(tree):
+            return {}
+        folder = os.path.dirname(path)  # noqa: PTH120 - text, not a look at a file
         names = {
             name: line
             for name, line in imported_surely(tree).items()
             if context.host.path_type(f"{folder}/{name}.py") == "nothing"
             and context.host.path_type(f"{folder}/{name}") == "nothing"
         }
-        for name in sorted(context.host.missing_packages(python, sorted(names)) or () if names else ()):
+        found = context.host.missing_packages(python, sorted(names)) if names else None
+        return {name: names[name] for name in sorted(found or ())}
+
+    for call, full_path in _scripts(context):
+        python = _python(context, call)
+        if python is None or context.may_add_packages(call.line):
+            continue
+        for name, line in missing(full_path, python).items():
             yield Finding(
                 rule="missing-import",
                 code=FindingCode.MISSING_IMPORT,
-                values={
-                    "path": script_of(call),
-                    "package": name,
-                    "its_line": names[name],
-                    "python": python,
-                },
+                values={"path": script_of(call), "package": name, "its_line": line, "python": python},
                 line=call.line,
                 severity="error",
                 fix=FixCode.INSTALL_PACKAGE,
@@ -118,7 +110,7 @@ def missing_run(context: ScriptContext) -> Iterator[Finding]:
         if language_of(call.program) != "python" or call.image is not None or not name.isidentifier():
             continue
         python, module = _python(context, call), context.resolve(_inside(context, call, name))
-        if python is None or module is None or _brings_packages(context, call.line):
+        if python is None or module is None or context.may_add_packages(call.line):
             continue
         host = context.host
         if any(host.path_type(full_path) != "nothing" for full_path in (module, f"{module}.py")):
@@ -172,23 +164,8 @@ def _scripts(context: ScriptContext) -> Iterator[tuple[Call, str]]:
 
 def _inside(context: ScriptContext, call: Call, script: str) -> str:
     """Return the path of a script relative to the folder that the job has changed to by then."""
-    uses = [f.path for f in context.script.body.files if f.line == call.line and f.path.endswith(script)]
-    return uses[0] if uses else script
-
-
-def _brings_packages(context: ScriptContext, line: int) -> bool:
-    """Check whether a module, a variable or an installation before this line may add packages."""
-    body = context.script.body
-    return (
-        bool(body.modules)
-        or any(
-            name.startswith("PYTHON")
-            for command in body.commands
-            if command.line <= line
-            for name, _ in command.variables
-        )
-        or any(_INSTALLERS & {call.name, *call.arguments} for call in body.calls if call.line < line)
-    )
+    uses = context.files_of_line.get(call.line, ())
+    return next((use.path for use in uses if use.path.endswith(script)), script)
 
 
 def _folder(context: ScriptContext, environment: Environment) -> str | None:
@@ -202,9 +179,9 @@ def _python(context: ScriptContext, call: Call) -> str | None:
     """Return the Python interpreter of a call; None where it is not known."""
     if "/" in call.program:
         return context.resolve(call.program)
-    before = [e for e in context.script.body.environments if e.line <= call.line]
-    if before:
-        folder = _folder(context, before[-1])
+    environments = context.script.body.environments
+    if before := bisect_right(environments, call.line, key=lambda environment: environment.line):
+        folder = _folder(context, environments[before - 1])
         return f"{folder}/bin/python" if folder else None
     return None if context.changes_programs else context.host.which(call.program)
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import math
 import os.path
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from forewarn.assess.script.host import Host
+from forewarn.assess.script.python_code import parsed
 from forewarn.evidence import Value
 from forewarn.job.sbatch.calls import Call
 from forewarn.job.sbatch.files import FileUse, Use
 from forewarn.job.sbatch.script import Script
 from forewarn.job.sbatch.shell import is_plain
+from forewarn.local_host.elf import Program, read_program
 
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 # Variables with another value inside the job.
@@ -31,6 +35,10 @@ _MAKE_NOTHING_WORDS = """
     deactivate nvidia-smi scontrol squeue sinfo mkdir rm
 """
 _MAKE_NOTHING = frozenset(_MAKE_NOTHING_WORDS.split())
+_INSTALLERS_WORDS = "pip pip3 uv install venv virtualenv create sync spack eval poetry pixi"
+_INSTALLERS = frozenset(_INSTALLERS_WORDS.split())
+LARGEST_PROGRAM = 1 << 24  # bytes that are read of one: the ELF tables are near its beginning
+LARGEST_PYTHON = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -70,20 +78,62 @@ class ScriptContext:
 
     def may_be_created(self, use: FileUse, full_path: str) -> bool:
         """Check whether the script itself may have created a file, or its folder, before this use."""
-        for other, created in zip(self.script.body.files, self._full_paths, strict=True):
-            if other is use:
-                break
-            # Written to an unknown path: it may be this one.
-            if other.use in (Use.WRITE, Use.MAKE) and (
-                created is None or full_path == created or full_path.startswith(created + "/")
-            ):
-                return True
-        return False
+        created, place = self._created_at, self._places[id(use)]
+        if created.get(None, place) < place:  # written to an unknown path: it may be this one
+            return True
+        while created.get(full_path, place) >= place:
+            above = full_path.rpartition("/")[0]
+            if above in ("", full_path):
+                return False
+            full_path = above
+        return True
 
     @cached_property
-    def _full_paths(self) -> tuple[str | None, ...]:
-        """The full path of each file that the script uses: cached, since every file is compared with all."""
-        return tuple(self.resolve(use.path) for use in self.script.body.files)
+    def _created_at(self) -> Mapping[str | None, int]:
+        """The first place, among the files used, at which each path is created; None: an unknown path."""
+        found: dict[str | None, int] = {}
+        for place, use in enumerate(self.script.body.files):
+            if use.use in (Use.WRITE, Use.MAKE):
+                found.setdefault(self.resolve(use.path), place)
+        return found
+
+    @cached_property
+    def _places(self) -> Mapping[int, int]:
+        return {id(use): place for place, use in enumerate(self.script.body.files)}
+
+    @cached_property
+    def files_of_line(self) -> Mapping[int, list[FileUse]]:
+        """The files that each line of the script uses."""
+        found: dict[int, list[FileUse]] = {}
+        for use in self.script.body.files:
+            found.setdefault(use.line, []).append(use)
+        return found
+
+    def may_add_packages(self, line: int) -> bool:
+        """Check whether a module, a variable or an installation before a line may add Python packages."""
+        return bool(self.script.body.modules) or line >= self._packages_from
+
+    @cached_property
+    def _packages_from(self) -> float:
+        body = self.script.body
+        lines = [c.line for c in body.commands if any(name.startswith("PYTHON") for name, _ in c.variables)]
+        lines += [call.line + 1 for call in body.calls if _INSTALLERS & {call.name, *call.arguments}]
+        return min(lines, default=math.inf)
+
+    @cached_property
+    def program_at(self) -> Callable[[str], Program | None]:
+        """Read a compiled program, once for all its calls; None where it is none."""
+
+        def read(path: str) -> Program | None:
+            data = self.host.head(path, LARGEST_PROGRAM)
+            return read_program(data) if data else None
+
+        return lru_cache(maxsize=1000)(read)
+
+    @cached_property
+    def python_at(self) -> Callable[[str], ast.Module | None]:
+        """Read a Python script, once for all its calls; None where it cannot be read."""
+        return lru_cache(maxsize=16)(lambda path: parsed(self.host.head(path, LARGEST_PYTHON)))
 
     def is_certain(self, use: FileUse, full_path: str) -> bool:
         """Check whether a missing file will certainly be missing for the job.
@@ -130,7 +180,7 @@ class ScriptContext:
             and self.host.same_file_system(full_path, homes[0]) is True
         )
 
-    @property
+    @cached_property
     def runs_other_scripts(self) -> bool:
         """Whether a login shell or a sourced file may set up what is not visible now."""
         first = self.script.text.partition("\n")[0].split()
@@ -138,7 +188,7 @@ class ScriptContext:
             call.program in ("source", ".", "eval") for call in self.script.body.calls
         )
 
-    @property
+    @cached_property
     def changes_programs(self) -> bool:
         """Whether modules, environments, a login shell or a changed PATH may add programs."""
         body = self.script.body

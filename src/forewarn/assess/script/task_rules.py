@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 from forewarn.assess.assessment import Finding
 from forewarn.assess.finding_codes import FindingCode, FixCode
-from forewarn.assess.script.python_code import imported_by, parsed
-from forewarn.assess.script.script_context import ScriptContext
+from forewarn.assess.script.python_code import imported_by
+from forewarn.assess.script.script_context import LARGEST_PYTHON, ScriptContext
 from forewarn.job.sbatch.body import language_of
 from forewarn.job.sbatch.calls import CONTAINERS, MPI_LAUNCHERS, Call
 from forewarn.job.sbatch.files import script_of
-from forewarn.local_host.elf import read_program
 
 # Python packages that let several processes of one program work together.
 _PARALLEL_WORDS = """
@@ -24,7 +23,6 @@ _SERIAL = frozenset({"Rscript", "R", "matlab", "octave", "perl", "ruby", "node",
 _PER_TASK = frozenset(
     {"hostname", "echo", "true", "date", "sleep", "nvidia-smi", "env", "printenv", "uname", "ls"}
 )
-_READ = 1 << 20
 
 
 def tasks_and_nodes(context: ScriptContext) -> Iterator[Finding]:
@@ -122,13 +120,12 @@ def _is_serial(context: ScriptContext, call: Call) -> str | None:
     if call.name in _SERIAL:
         script = script_of(call)
         full_path = context.resolve(script) if script else None
-        text = context.host.head(full_path, _READ) if full_path else None
+        text = context.host.head(full_path, LARGEST_PYTHON) if full_path else None
         return "no_mpi_program" if text is not None and b"mpi" not in text.lower() else None
     if language_of(call.program) == "python":
         return _python_is_serial(context, call)
     full_path = context.resolve(call.program) if "/" in call.program else context.host.which(call.program)
-    data = context.host.head(full_path, 1 << 24) if full_path else None
-    program = read_program(data) if data else None
+    program = context.program_at(full_path) if full_path else None
     if program is None or not program.needed:
         return None
     linked = any("mpi" in name.lower() or "pmi" in name for name in program.needed)
@@ -138,7 +135,7 @@ def _is_serial(context: ScriptContext, call: Call) -> str | None:
 def _python_is_serial(context: ScriptContext, call: Call) -> str | None:
     script = script_of(call)
     full_path = context.resolve(script) if script else None
-    tree = parsed(context.host.head(full_path, _READ)) if full_path else None
+    tree = context.python_at(full_path) if full_path else None
     if tree is None or _PARALLEL & imported_by(tree):
         return None
     others = imported_by(tree) - _STANDARD
@@ -164,8 +161,7 @@ def missing_launcher(context: ScriptContext) -> Iterator[Finding]:
     for call in context.script.body.calls:
         if call.launchers or "/" not in call.program or (full_path := context.resolve(call.program)) is None:
             continue
-        data = context.host.head(full_path, 1 << 24)
-        program = read_program(data) if data else None
+        program = context.program_at(full_path)
         if program and any(name.startswith(("libmpi", "libpmix")) for name in program.needed):
             yield Finding(
                 rule="mpi-without-launcher",

@@ -17,9 +17,11 @@ from forewarn.assess.assessment import (
     Saving,
     SimilarJob,
 )
+from forewarn.assess.retry.verdict import RetryVerdict
 from forewarn.assess.wording import lookup as of
 from forewarn.assess.wording.names import rule
 from forewarn.assess.wording.reader import Reader
+from forewarn.assess.wording.retries import retry_summary
 from forewarn.assess.wording.summaries import summary
 
 Text = Callable[[Any, Reader], str]
@@ -43,6 +45,7 @@ TEXT: Mapping[type, Mapping[str, Text]] = MappingProxyType(
         Finding: {"what": of.finding},
         Advice: {"what": of.what, "why": of.why},
         Saving: {"what": of.what, "why": of.why},
+        RetryVerdict: {"summary": retry_summary},
     }
 )
 OPTIONAL_TEXT: Mapping[type, Mapping[str, OptionalText]] = MappingProxyType(
@@ -55,6 +58,7 @@ OPTIONAL_TEXT: Mapping[type, Mapping[str, OptionalText]] = MappingProxyType(
 TEXTS: Mapping[type, Mapping[str, FieldTexts]] = MappingProxyType(
     {
         Assessment: {"notes": lambda assessment, reader: of.each(assessment.notes, reader)},
+        RetryVerdict: {"because": lambda verdict, reader: of.each(verdict.evidence, reader)},
         Oddness: {"because": lambda odd, reader: of.each(odd.because, reader)},
         SimilarJob: {"differs": lambda job, reader: of.each(job.differs, reader)},
         Route: {"passed": lambda route, reader: [of.passed(one, reader) for one in route.passed]},
@@ -63,7 +67,7 @@ TEXTS: Mapping[type, Mapping[str, FieldTexts]] = MappingProxyType(
 
 
 def english(part: Any, reader: Reader) -> dict[str, str | list[str] | None]:
-    """Write the texts of one part of an assessment, without those of the parts inside it."""
+    """Write the texts of one part of an assessment or retry verdict, without those of the parts inside it."""
     return {
         name: text(part, reader)
         for table in (TEXT, OPTIONAL_TEXT, TEXTS)

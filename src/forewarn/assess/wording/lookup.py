@@ -7,7 +7,7 @@ from typing import Protocol
 
 from forewarn.assess.assessment import Advice, Finding, Oddity, Reason, Saving
 from forewarn.assess.finding_codes import FixCode
-from forewarn.assess.wording import changes, findings, fixes, oddities, reasons, routes, similar
+from forewarn.assess.wording import changes, findings, fixes, oddities, reasons, retries, routes, similar
 from forewarn.assess.wording.reader import YOU, Reader
 from forewarn.assess.wording.templates import Table, filled
 from forewarn.evidence import Code, Statement, Values
@@ -21,6 +21,7 @@ TABLE: Table = {
     **fixes.TABLE,
     **routes.TABLE,
     **similar.TABLE,
+    **retries.TABLE,
 }
 
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from forewarn.assess.assessment import Verdict
 from forewarn.features.column_meaning import in_words
 from forewarn.job.outcomes import Outcome
-from forewarn.learn.evaluation.baselines import rule_label
+from forewarn.learn.evaluation.rule_labels import rule_label
 
 VERDICTS: Mapping[Verdict, str] = MappingProxyType(
     {

@@ -19,7 +19,7 @@ from forewarn.formatting import (
     time_limit,
     times,
 )
-from forewarn.learn.heads.oddness_columns import UnusualCode
+from forewarn.learn.heads.unusual_codes import UnusualCode
 
 
 def _memory_exceeds_nodes(values: TextValues, _: Reader) -> str:

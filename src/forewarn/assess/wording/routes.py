@@ -12,7 +12,7 @@ from forewarn.evidence import Statement
 from forewarn.features.slurm_field_differences import ReadingCode, describe_reading_change
 from forewarn.formatting import count, duration, percent
 from forewarn.job.outcomes import cause_name
-from forewarn.learn.fitting.abstention import EVIDENCE_LEVELS, WITHOUT_HISTORY, AbstentionCode
+from forewarn.learn.fitting.evidence_levels import EVIDENCE_LEVELS, WITHOUT_HISTORY, AbstentionCode
 
 NOT_ENOUGH = "not enough evidence"
 

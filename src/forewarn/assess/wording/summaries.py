@@ -15,7 +15,7 @@ from forewarn.assess.wording.templates import TextValues
 from forewarn.evidence import Statement
 from forewarn.formatting import count, node_hours, percent
 from forewarn.job.outcomes import cause_name
-from forewarn.learn.fitting.abstention import AbstentionCode
+from forewarn.learn.fitting.evidence_levels import AbstentionCode
 
 LITTLE = 0.05  # node hours below which they are not mentioned
 

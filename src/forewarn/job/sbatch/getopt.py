@@ -16,6 +16,8 @@ from forewarn.job.sbatch.option_table import OPTIONS, PYXIS, SHORT, Argument, Op
 from forewarn.job.sbatch.problems import Problem, ProblemCode, ProblemFix
 from forewarn.job.sbatch.word_split import Word
 
+_MOST_SUGGESTIONS = 20  # problems with a similar option: the search for one takes a millisecond
+
 
 @dataclass(frozen=True, slots=True)
 class GivenOption:
@@ -111,7 +113,7 @@ class _OptionReader:
             code = ProblemCode.NEWER_OPTION if since else ProblemCode.FORMER_OPTION
             self._wrong("unknown-option", code, {"option": name, "since": since}, placed)
         else:
-            near = get_close_matches(name, self.available, n=1, cutoff=0.6)
+            near = self._similar(name, 0.6)
             self._wrong("unknown-option", ProblemCode.UNKNOWN_OPTION, {"option": name}, placed, near)
         return None
 
@@ -121,7 +123,7 @@ class _OptionReader:
             letter = text[at]
             option = self.available.get(SHORT.get(letter, ""))
             if option is None:
-                near = get_close_matches(text.lstrip("-"), self.available, n=1, cutoff=0.8)
+                near = self._similar(text.lstrip("-"), 0.8)
                 self._wrong("unknown-option", ProblemCode.UNKNOWN_LETTER, {"letter": letter}, placed, near)
                 continue
             rest = text[at + 1 :]
@@ -134,6 +136,11 @@ class _OptionReader:
             else:
                 self._next_word(option, f"-{letter}", placed)
             return
+
+    def _similar(self, name: str, cutoff: float) -> Sequence[str]:
+        if len(self.problems) >= _MOST_SUGGESTIONS:
+            return ()
+        return get_close_matches(name[:100], self.available, n=1, cutoff=cutoff)
 
     def _next_word(self, option: Option, spelled: str, placed: PlacedWord) -> None:
         if self.place >= len(self.words):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from forewarn.job.sbatch.directives import Directives
+from forewarn.job.sbatch.directives import Directive
 from forewarn.job.sbatch.environment import VARIABLES
 from forewarn.job.sbatch.getopt import GivenOption, PlacedWord, read_options
 from forewarn.job.sbatch.option_table import OPTIONS, Argument
@@ -13,7 +14,7 @@ from forewarn.job.sbatch.problems import Problem, ProblemCode, ProblemFix
 from forewarn.job.sbatch.word_split import Word
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SbatchOptions:
     """The options as given, in the order in which sbatch takes them: the last of an option counts."""
 
@@ -21,21 +22,24 @@ class SbatchOptions:
     problems: tuple[Problem, ...] = ()
     arguments: tuple[str, ...] = ()  # of the command line: the script and what it is called with
 
+    @cached_property
+    def _counting(self) -> Mapping[str, GivenOption]:
+        """The one that counts of each option."""
+        return {entry.option: entry for entry in self.entries}
+
     def __getitem__(self, option: str) -> GivenOption:
         """Return the one that counts; `KeyError` where the option was not given."""
-        if (entry := self.get(option)) is None:
-            raise KeyError(option)
-        return entry
+        return self._counting[option]
 
     def __contains__(self, option: str) -> bool:
-        return any(entry.option == option for entry in self.entries)
+        return option in self._counting
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(entry.option for entry in self.entries))
+        return iter(self._counting)
 
     def get(self, option: str) -> GivenOption | None:
         """Return the one that counts, or None where the option was not given."""
-        return next((entry for entry in reversed(self.entries) if entry.option == option), None)
+        return self._counting.get(option)
 
     def value(self, option: str) -> str | None:
         """Return the value of an option."""
@@ -47,20 +51,14 @@ class SbatchOptions:
 
 
 def collect_options(
-    directives: Directives,
+    directives: Sequence[Directive],
     *,
     command_line: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     slurm: str | None = None,
-    component: int = 0,
 ) -> SbatchOptions:
     """Combine the options of script, environment and command line, for one component of the job."""
-    words = [
-        PlacedWord(word, directive.line)
-        for directive in directives.read
-        if directive.component == component
-        for word in directive.words
-    ]
+    words = [PlacedWord(word, directive.line) for directive in directives for word in directive.words]
     entries, problems, rest = read_options(words, "script", slurm)
     if rest:
         code, fix = ProblemCode.NOT_AN_OPTION, ProblemFix.OPTION_BEGINS_WITH_DASH
@@ -73,6 +71,6 @@ def collect_options(
     more, wrong, arguments = read_options(typed, "command line", slurm)
     return SbatchOptions(
         (*entries, *more),
-        (*directives.problems, *problems, *wrong),
+        (*problems, *wrong),
         tuple(placed.word.text for placed in arguments),
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 
 from forewarn.job.record import Job, Partition
 from forewarn.job.sbatch.body import Body, read_body
-from forewarn.job.sbatch.directives import Directives, read_directives
+from forewarn.job.sbatch.directives import Directive, Directives, read_directives
 from forewarn.job.sbatch.options import SbatchOptions, collect_options
 from forewarn.job.sbatch.problems import Problem
 from forewarn.job.sbatch.request import SbatchRequest, read_request, to_job
@@ -18,18 +19,28 @@ from forewarn.job.sbatch.sized_memory import SizedMemory
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _JOB_ID = re.compile(r":(\d+(?:_(?:\d+|\*))?)", re.ASCII)
+_MOST_COMPONENTS = 1000  # of a heterogeneous job that are read: each costs as much as a whole command line
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Script:
-    """A script as read, with the options of its submission."""
+    """A script as read, with the options of its submission; its body is read when it is needed first."""
 
     text: str
     directives: Directives
     components: tuple[SbatchOptions, ...]  # of a heterogeneous job; one of any other
     request: SbatchRequest
-    body: Body
-    facts: ScriptFacts
+    known_body: Body | None = field(default=None, compare=False, repr=False)
+
+    @cached_property
+    def body(self) -> Body:
+        """The script without its options."""
+        return self.known_body or read_body(self.text)
+
+    @cached_property
+    def facts(self) -> ScriptFacts:
+        """The facts that are kept of it."""
+        return facts_of(self.text, self.body)
 
     @property
     def options(self) -> SbatchOptions:
@@ -40,7 +51,7 @@ class Script:
     def problems(self) -> tuple[Problem, ...]:
         """The problems with its options."""
         found = [problem for options in self.components for problem in options.problems]
-        return tuple(dict.fromkeys((*found, *self.request.problems)))
+        return tuple(dict.fromkeys((*self.directives.problems, *found, *self.request.problems)))
 
     @property
     def memory_floor(self) -> SizedMemory | None:
@@ -93,10 +104,16 @@ def read_script(
     command_line: Sequence[str] = (),
     environment: Mapping[str, str] = _NOTHING,
     slurm: str | None = None,
+    body: Body | None = None,
 ) -> Script:
     r"""Read a script as sbatch will, with the options of its command line and environment.
 
-    `slurm` is the version that will read it, such as ``24.11``; None accepts the options of all versions.
+    Parameters
+    ----------
+    slurm
+        The version that will read it, such as ``24.11``; None accepts the options of all versions.
+    body
+        The body, if it was read before from a script that differs in its lines of options only.
 
     >>> text = "#!/bin/sh\n#SBATCH -N2 --mem=4G # all of it\npython a.py\n"
     >>> script = read_script(text, command_line=["-n", "8"])
@@ -106,22 +123,17 @@ def read_script(
     """
     directives = read_directives(text, slurm)
     count = 1 + max((directive.component for directive in directives.read), default=0)
+    lines: list[list[Directive]] = [[] for _ in range(min(count, _MOST_COMPONENTS))]
+    for directive in directives.read:
+        if directive.component < len(lines):
+            lines[directive.component].append(directive)
     components = tuple(
-        collect_options(
-            directives,
-            command_line=command_line,
-            environment=environment,
-            slurm=slurm,
-            component=component,
-        )
-        for component in range(count)
+        collect_options(own, command_line=command_line, environment=environment, slurm=slurm) for own in lines
     )
-    body = read_body(text)
     return Script(
         text=text,
         directives=directives,
         components=components,
         request=read_request(components[0]),
-        body=body,
-        facts=facts_of(text, body),
+        known_body=body,
     )

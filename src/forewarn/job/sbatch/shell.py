@@ -299,8 +299,13 @@ def _continues(text: str) -> bool:
     return (len(text) - len(text.rstrip("\\"))) % 2 == 1
 
 
+_OPENING = re.compile(r"[\"'(]")
+
+
 def _follow(text: str, still_open: list[str], brackets: bool) -> None:
     """Update the quotes, and the brackets of arrays and substitutions, that are open after a text."""
+    if not still_open and _OPENING.search(text) is None:
+        return
     at = 0
     while at < len(text):
         sign, inner = text[at], still_open[-1] if still_open else ""
@@ -375,10 +380,17 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
             yield "word", word
 
 
+_PLAIN_PART = re.compile(r"[^\\\"'`$<>()\s;&|]+")
+
+
 def _word(text: str, at: int) -> tuple[str, int]:
     """Read one word without its quotes; return it and its end."""
     found, begin = list[str](), at
     while at < len(text):
+        if (plain := _PLAIN_PART.match(text, at)) is not None:
+            found.append(plain[0])
+            at = plain.end()
+            continue
         sign = text[at]
         if sign == "\\":
             found.append(text[at + 1 : at + 2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from forewarn.features.inputs import treated
 from forewarn.features.keys import normalised, normalised_column
 from forewarn.features.labels import ran_to_limit
 from forewarn.job.columns import JOB_SCHEMA
-from forewarn.job.memory import total_memory, total_memory_column
+from forewarn.job.memory import total_memory
+from forewarn.job.memory_columns import total_memory_column
 from forewarn.job.outcomes import FailureKind, Outcome, failure_kind
 from forewarn.job.record import Job
 from forewarn.store.base import ClusterFacts
@@ -42,14 +44,14 @@ def describe_live_jobs(jobs: Sequence[Job], user_ended: NDArray[np.float32]) -> 
 
     The values equal those of `describe`, which takes far longer for one job; a test compares the two.
     """
-    lists: dict[str, list[Any]] = {name: [getattr(job, name) for job in jobs] for name in _REQUEST_FIELDS}
-    lists |= {name: [getattr(job, field) for job in jobs] for name, field in _LIVE_NAMES.items()}
+    columns = zip(*map(_live_values, jobs), strict=True)
+    lists: dict[str, Sequence[Any]] = dict(zip((*_REQUEST_FIELDS, *_LIVE_NAMES), columns, strict=True))
     lists["nodes"] = [max(job.nodes_asked or 1, 1) for job in jobs]
     lists["memory"] = [total_memory(job) for job in jobs]
     lists["label"] = [_label(job) for job in jobs]
     lists["wait"] = [None if job.start is None else max(job.start - job.submit, 0) for job in jobs]
-    columns = [pl.Series(name, values, _LIVE_SCHEMA[name]) for name, values in lists.items()]
-    return pl.DataFrame([*columns, activity(user_ended)])
+    described = [pl.Series(name, values, _LIVE_SCHEMA[name]) for name, values in lists.items()]
+    return pl.DataFrame([*described, activity(user_ended)])
 
 
 def _label(job: Job) -> str | None:
@@ -64,10 +66,12 @@ _REQUEST_FIELDS = (
     *("script_language", "script_launcher", "script_modules"),
 )
 _LIVE_NAMES = {"cpus": "cpus_asked", "gpus": "gpus_asked", "start": "start"}
-_LIVE_SCHEMA: Mapping[str, pl.DataType] = {
-    **{name: JOB_SCHEMA[name] for name in _REQUEST_FIELDS},
-    **dict.fromkeys((*_LIVE_NAMES, "nodes", "memory", "wait"), pl.Int64()),
-    "label": pl.String(),
+_live_values = attrgetter(*_REQUEST_FIELDS, *_LIVE_NAMES.values())
+# Types and not their instances, which Polars takes far longer to recognise.
+_LIVE_SCHEMA: Mapping[str, type[pl.DataType]] = {
+    **{name: type(JOB_SCHEMA[name]) for name in _REQUEST_FIELDS},
+    **dict.fromkeys((*_LIVE_NAMES, "nodes", "memory", "wait"), pl.Int64),
+    "label": pl.String,
 }
 
 

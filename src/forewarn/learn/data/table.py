@@ -280,7 +280,7 @@ def live_table(
     """Build the table of jobs that have not ended.
 
     `rows` are their features at the time `at`, from the online state. The jobs' fields have been treated by
-    the cluster's rules already (`treated_job`).
+    the cluster's rules already (`treated_jobs`).
     """
     places, names = _features_at(phase)
     values = np.ascontiguousarray(rows[:, places], np.float32)

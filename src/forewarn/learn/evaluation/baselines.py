@@ -15,8 +15,8 @@ import numpy as np
 from forewarn.learn.data.matrix import Rows
 from forewarn.learn.data.table import JobTable
 from forewarn.learn.evaluation.metrics import Alarms, Floats, f1
+from forewarn.learn.evaluation.rule_labels import MAJORITY
 
-MAJORITY = "majority"
 # The columns that a rule uses; the first that is known decides.
 RULES: Mapping[str, tuple[str, ...]] = {
     MAJORITY: (),
@@ -29,26 +29,6 @@ RULES: Mapping[str, tuple[str, ...]] = {
     "last_array": ("array_last",),
     "last_array_else_request": ("array_last", "request_last"),
 }
-_LABELS: Mapping[str, str] = {
-    MAJORITY: "the more frequent outcome",
-    "last_user": "last outcome of this user",
-    "last_user_name": "last outcome of this user with this job name",
-    "last_user_request": "last outcome of this user with this request",
-    "last_user_request_else_user": "last outcome of this user with this request, else with any",
-    "last_user_name_else_user": "last outcome of this user with this job name, else with any",
-    "last_request": "last outcome of this request by anyone",
-    "last_array": "last outcome of this array",
-    "last_array_else_request": "last outcome of this array, else of this request by anyone",
-}
-
-
-def rule_label(rule: str) -> str:
-    """Return the label that is shown where a rule serves in a model's place.
-
-    >>> rule_label("last_user_request")
-    'rule: last outcome of this user with this request'
-    """
-    return f"rule: {_LABELS.get(rule, rule.replace('_', ' '))}"
 
 
 def baseline_alarms(table: JobTable, rows: Rows, train: Rows) -> dict[str, Alarms]:

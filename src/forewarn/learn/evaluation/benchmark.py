@@ -14,13 +14,14 @@ from forewarn.job.phase import POSTHOC, Phase
 from forewarn.learn.data.split import used_rows
 from forewarn.learn.data.table import JobTable
 from forewarn.learn.evaluation import bootstrap
-from forewarn.learn.evaluation.baselines import baseline_alarms, rule_label
+from forewarn.learn.evaluation.baselines import baseline_alarms
 from forewarn.learn.evaluation.cause_figures import evaluate_by_cause
 from forewarn.learn.evaluation.decisions import count_decisions, evaluate_by_decision
 from forewarn.learn.evaluation.hours import evaluate_by_hours
 from forewarn.learn.evaluation.metrics import at_threshold, ranking
 from forewarn.learn.evaluation.prequential import TimedPredictions, predict_retrained, predict_static
 from forewarn.learn.evaluation.published import PUBLISHED
+from forewarn.learn.evaluation.rule_labels import rule_label
 from forewarn.learn.fitting.fit import fit
 from forewarn.learn.fitting.fit_result import FitResult
 from forewarn.learn.fitting.fit_settings import FitSettings

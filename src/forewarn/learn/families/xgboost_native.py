@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import weakref
 from collections.abc import Collection
-from ctypes import CDLL, POINTER, byref, c_char_p, c_float, c_int, c_uint64, c_void_p, string_at
+from ctypes import CDLL, POINTER, byref, c_char, c_char_p, c_float, c_int, c_uint64, c_void_p, string_at
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -31,6 +31,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "XGBoosterFree": (c_void_p,),
     "XGBoosterLoadModelFromBuffer": (c_void_p, c_char_p, c_uint64),
     "XGBoosterSaveModel": (c_void_p, c_char_p),
+    "XGBoosterSaveModelToBuffer": (c_void_p, c_char_p, _COUNT, POINTER(POINTER(c_char))),
     "XGBoosterSetParam": (c_void_p, c_char_p, c_char_p),
     "XGBoosterBoostedRounds": (c_void_p, POINTER(c_int)),
     "XGBoosterGetNumFeature": (c_void_p, _COUNT),
@@ -68,7 +69,7 @@ class XgboostTrees:
         nothing = np.full((FEW + 1, self.features), np.nan, np.float32)
         for rows in {1, 1 if threads == 1 else len(nothing)}:
             self.margins(nothing[:rows])
-        self._intercept = self._find_intercept(nothing[:1])
+        self.intercept = self._find_intercept(nothing[:1])
 
     @property
     def rounds(self) -> int:
@@ -90,7 +91,7 @@ class XgboostTrees:
 
     def leaves(self, values: Floats32) -> Floats:
         """Compute the margins of rows without the intercept: row × output."""
-        return self.margins(values).reshape(len(values), -1) - self._intercept
+        return self.margins(values).reshape(len(values), -1) - self.intercept
 
     def contributions(self, values: Floats32) -> Floats32:
         """Compute the contribution of each column to a row's margin (exact TreeSHAP), the bias last."""
@@ -124,6 +125,12 @@ class XgboostTrees:
     def save(self, path: Path) -> None:
         """Write the model in the format that the path's suffix names."""
         self._call("XGBoosterSaveModel", self._one, str(path).encode())
+
+    def to_json(self) -> Any:
+        """Return the model in XGBoost's JSON form."""
+        size, text = c_uint64(), POINTER(c_char)()
+        self._call("XGBoosterSaveModelToBuffer", self._one, _text(format="json"), byref(size), byref(text))
+        return json.loads(string_at(text, size.value))
 
     def _booster(self, model: bytes, threads: int) -> int:
         booster = self._create("XGBoosterCreate", None, 0)

@@ -19,25 +19,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from forewarn.evidence import Code, Statement, Value
+from forewarn.evidence import Statement, Value
 from forewarn.learn.data.matrix import Rows, or_zero
 from forewarn.learn.data.table import JobTable
 from forewarn.learn.evaluation import bootstrap
 from forewarn.learn.evaluation.metrics import Alarms, Floats, ScoredPredictions, finite_or_none, log_losses
+from forewarn.learn.fitting.evidence_levels import EVIDENCE_LEVELS, WITHOUT_HISTORY, AbstentionCode
 
 Columns = Mapping[str, NDArray[np.floating[Any]]]
 
-# The levels of evidence, the least first. On CTC, SDSC-SP2 and BLUE the evidence suffices from three ended
-# jobs of a user on; below, the model is no better than a coin.
-EVIDENCE_LEVELS = (
-    "no earlier job of this user has ended",
-    "only 1 or 2 earlier jobs of this user have ended",
-    "only 3 to 9 earlier jobs of this user have ended",
-    "no earlier job of this user with this request or name has ended",
-    "only 1 to 4 earlier jobs of this user with this request or name have ended",
-    "5 or more earlier jobs of this user with this request or name have ended",
-)
-WITHOUT_HISTORY = ("nothing of its request is known", "its request is known")
 # How many of the levels do not suffice unless the block shows that they do.
 DOUBTED = {EVIDENCE_LEVELS: 2, WITHOUT_HISTORY: 1}
 # The level of jobs unlike all before: in a young history nearly every job is a repetition, and a prediction
@@ -45,20 +35,6 @@ DOUBTED = {EVIDENCE_LEVELS: 2, WITHOUT_HISTORY: 1}
 UNLIKE_ALL = 3
 FEWEST_ROWS, FEWEST_GROUPS = 30, 10  # that the block needs to evaluate a level
 REQUEST = ("cpus", "nodes", "tasks", "gpus", "time_limit", "memory")
-
-
-class AbstentionCode(Code):
-    """The level of evidence that does not suffice for a job, in the order of the levels above."""
-
-    NO_JOB = "no_job_of_user"
-    ONE_OR_TWO = "one_or_two_jobs_of_user"
-    THREE_TO_NINE = "three_to_nine_jobs_of_user"
-    NONE_ALIKE = "no_job_alike"
-    FEW_ALIKE = "few_jobs_alike"
-    SOME_ALIKE = "some_jobs_alike"
-    REQUEST_UNKNOWN = "request_unknown"
-    REQUEST_KNOWN = "request_known"
-    NOTHING_KNOWN = "nothing_known"
 
 
 _CODES = list(AbstentionCode)

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from forewarn.learn.data.table import JobTable
 from forewarn.learn.evaluation import bootstrap
-from forewarn.learn.evaluation.baselines import MAJORITY, RULES, available_rules, baseline_alarms, best_rule
+from forewarn.learn.evaluation.baselines import RULES, available_rules, baseline_alarms, best_rule
 from forewarn.learn.evaluation.metrics import Alarms
+from forewarn.learn.evaluation.rule_labels import MAJORITY
 from forewarn.learn.families.rule import RuleModel
 from forewarn.learn.fitting.calibration import Calibration
 from forewarn.learn.fitting.ensemble import Ensemble, Recipe

@@ -20,9 +20,10 @@ from forewarn.job.phase import POSTHOC
 from forewarn.learn.data.population import POPULATIONS
 from forewarn.learn.data.split import gap_before_cut, known_rows, settled_rows
 from forewarn.learn.data.table import JobTable
-from forewarn.learn.evaluation.baselines import available_rules, rule_label
+from forewarn.learn.evaluation.baselines import available_rules
 from forewarn.learn.evaluation.decisions import count_decisions
 from forewarn.learn.evaluation.evaluate import evaluate
+from forewarn.learn.evaluation.rule_labels import rule_label
 from forewarn.learn.fitting.ensemble import Recipe
 from forewarn.learn.fitting.fallback import servable_rules
 from forewarn.learn.fitting.fit import fit, replace_by_rule

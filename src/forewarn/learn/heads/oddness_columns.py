@@ -12,8 +12,9 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from forewarn.evidence import Code, Statement
+from forewarn.evidence import Statement
 from forewarn.learn.data.table import JobTable
+from forewarn.learn.heads.unusual_codes import UnusualCode
 
 Floats = NDArray[np.float64]
 
@@ -25,24 +26,6 @@ class Column:
     feature: str
     ratio: bool = False  # the feature is the log2 of a ratio already
     private: bool = False  # from the history of the job's user
-
-
-class UnusualCode(Code):
-    """A code for the number of a request that is unusual."""
-
-    CPUS = "unusual_cpus"
-    NODES = "unusual_nodes"
-    TASKS = "unusual_tasks"
-    GPUS = "unusual_gpus"
-    MEMORY = "unusual_memory"
-    MEMORY_PER_CPU = "unusual_memory_per_cpu"
-    CPUS_PER_NODE = "unusual_cpus_per_node"
-    TIME_LIMIT = "unusual_time_limit"
-    LIMIT_CHANGE = "unusual_limit_change"
-    CPUS_CHANGE = "unusual_cpus_change"
-    LIMIT_RATIO = "unusual_limit_ratio"
-    MEMORY_RATIO = "unusual_memory_ratio"
-    PARTITION = "unusual_partition"
 
 
 COLUMNS: Mapping[str, Column] = MappingProxyType(

@@ -99,6 +99,7 @@ class Serving:
     """The pointers and the copies of bundles of one home."""
 
     def __init__(self, models: Path) -> None:
+        self.models = models
         self._pointers = models / "serving"
         self._copies = models / "cache"
 
@@ -120,6 +121,10 @@ class Serving:
         if not valid:
             raise BundleError(f"{path}: does not name the model that serves. {_AGAIN}")
         return served
+
+    def serves_since(self, name: ModelName) -> int:
+        """Return since when the version serves in this home, in Unix seconds."""
+        return int((self._pointers / f"{name.quoted}.json").stat().st_mtime)
 
     def champion(self, name: ModelName) -> Path | None:
         """Return the folder of the bundle that serves, or None.

@@ -1,4 +1,4 @@
-"""Checks of the connection between Forewarn and Slurm, each finding with what to do."""
+"""Checks of Slurm, the home, the models and the service, each finding with what to do."""
 
 from forewarn.operate.doctor.examine import examine
 from forewarn.operate.doctor.findings import DoctorFinding, Severity, overall_severity

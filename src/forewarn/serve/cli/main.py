@@ -41,10 +41,17 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "advise": "Suggest changes to a pending job, with their effect on its risk.",
         "health": "List sick and suspect nodes, by their Slurm state and by the outcomes of their jobs.",
         "explain": "Explain why a job failed or is pending, with the evidence and what to do.",
+        "retry": "Say whether a failed job is worth another attempt, with which options, and why.",
+        "serve": "Serve predictions over HTTP (REST), and collect from Slurm in the same process.",
+        "notices": "List, silence and try out notices by mail and webhook.",
+        "tokens": "Create, list and revoke tokens with which programs use the service.",
+        "audit": "Show the audit log: who did what, when, from where, with what result.",
         "models": "List, promote, export and roll back trained models.",
+        "thresholds": "List, set and reset the probability of failure from which a job gets an alert.",
+        "store": "Show, prune, back up, restore and upgrade the store; erase a user.",
         "bench": "Benchmark failure prediction on one log, beside simple rules.",
         "config": "Show the configuration and where each value comes from.",
-        "doctor": "Check the connection to Slurm and the store, and say how to fix problems.",
+        "doctor": "Check Slurm, the store, the models and the service, and say how to fix problems.",
     }
 )
 INTERRUPTED = 130  # as a shell reports SIGINT

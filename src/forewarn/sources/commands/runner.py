@@ -38,8 +38,11 @@ _CONTROLLER = re.compile(
 _CODES = (
     (re.compile(r"Invalid job id"), 2017),
     (re.compile(r"[Pp]ermission denied"), 2002),
+    (re.compile(r"Invalid user id"), 2010),
+    (re.compile(r"Invalid account"), 2045),
     (re.compile(r"Invalid partition name|invalid partition specified"), 2000),
 )
+_REFUSED = re.compile(r"Batch job submission failed|slurm_update error|slurm_suspend error| for job \d")
 
 
 class Runner:
@@ -158,4 +161,6 @@ def _failed(command: tuple[str, ...], code: int, message: str) -> SchedulerError
         return DatabaseDownError(f"{name}: slurmdbd does not answer ({last_line}): is it running?")
     if _CONTROLLER.search(message):
         return ControllerDownError(f"{name}: slurmctld does not answer ({last_line}): is it running?")
+    if _REFUSED.search(message):
+        return RefusedError(f"{name}: Slurm says: {last_line}")
     return CommandError(f"{name}: {last_line}", code)

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import polars as pl
 
-from forewarn.errors import CommandError, NoAccountingError, RefusedError, SchedulerError, UsageError
+from forewarn.errors import CommandError, NoAccountingError, RefusedError, SchedulerError
 from forewarn.job.sbatch.script_facts import ScriptFacts
 from forewarn.job.sbatch.values import memory
 from forewarn.sources.base import Batch, SourceOptions
+from forewarn.sources.commands.changes import submit_options, update_fields
 from forewarn.sources.commands.details import read_details
 from forewarn.sources.commands.runner import Runner
 from forewarn.sources.commands.sdiag import read_sdiag
@@ -22,8 +23,9 @@ from forewarn.sources.sacct import SacctSource
 from forewarn.sources.sacct.scripts import Scripts, read_facts
 from forewarn.sources.scontrol import ScontrolSource
 from forewarn.sources.slurm.clock import Clock
+from forewarn.sources.slurm.job_requests import JobSubmission, JobUpdate
 from forewarn.sources.slurm.one_job import only_job, only_users, require_job_id
-from forewarn.sources.slurm.scheduler import Diagnosis, HistoryPart, JobDetails, JobSubmission, RequestCounts
+from forewarn.sources.slurm.scheduler import Diagnosis, HistoryPart, JobDetails, RequestCounts
 from forewarn.sources.slurm.windows import ENDED_STATES, TOO_MUCH, WindowAnswer, WindowLength, collect_windows
 
 # Free text last, between fields of a fixed format: see docs/sources.md. Not every version has all of them.
@@ -238,22 +240,18 @@ class CommandScheduler:
 
     def submit(self, job: JobSubmission) -> str:
         """Submit a batch job."""
-        options = {
-            "chdir": job.work_dir,
-            "job-name": job.name,
-            "partition": job.partition,
-            "account": job.account,
-            "qos": job.qos,
-            "time": None if job.time_limit is None else str(-(-job.time_limit // 60)),
-            "nodes": job.nodes,
-            "ntasks": job.tasks,
-            "cpus-per-task": job.cpus_per_task,
-            "mem": None if job.memory_per_node is None else f"{-(-job.memory_per_node >> 20)}M",
-            "export": _exported(job.environment),
-        }
-        arguments = [f"--{name}={value}" for name, value in options.items() if value is not None]
-        output = self.runner.change("sbatch", "--parsable", *arguments, stdin=job.script)
+        options = submit_options(job)
+        output = self.runner.change("sbatch", "--parsable", *options, stdin=job.script)
         return output.strip().splitlines()[-1].partition(";")[0]  # 12;cluster in a federation
+
+    def update(self, job_id: str, changes: JobUpdate) -> None:
+        """Change a job: its fields first, then whether it is held."""
+        assert changes.changes
+        target = require_job_id(job_id)
+        if fields := update_fields(changes):
+            self.runner.change("scontrol", "update", f"JobId={target.job}", *fields)
+        if changes.held is not None:
+            self.runner.change("scontrol", "hold" if changes.held else "release", target.job)
 
     def cancel(self, job_id: str) -> None:
         """Cancel a job."""
@@ -263,11 +261,3 @@ class CommandScheduler:
 
     def close(self) -> None:
         """Release connections and files."""
-
-
-def _exported(environment: Mapping[str, str]) -> str:
-    """Write --export with names and values; sbatch ends a value at a comma."""
-    for name, value in environment.items():
-        if "," in value:
-            raise UsageError(f"{name}: a value passed to sbatch --export cannot contain a comma")
-    return ",".join(f"{name}={value}" for name, value in environment.items()) or "NIL"

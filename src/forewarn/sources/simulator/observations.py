@@ -22,6 +22,8 @@ from forewarn.sources.simulator.kernel.layout import (
     CHAIN,
     DEFAULTED,
     NO_EXIT_BUT_NODE_FAIL,
+    PENDING,
+    RUNNING,
     SWEEP,
     Records,
 )
@@ -44,6 +46,15 @@ _OUTAGE_EXITS = np.array([107, 107, 107, 107, 5, 116])  # mostly: transport endp
 _OUT_OF_MEMORY_SIGNAL = 125  # what Slurm shows: 0:125
 _SIGNALS = {6: "Aborted", 7: "Bus_error", 11: "Segmentation_fault"}
 _TAGS = ("a", "apo", "b2", "ctrl", "fine", "holo", "low", "mut", "new", "ref", "s1", "test", "v2", "wt", "x")
+# Fields that a record has from the start of the job, and from its end.
+_AT_START = (
+    *("start", "nodes", "suspended"),
+    *("nodes_given", "cpus_given", "memory_given", "gpus_given", "tres_given"),
+)
+_AT_END = (
+    *("end", "outcome", "exit_code", "exit_signal", "derived_exit_code", "cancelled_by"),
+    *("cpu_time", "max_memory", "io_read", "io_written", "energy"),
+)
 _WATTS_A_CPU, _WATTS_A_GPU = 6.0, 250.0
 
 
@@ -66,6 +77,32 @@ class Observer:
         order = np.argsort(np.concatenate([changed, changed, np.arange(len(jobs))]), kind="stable")
         return every.select(pl.all().gather(pl.Series(order)))
 
+    def ended(self, jobs: Records, placed: Numbers, seqs: Numbers) -> pl.DataFrame:
+        """Return jobs that have ended as accounting records them: nobody observed their end."""
+        return complete(self._ended(jobs, placed, seqs).with_columns(reconstructed=True))
+
+    def now(self, jobs: Records, placed: Numbers, seqs: Numbers, at: int) -> pl.DataFrame:
+        """Return jobs as the controller shows them at a time: pending, running or ended."""
+        frame = complete(self._ended(jobs, placed, seqs))
+        pending, running = (pl.Series(jobs["state"] == state) for state in (PENDING, RUNNING))
+        unknown = [name for name in _AT_START if name in frame.columns]
+        later = [name for name in _AT_END if name in frame.columns]
+        frame = frame.with_columns(
+            pl.when(pending | running).then(None).otherwise(pl.col(later)).name.keep(),
+            pl.when(pending).then(None).otherwise(pl.col(unknown)).name.keep(),
+            state=pl.when(pending)
+            .then(pl.lit("PENDING"))
+            .when(running)
+            .then(pl.lit("RUNNING"))
+            .otherwise("state"),
+            reason=pl.when(pending)
+            .then(pl.lit("Priority"))
+            .when(running)
+            .then(None)
+            .otherwise(pl.col("reason")),
+        )
+        return frame.with_columns(seen_at=pl.lit(at, pl.Int64))
+
     def _ended(self, jobs: Records, placed: Numbers, seqs: Numbers) -> pl.DataFrame:
         cluster = pl.repeat(self._scenario.cluster.name, len(jobs), eager=True)
         frame = pl.DataFrame(
@@ -83,13 +120,7 @@ class Observer:
 
     def _waiting(self, jobs: Records, ended: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return pending jobs as submitted and as changed, without what came later."""
-        pending = ended.drop(
-            "start", "end", "nodes", "outcome", "exit_code", "exit_signal", "derived_exit_code"
-        )
-        pending = pending.drop(
-            "suspended", "cancelled_by", "cpu_time", "max_memory", "io_read", "io_written", "energy"
-        )
-        pending = pending.drop([name for name in pending.columns if name.endswith("_given")])
+        pending = ended.drop(*_AT_START, *_AT_END)
         pending = pending.with_columns(state=pl.lit("PENDING"), reason=pl.lit("Priority"))
         first = self._asked(jobs, jobs["partition_first"], jobs["limit_first"])
         return (

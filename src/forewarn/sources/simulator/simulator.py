@@ -44,7 +44,7 @@ class Simulator:
         engine.populate(world)
         clock = world.clock[0]
         while clock["head"] < self.jobs:
-            if engine.advance(world, self._batch_jobs) == engine.NO_ROOM:
+            if engine.advance(world, self._batch_jobs, engine.FOREVER) == engine.NO_ROOM:
                 world = grown(world)
                 continue
             last = min(int(clock["ready"]), int(clock["head"]) + self._batch_jobs)

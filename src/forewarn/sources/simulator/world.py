@@ -18,16 +18,21 @@ _RING = 1 << 15  # jobs in flight to begin with; doubled when they are more
 _YEARS = 40  # of the zone's offsets; the last one holds for ever
 
 
-def make_world(scenario: Scenario, seed: int, jobs: int) -> World:
-    """Create the world before its first event, with room for `_RING` live jobs."""
+def make_world(scenario: Scenario, seed: int, jobs: int, *, visitors: int = 0, exclusions: int = 1) -> World:
+    """Create the world before its first event, with room for `_RING` live jobs.
+
+    `visitors` are the users beyond the scenario's who submit from outside, `exclusions` the different sets of
+    nodes that jobs may exclude at one time.
+    """
     apps = tuple(scenario.applications.values())
     start = start_of(scenario)
     clock = np.zeros(1, layout.CLOCK)
     clock["now"], clock["target"], clock["job_id"] = start, jobs, scenario.cluster.first_job_id
     clock["user"] = 1
-    users = scenario.users.slots
+    users = scenario.users.slots + visitors
     agents = np.zeros(users * scenario.users.workflows, layout.AGENT)
-    partitions = _partitions(scenario)
+    agents["user"] = np.arange(len(agents)) // scenario.users.workflows
+    partitions, nodes = _partitions(scenario), _nodes(scenario)
     widest = int(partitions["nodes_max"].max())
     return World(
         seed=np.uint64(seed),
@@ -41,7 +46,7 @@ def make_world(scenario: Scenario, seed: int, jobs: int) -> World:
         nodes_choices=_padded([app.nodes for app in apps]),
         drift=_drift(scenario),
         offsets=_offsets(scenario, start),
-        nodes=_nodes(scenario),
+        nodes=nodes,
         people=np.zeros(users, layout.PERSON),
         lag=np.zeros((users, len(partitions)), np.int64),
         agents=agents,
@@ -52,6 +57,7 @@ def make_world(scenario: Scenario, seed: int, jobs: int) -> World:
         running=np.zeros(_RING, np.int64),
         events=np.zeros((_events(_RING, scenario), events.COLUMNS), np.int64),
         queues=np.zeros((len(partitions), 2 * _RING, events.COLUMNS), np.int64),
+        excluded=np.zeros((exclusions, len(nodes)), np.bool_),
     )
 
 

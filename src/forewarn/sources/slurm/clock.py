@@ -16,3 +16,6 @@ class Clock:
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     random: Callable[[], float] = random.random  # from 0 to 1
+    speed: float = (
+        1.0  # seconds of `now` in a second of `sleep`: the clock of a simulated cluster may be faster
+    )

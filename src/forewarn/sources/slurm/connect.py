@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from forewarn.config import Config
 from forewarn.errors import UsageError
@@ -12,9 +13,12 @@ from forewarn.sources.slurm.clock import Clock
 from forewarn.sources.slurm.retry import RetryPolicy
 from forewarn.sources.slurm.scheduler import Scheduler
 
+if TYPE_CHECKING:  # the simulator's kernel takes long to import
+    from forewarn.sources.simulator.live.shared_world import SharedWorld
+
 
 def choose_scheduler(config: Config, environ: Mapping[str, str] = os.environ) -> str:
-    """Choose `slurmrestd` or `commands`: as configured, else the first that is available."""
+    """Choose `slurmrestd`, `commands` or `simulator`: as configured, else the first Slurm available."""
     if config.scheduler != "auto":
         if config.scheduler == "slurmrestd" and config.slurmrestd is None:
             raise UsageError('scheduler is "slurmrestd", but its address is not set: slurmrestd = "http://…"')
@@ -29,6 +33,28 @@ def choose_scheduler(config: Config, environ: Mapping[str, str] = os.environ) ->
     )
 
 
+def clock_of(config: Config) -> Clock:
+    """Return the clock that the configured cluster lives by: the wall clock, or a simulated cluster's.
+
+    What reads the time beside a scheduler (a collector, an engine, a command) reads it here: the records of a
+    simulated cluster whose time runs faster than the wall clock would lie in the future of that.
+    """
+    return _world(config).folder.clock() if config.scheduler == "simulator" else Clock()
+
+
+def _world(config: Config) -> SharedWorld:
+    from forewarn.sources.simulator.live.folder import FOLDER
+    from forewarn.sources.simulator.live.shared_world import open_world
+
+    return open_world(
+        config.home / FOLDER,
+        config.simulator,
+        seed=config.simulator_seed,
+        speed=config.simulator_speed,
+        days=config.simulator_days,
+    )
+
+
 def connect(
     config: Config,
     *,
@@ -36,8 +62,19 @@ def connect(
     clock: Clock | None = None,
     retry: RetryPolicy | None = None,
     user: str | None = None,
+    acting: str | None = None,
 ) -> Scheduler:
-    """Return a scheduler, without sending a request. With `user`, the commands show that user's jobs only."""
+    """Return a scheduler, without sending a request.
+
+    With `user`, the commands and the simulator show that user's jobs only. `acting` is who submits and
+    changes jobs of the simulator, which knows no tokens: else `slurm_user`, else this process's user.
+    """
+    if config.scheduler == "simulator":
+        from forewarn.sources.simulator.live import SimulatedScheduler
+
+        return SimulatedScheduler(
+            _world(config), cluster=config.cluster, acting=acting or config.slurm_user, user=user
+        )
     clock = clock or Clock()
     retry = retry or RetryPolicy(clock=clock)
     scripts = config.scripts == "auto"

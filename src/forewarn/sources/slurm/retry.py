@@ -10,6 +10,7 @@ from forewarn.errors import PausedError, SchedulerError
 from forewarn.sources.slurm.clock import Clock
 
 T = TypeVar("T")
+PAUSED = "paused for"  # how the message of a `PausedError` begins
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class RetryPolicy:
             wait = self._closed_until - self.clock.monotonic()
             if wait > 0:
                 raise PausedError(
-                    f"paused for {wait:.0f} s after repeated failures; the last one: {self._why}", wait
+                    f"{PAUSED} {wait:.0f} s after repeated failures; the last one: {self._why}", wait
                 )
             tries_left = 1
         delay = self.first

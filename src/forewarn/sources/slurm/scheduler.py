@@ -1,17 +1,17 @@
-"""The contract of a live scheduler, with two implementations: slurmrestd's client, and Slurm's own commands.
+"""The contract of a live scheduler: slurmrestd's client, Slurm's own commands, and the live simulator.
 
-Both yield the same records as files do, by the same readers.
+The first two yield the same records as files do, by the same readers.
 
 Who may call it, and when: `forewarn.sources.slurm.connect.connect` builds one without a request; any method
 may then be called, in any order, by one thread at a time, until `close`. Iterators ask as they are consumed:
 stop iterating, and nothing more is asked.
 
-What both keep:
+What all keep:
 
 - one request is in flight at a time, each has a time limit, and its answer a maximum size: neither the
   scheduler's memory nor this process's grows with the length of the history;
-- requests that change nothing are retried after a transient error, with pauses; `submit` is never sent again
-  where the controller may have received it;
+- requests that change nothing are retried after a transient error, with pauses; `submit`, `update` and
+  `cancel` are never sent again where the controller may have received them;
 - records of the controller (`live_jobs`, `job`, `nodes`, `partitions`) are observations at the time of its
   answer; those of `history` and `accounting_records` are reconstructed, as from a file: nobody observed when
   those jobs ended.
@@ -25,9 +25,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from forewarn.sources.base import Batch
+from forewarn.sources.slurm.job_requests import JobSubmission, JobUpdate
+
+if TYPE_CHECKING:
+    from forewarn.sources.base import Batch
+
+# Codes of `RefusedError`: Slurm answers to a change of another user's job with the one or the other.
+UNKNOWN_JOB = 2017
+DENIED = frozenset({2002, 2010})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +50,6 @@ class HistoryPart:
     reached: int
     share: float  # of the requested time, from 0 to 1
     notes: tuple[str, ...] = ()  # what a person should know about these answers
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobSubmission:
-    """A batch job to submit; what is None is left to the site."""
-
-    script: str
-    work_dir: str
-    name: str | None = None
-    partition: str | None = None
-    account: str | None = None
-    qos: str | None = None
-    time_limit: int | None = None  # seconds; Slurm counts whole minutes
-    nodes: int | None = None
-    tasks: int | None = None
-    cpus_per_task: int | None = None
-    memory_per_node: int | None = None  # bytes; Slurm counts megabytes
-    environment: Mapping[str, str] = field(default_factory=lambda: {"PATH": "/usr/local/bin:/usr/bin:/bin"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +147,14 @@ class Scheduler(Protocol):
 
     def submit(self, job: JobSubmission) -> str:
         """Submit a job and return its id; never sent twice."""
+
+    def update(self, job_id: str, changes: JobUpdate) -> None:
+        """Change a job (for an array ``7`` all its tasks that have not ended); never sent twice.
+
+        Raises `RefusedError` where it is unknown (`UNKNOWN_JOB`), another user's (`DENIED`), or Slurm does
+        not allow the change (a running job's memory, a longer limit for a running job), `UsageError` where
+        nothing is to be changed.
+        """
 
     def cancel(self, job_id: str) -> None:
         """Cancel a job; raises `RefusedError` where it is unknown or another user's."""

@@ -25,9 +25,10 @@ from forewarn.errors import (
 from forewarn.job.sbatch.script_facts import ScriptFacts
 from forewarn.sources.base import Batch, SourceOptions
 from forewarn.sources.sacct.scripts import SCRIPT_FIELDS, Scripts
+from forewarn.sources.slurm.job_requests import JobSubmission, JobUpdate
 from forewarn.sources.slurm.one_job import only_job, require_job_id
 from forewarn.sources.slurm.record_values import text
-from forewarn.sources.slurm.scheduler import Diagnosis, HistoryPart, JobDetails, JobSubmission, RequestCounts
+from forewarn.sources.slurm.scheduler import Diagnosis, HistoryPart, JobDetails, RequestCounts
 from forewarn.sources.slurm.windows import ENDED_STATES, TOO_MUCH, WindowAnswer, WindowLength, collect_windows
 from forewarn.sources.slurmrestd import SlurmrestdSource
 from forewarn.sources.slurmrestd.details import read_details
@@ -35,7 +36,7 @@ from forewarn.sources.slurmrestd.diagnosis import any_up, read_diagnosis
 from forewarn.sources.slurmrestd.refusals import UNKNOWN_JOB
 from forewarn.sources.slurmrestd.session import SHOW_SCRIPTS, QueryParameters, RestSession
 from forewarn.sources.slurmrestd.site_defaults import SiteDefaults
-from forewarn.sources.slurmrestd.submit_request import submit_request
+from forewarn.sources.slurmrestd.submit_request import submit_request, update_request
 from forewarn.sources.slurmrestd.versions import number_of
 
 # Errors after which the controller may have received the job: it may not be submitted again.
@@ -265,6 +266,18 @@ class SlurmrestdScheduler:
         if not answer.get("job_id"):
             raise SchedulerError("the job was not accepted, and Slurm gives no reason")
         return str(answer["job_id"])
+
+    def update(self, job_id: str, changes: JobUpdate) -> None:
+        """Change a job."""
+        assert changes.changes
+        target = require_job_id(job_id)
+        number = str(target.number) if target.task is None else self._number(job_id)
+        request = update_request(changes, self.session.version)
+        answer = self.session.change("POST", f"job/{number}", request, once=_UNCERTAIN)
+        for one in answer.get("results") or ():
+            if isinstance(one, dict) and one.get("error_code"):
+                words = one.get("why") or one.get("error")
+                raise RefusedError(f"job {job_id}: Slurm says: {words}", one["error_code"])
 
     def cancel(self, job_id: str) -> None:
         """Cancel a job."""

@@ -27,6 +27,7 @@ from forewarn.sources.slurmrestd.answers import error_words, is_trouble
 from forewarn.sources.slurmrestd.tokens import Token
 
 DENIED, UNKNOWN_JOB = 2002, 2017
+_HELD = 2042  # "Job is in held state": 22.05 lists it as an error of a job that it has accepted
 _PROTOCOL_AUTHENTICATION, _DATABASE = 1007, 7000
 _UNSPECIFIED = -1
 _NETWORK = 511  # HTTP's "network authentication required": Slurm's daemons refused the token
@@ -52,7 +53,8 @@ def listed_errors(reply: Any) -> Iterator[tuple[int | None, str]]:
     for error in filter(is_trouble, reply.get("errors") or ()):
         words = error_words(error)
         number = error.get("error_number") or error.get("error_code") if isinstance(error, dict) else None
-        yield number or _code_of(words), words
+        if not (number == _HELD and reply.get("job_id")):
+            yield number or _code_of(words), words
     for one in reply.get("status") or ():
         error = one.get("error") if isinstance(one, dict) else None
         if isinstance(error, dict) and error.get("code"):

@@ -1,4 +1,4 @@
-"""The four parts of a store's contract; `store/base.py` combines them.
+"""The five parts of a store's contract; `store/base.py` combines them.
 
 They share these rules, which each part's tests hold every store to (`tests/store/contract.py`):
 

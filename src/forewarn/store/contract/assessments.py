@@ -22,9 +22,16 @@ ASSESSMENT_SCHEMA: Mapping[str, pl.DataType] = MappingProxyType(
         "threshold": pl.Float64(),
         "verdict": pl.String(),
         "hours_at_risk": pl.Float64(),
+        "cause": pl.String(),  # the most likely outcome of a failure; null where no cause is known
         # The whole as JSON text, in the form that the assessment's own schema version says. The store does
         # not read it. Rows of before there was one have none: only verdict, causes, reasons, advice, route.
         "body": pl.String(),
+    }
+)
+NUMBERED_SCHEMA: Mapping[str, pl.DataType] = MappingProxyType(
+    {
+        "number": pl.Int64(),
+        **{name: ASSESSMENT_SCHEMA[name] for name in ("cluster", "job_id", "submit", "body")},
     }
 )
 
@@ -47,6 +54,21 @@ class AssessmentReader(ABC):
         Without `body` it is much quicker.
         """
 
+    @abstractmethod
+    def newest_assessment(self) -> int:
+        """Return the number of the assessment saved last, by whomever; 0 if there never was one.
+
+        A store numbers assessments in the order in which readers see them. A number is never given twice,
+        even if its assessment is deleted; one that takes another's place has a new number.
+        """
+
+    @abstractmethod
+    def assessments_after(self, number: int, *, until: int, most: int) -> pl.DataFrame:
+        """Return the first `most` assessments with numbers after `number` up to `until`, in that order.
+
+        The columns are those of `NUMBERED_SCHEMA`.
+        """
+
 
 class AssessmentWriter(ABC):
     """The writing side of assessments: for whoever assessed, if the store may be written to."""
@@ -62,3 +84,7 @@ class AssessmentWriter(ABC):
     @abstractmethod
     def forget_assessments(self, cluster: str, before: int) -> int:
         """Delete a cluster's assessments from before a time; return how many."""
+
+    @abstractmethod
+    def drop_assessments(self, keys: pl.DataFrame) -> int:
+        """Delete assessments by their whole key (columns of `ASSESSMENT_KEY`); return how many there were."""

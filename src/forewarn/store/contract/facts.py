@@ -27,6 +27,10 @@ class FactReader(ABC):
     def cursor(self, name: str) -> str | None:
         """Return how far a reader of a source has come; None if it never ran."""
 
+    @abstractmethod
+    def cursors(self) -> dict[str, str]:
+        """Return all cursors by name."""
+
 
 class FactWriter(ABC):
     """The writing side of facts and cursors: for readers of sources, within the write of their records."""
@@ -38,3 +42,7 @@ class FactWriter(ABC):
     @abstractmethod
     def set_cursor(self, name: str, value: str) -> None:
         """Save how far a reader of a source has come."""
+
+    @abstractmethod
+    def drop_cursor(self, name: str) -> None:
+        """Delete a cursor, if there is one."""

@@ -25,6 +25,7 @@ class WriteCounts:
     new: int  # observations added
     same: int  # already there, equal in every field: nothing changed
     conflicts: pl.DataFrame  # rows (with their `line`) that contradict another row of the same file
+    barred: int = 0  # records of erased users, which are not stored
 
 
 class ObservationReader(ABC):
@@ -92,11 +93,21 @@ class ObservationReader(ABC):
 
     @abstractmethod
     def revision(self, kind: str = "job", *, cluster: str | None = None) -> int:
-        """Return a number that grows whenever observations of the kind are published, and only then."""
+        """Return a number that grows whenever observations of the kind are published, and only then.
+
+        It never falls, whatever is deleted.
+        """
 
     @abstractmethod
     def changes(self, kind: str = "job", *, cluster: str, since: int) -> tuple[pl.DataFrame, int]:
         """Return the keys of records observed after a revision, and the newest revision."""
+
+    @abstractmethod
+    def removals(self, kind: str = "job", *, cluster: str) -> int:
+        """Return a number that grows whenever observations of the kind were deleted, and only then.
+
+        Whoever keeps what was computed from them in memory computes it again when it has grown.
+        """
 
 
 class ObservationWriter(ABC):
@@ -114,4 +125,20 @@ class ObservationWriter(ABC):
         `SOURCES_OF_RUNS`, which tell of every run of a job).
         Rows of different files, or of live sources, that do so are both stored; the one seen later, then the
         one written later, is current. `UsageError` where a row lacks its key or the frame a column.
+        """
+
+    @abstractmethod
+    def forget(self, kind: str, keys: pl.DataFrame) -> int:
+        """Delete every observation of some records; return how many records there were.
+
+        `keys` has the column `cluster` and others of the kind's key: of a usage sample `job_id` and `submit`
+        are enough, for all samples of a job. Keys without a record are skipped. `UsageError` where it has no
+        `cluster`, nothing beside it, or a column that is not part of the key.
+        """
+
+    @abstractmethod
+    def thin(self, kind: str, cluster: str, before: int) -> int:
+        """Delete observations seen before a time, but none on which a current row rests; return how many.
+
+        For what has no end, nodes and partitions: who scans ``now``, or what was seen since, finds the same.
         """

@@ -13,23 +13,28 @@ with 24 bins instead of 48 1.22 and 1.29.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from forewarn.compiled import is_loaded
 from forewarn.errors import BundleError
 from forewarn.learn.families.base import finite, probabilities
 from forewarn.learn.families.native import digest, leaf_size
 from forewarn.learn.families.shared_library import LibraryError, import_package
 from forewarn.learn.families.xgboost_native import XgboostTrees
+from forewarn.learn.heads.usage.bin_trees import BinTrees
 
 if TYPE_CHECKING:
     import xgboost
 
+log = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
 Floats32 = NDArray[np.float32]
 OUTLIVED = 4  # outlived bins per job on average, a random sample with larger weights
@@ -66,7 +71,7 @@ class Examples:
         return len(self.ended)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Hazard:
     """The borders of the bins, the average hazard in each, and the trees that predict a job's difference."""
 
@@ -115,18 +120,49 @@ class Hazard:
     def below(self, values: Floats32, anchors: Floats32) -> Floats:
         """Compute each job's probability of ending at or below each border."""
         below = np.zeros((len(values), len(self.borders)))
-        count, bins = values.shape[1], len(self.average)
         values, anchors = finite(values), finite(anchors)
+        bin_trees = self._bin_trees if is_loaded() else None
         for begin in range(0, len(values), _BATCH):
             batch = slice(begin, begin + _BATCH)
-            rows = np.empty((len(values[batch]), bins, self.trees.features), np.float32)
-            rows[:, :, :count] = values[batch, None]
-            rows[:, :, count] = np.arange(bins)
-            rows[:, :, count + 1 :] = self.borders[1:, None].astype(np.float32) - anchors[batch, None]
-            log_odds = self.average + self.trees.leaves(rows.reshape(-1, rows.shape[2])).reshape(-1, bins)
+            if bin_trees is None:
+                margins = self._margins(values[batch], anchors[batch])
+            else:
+                margins = bin_trees.margins(values[batch], anchors[batch], self._upper)
+            log_odds = self.average + (margins - self.trees.intercept)
             survival = np.cumprod(probabilities(-log_odds), axis=1)
             below[batch, 1:] = 1.0 - survival
         return below
+
+    def _margins(self, values: Floats32, anchors: Floats32) -> Floats32:
+        """Compute the margin of each job in each bin by XGBoost."""
+        count, bins = values.shape[1], len(self.average)
+        rows = np.empty((len(values), bins, self.trees.features), np.float32)
+        rows[:, :, :count] = values[:, None]
+        rows[:, :, count] = np.arange(bins)
+        rows[:, :, count + 1 :] = self._upper[:, None] - anchors[:, None]
+        return self.trees.margins(rows.reshape(-1, rows.shape[2])).reshape(-1, bins)
+
+    @cached_property
+    def _upper(self) -> Floats32:
+        return self.borders[1:].astype(np.float32)
+
+    @cached_property
+    def _bin_trees(self) -> BinTrees | None:
+        """The trees for the compiled walk; None where it does not give what XGBoost gives."""
+        try:
+            found = BinTrees.of(self.trees)
+        except (KeyError, TypeError, ValueError) as error:  # another version of XGBoost's form
+            log.warning("trees that only XGBoost can read: %s", error)
+            return None
+        for value in (0.0, np.nan):
+            job = np.full((1, self.trees.features - 1), value, np.float32)
+            values, anchors = job[:, : job.shape[1] // 2], job[:, job.shape[1] // 2 :]
+            if not np.array_equal(
+                found.margins(values, anchors, self._upper), self._margins(values, anchors)
+            ):
+                log.warning("the sums of a hazard model's trees differ from XGBoost's, which is used instead")
+                return None
+        return found
 
     def save(self, path: Path) -> dict[str, Any]:
         """Write the booster's native file, and return what JSON stores of it."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from forewarn.serve.cli.commands.common import home_option, json_option, opened
+from forewarn.serve.cli.remote.service import asked_service, url_option
 from forewarn.serve.cli.terminal.output import print_json
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 @click.command("advise")
 @click.argument("job_ids", nargs=-1, required=True, metavar="JOBID...")
 @home_option
+@url_option
 @json_option
-def command(job_ids: tuple[str, ...], home: Path | None, as_json: bool) -> None:
+def command(job_ids: tuple[str, ...], home: Path | None, url: str | None, as_json: bool) -> None:
     """Suggest changes to a pending job, with their effect on its risk.
 
     Prints the whole assessment of the job: predicted run time and memory, unusual requests, the risk of
@@ -31,11 +33,16 @@ def command(job_ids: tuple[str, ...], home: Path | None, as_json: bool) -> None:
       forewarn advise 123456
       forewarn advise 123456 --json | jq -r '.[].advice[0].command'
     """
-    from forewarn.operate.live_jobs import assess_live_jobs
-    from forewarn.serve.cli.terminal.progress import working
+    if client := asked_service(url, home=home):
+        from forewarn.serve.cli.remote.live_jobs import assess_live_jobs_remotely
 
-    with opened(home=home) as workspace:
-        found = assess_live_jobs(workspace, job_ids, full=True, working=working)
+        found = assess_live_jobs_remotely(client, job_ids)
+    else:
+        from forewarn.operate.live_jobs import assess_live_jobs
+        from forewarn.serve.cli.terminal.progress import working
+
+        with opened(home=home) as workspace:
+            found = assess_live_jobs(workspace, job_ids, full=True, working=working)
     if found.assessments or not found.unknown:
         _print(found.assessments, as_json)
     found.check()

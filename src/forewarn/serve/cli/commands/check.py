@@ -12,12 +12,13 @@ from forewarn.errors import UsageError
 from forewarn.serve.cli.commands.common import home_option, json_option, opened
 from forewarn.serve.cli.commands.exit_status import UNKNOWN, StatusCommand
 from forewarn.serve.cli.commands.learning import cluster_option
+from forewarn.serve.cli.remote.service import asked_service, url_option
 from forewarn.serve.cli.terminal.output import print_json, say
 from forewarn.serve.cli.terminal.safe_text import echo
 
 if TYPE_CHECKING:
     from forewarn.assess.assessment import Assessment
-    from forewarn.operate.check_scripts import CheckResult
+    from forewarn.operate.checked_scripts import CheckResult
 
 STDIN = "-"
 
@@ -42,6 +43,7 @@ _SBATCH = "forewarn.sbatch"
 @click.command("check", cls=ScriptCheck)
 @click.argument("scripts", nargs=-1, required=True, metavar="SCRIPT...")
 @home_option
+@url_option
 @cluster_option
 @click.option("-u", "--user", metavar="NAME", help="User who will submit the job.  [default: you]")
 @click.option(
@@ -75,7 +77,9 @@ def command(
     /,
     scripts: tuple[str, ...],
     home: Path | None,
+    url: str | None,
     model: Path | None,
+    at: str | None,
     diff: bool,
     fix: bool,
     figure: Path | None,
@@ -87,7 +91,7 @@ def command(
 
     A script is read as sbatch reads it; nothing in it is run. What is missing, misspelt or impossible is
     reported. Run time, memory and the risk of failure are estimated from the outcomes of similar jobs, where
-    there is a history and a model.
+    there is a history and a model; FOREWARN_URL or --url asks a service for that part.
 
     `-` reads a script from standard input. Options for sbatch follow `--`.
 
@@ -108,21 +112,23 @@ def command(
         raise UsageError("--fix writes a file beside the script: give a file, not standard input")
     if figure is not None and len(scripts) > 1:
         raise UsageError("--figure draws one script: check one script at a time")
-    from forewarn.operate.check_scripts import check_scripts
-    from forewarn.serve.cli.terminal.progress import working
+    how |= {
+        "options": context.meta[_SBATCH],
+        "ask_slurm": test_only,
+        "fix": fix,
+        "standard_input": sys.stdin.buffer.read() if STDIN in scripts else None,
+        "note": say,
+    }
+    if client := asked_service(url, home=home, model=model, at=at):
+        from forewarn.serve.cli.remote.check import check_scripts_remotely
 
-    with opened(home=home, model=model) as workspace:
-        result = check_scripts(
-            workspace,
-            *scripts,
-            options=context.meta[_SBATCH],
-            ask_slurm=test_only,
-            fix=fix,
-            standard_input=sys.stdin.buffer.read() if STDIN in scripts else None,
-            working=working,
-            note=say,
-            **how,
-        )
+        result = check_scripts_remotely(client, *scripts, **how)
+    else:
+        from forewarn.operate.check_scripts import check_scripts
+        from forewarn.serve.cli.terminal.progress import working
+
+        with opened(home=home, model=model) as workspace:
+            result = check_scripts(workspace, *scripts, at=at, working=working, **how)
     _show(result, figure, diff=diff, as_json=as_json)
     context.exit(UNKNOWN if result.worst is None else result.worst.exit_code)
 

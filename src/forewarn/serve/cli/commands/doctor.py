@@ -1,4 +1,4 @@
-"""`forewarn doctor`: check the connection to Slurm and the store."""
+"""`forewarn doctor`: check Slurm, store, registry, models, service, clocks and permissions."""
 
 from __future__ import annotations
 
@@ -25,10 +25,20 @@ _STYLE = {
 @json_option
 @click.pass_context
 def command(ctx: click.Context, home: Path | None, as_json: bool) -> None:
-    """Check the connection to Slurm and the store, and say how to fix problems.
+    """Check Slurm, the store, the models and the service, and say how to fix problems.
 
-    Checks the configuration, slurmrestd's address and socket, the token, the API version, slurmctld, the
-    clocks, slurmdbd, accounting, the key that signs tokens, and the store. Changes nothing.
+    \b
+    Slurm        slurmrestd's address, the token, the API version, slurmctld, slurmdbd, accounting, the key
+    clock        this machine against slurmctld and the service
+    store        can be written, is whole, has room, has new records
+    registry     MLflow answers; no trained model waits for it
+    model        which models serve, the hashes of their files, the age of their data
+    service      answers, and is ready; who may use it; its TLS certificate; its sockets
+    permissions  nobody else reads or changes the home, the config file, files with secrets
+    notices      the mail server takes mail (none is sent)
+
+    Run it as the user that runs the service. Asks the service of the configuration, or the one that
+    FOREWARN_URL names. Changes nothing, sends nothing.
 
     Exit code: 0 fine, 1 warning, 2 problem, 3 a check could not be done.
 
@@ -36,6 +46,7 @@ def command(ctx: click.Context, home: Path | None, as_json: bool) -> None:
     Examples:
       forewarn doctor
       FOREWARN_SLURMRESTD=unix:/run/slurmrestd.sock forewarn doctor --json
+      runuser -u forewarn -- forewarn doctor
     """
     findings: list[DoctorFinding] = []
     console = Terminal()
@@ -44,7 +55,7 @@ def command(ctx: click.Context, home: Path | None, as_json: bool) -> None:
         if not as_json:
             level = Text(f"{finding.level.name.lower():8}", style=_STYLE[finding.level])
             console.print(
-                level.append(f"{finding.check:11}", style="default").append(finding.message), soft_wrap=True
+                level.append(f"{finding.check:12}", style="default").append(finding.message), soft_wrap=True
             )
     overall = overall_severity(findings)
     if as_json:

@@ -13,12 +13,13 @@ from forewarn.errors import UsageError
 from forewarn.serve.cli.commands.common import home_option, json_option, opened
 from forewarn.serve.cli.commands.exit_status import StatusCommand
 from forewarn.serve.cli.commands.learning import cluster_option
+from forewarn.serve.cli.remote.service import asked_service, url_option
 from forewarn.serve.cli.terminal.output import note, print_json, print_table, say
 from forewarn.serve.cli.terminal.safe_text import echo
 
 if TYPE_CHECKING:
-    from forewarn.assess.node_health import NodeHealth
-    from forewarn.operate.nodes import HealthResult
+    from forewarn.assess.node_health.records import NodeHealth
+    from forewarn.operate.health_result import HealthResult
 
 _HEADINGS = ("node", "health", "state", "evidence", "until")
 _LEVELS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
@@ -27,6 +28,7 @@ _LEVELS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 @click.command("health", cls=StatusCommand)
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
 @home_option
+@url_option
 @cluster_option
 @click.option("-p", "--partition", metavar="NAME", help="Only nodes of this partition.")
 @click.option("--all", "everything", is_flag=True, help="List healthy nodes too.")
@@ -41,6 +43,7 @@ def command(
     ctx: click.Context,
     nodes: tuple[str, ...],
     home: Path | None,
+    url: str | None,
     cluster: str | None,
     partition: str | None,
     everything: bool,
@@ -66,10 +69,14 @@ def command(
     if sum((exclude, nagios, as_json)) > 1:
         raise UsageError("--exclude, --nagios and --json exclude each other: use one of them")
     try:
-        from forewarn.operate.nodes import judge_nodes
+        if client := asked_service(url, home=home, at=at):
+            with client:
+                found = client.health(*nodes, cluster=cluster, partition=partition)
+        else:
+            from forewarn.operate.nodes import judge_nodes
 
-        with opened(home=home) as workspace:
-            found = judge_nodes(workspace, *nodes, cluster=cluster, partition=partition, at=at)
+            with opened(home=home) as workspace:
+                found = judge_nodes(workspace, *nodes, cluster=cluster, partition=partition, at=at)
         _show(found, everything=everything, exclude=exclude, nagios=nagios, as_json=as_json)
     except Exception as error:
         if nagios:  # a monitoring system shows stdout only

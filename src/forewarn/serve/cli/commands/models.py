@@ -62,7 +62,7 @@ def list_(home: Path | None, as_json: bool) -> None:
 
 
 def _print_list(versions: Sequence[Version]) -> None:
-    from forewarn.learn.evaluation.baselines import rule_label
+    from forewarn.learn.evaluation.rule_labels import rule_label
 
     headings = ("model", "version", "alias", "created", "population", *METRICS.values(), "id")
     rows = [
@@ -112,7 +112,7 @@ def show(model: str, which: str, home: Path | None, as_json: bool) -> None:
 
 
 def _print_details(found: ModelDetails) -> None:
-    from forewarn.learn.evaluation.baselines import rule_label
+    from forewarn.learn.evaluation.rule_labels import rule_label
 
     version, manifest, inside = found.version, found.manifest, found.inside
     facts = manifest.facts

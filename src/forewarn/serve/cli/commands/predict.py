@@ -9,11 +9,12 @@ import click
 
 from forewarn.serve.cli.commands.common import home_option, json_option, opened
 from forewarn.serve.cli.commands.live_job_options import pending_option, running_option, user_option
+from forewarn.serve.cli.remote.service import asked_service, url_option
 from forewarn.serve.cli.terminal.output import note, print_json, print_table, say
 
 if TYPE_CHECKING:
     from forewarn.assess.assessment import Assessment
-    from forewarn.operate.live_jobs import Order
+    from forewarn.operate.live_result import Order
 
 _HEADINGS = (
     *("jobid", "user", "partition", "state", "phase", "probability", "threshold", "warns", "by"),
@@ -30,6 +31,7 @@ _MEANINGS = {
 @click.command("predict")
 @click.argument("job_ids", nargs=-1, metavar="[JOBID]...")
 @home_option
+@url_option
 @pending_option
 @running_option
 @user_option
@@ -43,6 +45,7 @@ _MEANINGS = {
 def command(
     job_ids: tuple[str, ...],
     home: Path | None,
+    url: str | None,
     sort: Order | None,
     as_json: bool,
     **which: Any,
@@ -61,11 +64,16 @@ def command(
       forewarn predict --pending --sort probability
       forewarn predict --running --json | jq '.[] | select(.failure.warns) | .job_id'
     """
-    from forewarn.operate.live_jobs import assess_live_jobs
-    from forewarn.serve.cli.terminal.progress import working
+    if client := asked_service(url, home=home):
+        from forewarn.serve.cli.remote.live_jobs import assess_live_jobs_remotely
 
-    with opened(home=home) as workspace:
-        found = assess_live_jobs(workspace, job_ids, working=working, **which)
+        found = assess_live_jobs_remotely(client, job_ids, **which)
+    else:
+        from forewarn.operate.live_jobs import assess_live_jobs
+        from forewarn.serve.cli.terminal.progress import working
+
+        with opened(home=home) as workspace:
+            found = assess_live_jobs(workspace, job_ids, working=working, **which)
     if found.assessments or not found.unknown:
         _print(found.sorted(sort or ("asked" if job_ids else "hours")), as_json)
     found.check(needs_model=True)

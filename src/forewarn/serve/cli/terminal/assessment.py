@@ -10,7 +10,7 @@ from forewarn.assess import wording
 from forewarn.assess.assessment import Advice, Assessment, Finding, Reason, Saving, Verdict
 from forewarn.assess.wording import YOU, Reader
 from forewarn.formatting import full_sentence, percent, sentence
-from forewarn.operate.check_scripts import FixedScript
+from forewarn.operate.checked_scripts import FixedScript
 from forewarn.serve.cli.terminal.console import Terminal
 from forewarn.serve.cli.terminal.safe_text import one_line
 

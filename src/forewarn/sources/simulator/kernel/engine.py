@@ -23,10 +23,12 @@ from forewarn.sources.simulator.kernel.events import (
     WAKE,
     WHO,
     heap_pop,
+    heap_push,
     schedule_event,
 )
 from forewarn.sources.simulator.kernel.layout import ENDED, PENDING
 from forewarn.sources.simulator.kernel.lifecycle import (
+    aim,
     cancel,
     enqueue,
     finish,
@@ -48,7 +50,10 @@ from forewarn.sources.simulator.kernel.rng import (
     uniform,
 )
 
-ENOUGH, NO_ROOM, ALL_ENDED = range(3)
+ENOUGH, NO_ROOM, ALL_ENDED, REACHED, AWAITED = range(5)
+FOREVER = 1 << 62
+# What may be done to a job from outside.
+ENQUEUE, WITHDRAW, AIM, CANCEL, SERVE = range(5)
 _YEAR = 12.0 * MONTH
 _STARVED = DAY // 3  # seconds past its turn after which nodes are kept free for a (wide) job
 
@@ -58,7 +63,7 @@ def populate(w: Any) -> None:
     """Set up the users and the first of every recurring event, before the first second."""
     s = w.settings[0]
     t = int(s.start)
-    for slot in range(w.people.size):
+    for slot in range(int(s.slots)):
         w.people[slot].number = -1
         key = key_of(w.seed, CLUSTER, 1000 + slot)
         if uniform(key, 1) < s.present_at_start:
@@ -87,8 +92,9 @@ def _again(w: Any, t: int, kind: int, who: int, rate: float) -> None:
 
 
 @entry
-def advance(w: Any, ready: int) -> int:
-    """Run until so many jobs in the order of submission have ended, or all, or the ring is too small."""
+def advance(w: Any, ready: int, until: int) -> int:
+    """Run until so many jobs in the order of submission have ended, or all, or the ring is too small, or the
+    next event is later than `until`, or a job that another one waits for has ended."""
     clock = w.clock[0]
     room = w.jobs.size - 2 * w.todo.shape[1]
     while clock.ready - clock.head < ready:
@@ -101,14 +107,45 @@ def advance(w: Any, ready: int) -> int:
         for p in range(w.partitions.size):
             if w.partitions[p].queued > w.queues.shape[1] - 2 * w.todo.shape[1]:
                 return NO_ROOM
+        if clock.events == 0 or w.events[0, TIME] > until:
+            return REACHED
         _next_event(w)
-        for g in range(w.groups.size):
-            while w.groups[g].freed:
-                w.groups[g].freed = 0
-                _serve(w, g, clock.now)
-        while clock.ready < clock.tail and w.jobs[ring(w, clock.ready)].state == ENDED:
-            clock.ready += 1
+        _serve_all(w)
+        if clock.awaited:
+            return AWAITED
     return ENOUGH
+
+
+@entry
+def act(w: Any, action: int, seq: int, t: int) -> None:
+    """Do something to a job from outside, at a time that has been reached."""
+    clock, job = w.clock[0], w.jobs[ring(w, seq)]
+    clock.now = t
+    if action == ENQUEUE:
+        job.stamp += 1  # leaves the queue that it was in
+        enqueue(w, seq, t)
+    elif action == WITHDRAW:
+        job.stamp += 1
+        free(w, w.partitions[job.partition].group)
+    elif action == AIM:
+        aim(w, seq)
+    elif action == CANCEL:
+        cancel(w, seq, t, 0)
+    else:
+        free(w, w.partitions[job.partition].group)
+    _serve_all(w)
+
+
+@inner
+def _serve_all(w: Any) -> None:
+    """Start what can be started where something became free, and count the jobs that have ended in order."""
+    clock = w.clock[0]
+    for g in range(w.groups.size):
+        while w.groups[g].freed:
+            w.groups[g].freed = 0
+            _serve(w, g, clock.now)
+    while clock.ready < clock.tail and w.jobs[ring(w, clock.ready)].state == ENDED:
+        clock.ready += 1
 
 
 @inner
@@ -149,6 +186,7 @@ def _serve(w: Any, g: int, t: int) -> None:
         return
     for p in w.by_priority:
         partition = w.partitions[p]
+        deferred = False
         while partition.group == g and not partition.blocked:
             seq = _head(w, p)
             if partition.claimed >= 0 and partition.claimed != seq:
@@ -160,11 +198,19 @@ def _serve(w: Any, g: int, t: int) -> None:
                 partition.queued -= 1
                 start(w, seq, t)
                 continue
+            job = w.jobs[ring(w, seq)]
+            if job.excluded >= 0 and not deferred:
+                # A job that may use few nodes holds up no other: its turn comes again.
+                deferred = True
+                heap_pop(w.queues[p], partition.queued)
+                heap_push(w.queues[p], partition.queued - 1, t + 60, clock.order, 0, seq, job.stamp)
+                clock.order += 1
+                continue
             partition.blocked = 1
             if not partition.preemptible:
                 if find_nodes(w, seq, True):
                     _make_room(w, seq, t)
-                elif partition.claimed < 0 and t - w.queues[p, 0, TIME] > _STARVED:
+                elif partition.claimed < 0 and job.excluded < 0 and t - w.queues[p, 0, TIME] > _STARVED:
                     claim_nodes(w, seq)
 
 

@@ -29,7 +29,7 @@ def _real(names: str) -> list[tuple[str, str]]:
 
 CLOCK = np.dtype(
     _whole("now order events head tail ready target job_id campaign workflow user running")
-    + _whole("outages outage_from outage_until")
+    + _whole("outages outage_from outage_until awaited")
 )
 GROUP = np.dtype(_whole("first count cpus memory gpus freed"))
 PARTITION = np.dtype(
@@ -72,6 +72,8 @@ JOB = np.dtype(
     + _whole("memory_given limit limit_first time_defaulted priority")
     # its life
     + _whole("submit changed_at start end state stamp cause again place")
+    # of a job submitted from outside: whether it is, whether others wait for its end, its row of `excluded`
+    + _whole("visitor awaited excluded")
     # its truth
     + _whole("need_memory need_time peak_after kill_delay")
     + _whole("bug_after bug_cause bug_exit bug_signal node_after node_exit node_signal sick_node")
@@ -106,3 +108,4 @@ class World(NamedTuple):
     running: NDArray[np.int64]  # seqs of running jobs, in no order
     events: NDArray[np.int64]
     queues: NDArray[np.int64]  # one heap for each partition
+    excluded: NDArray[np.bool_]  # sets of nodes that some job may not use × nodes

@@ -85,6 +85,7 @@ def submit(w: Any, a: int, index: int, t: int, number: int, array: int) -> None:
     job.node_after = job.outage_after = job.cancel_after = job.preempt_after = -1
     job.node_exit = job.node_signal = 0
     job.sick_node = -1
+    job.visitor, job.awaited, job.excluded = 0, 0, -1
     _draw_truth(w, seq, agent)
     agent.out += 1
     person.active += 1
@@ -194,7 +195,7 @@ def start(w: Any, seq: int, t: int) -> None:
         and uniform(key, 38) < s.outage_reach * w.applications[job.application].io_exposed
     ):
         job.outage_after = 2 + below(key, 37, 30)
-    _aim(w, seq)
+    aim(w, seq)
 
 
 @inner
@@ -213,7 +214,7 @@ def _draw_sick_exit(w: Any, job: Any, n: int, key: Any) -> None:
 
 
 @inner
-def _aim(w: Any, seq: int) -> None:
+def aim(w: Any, seq: int) -> None:
     """Set when and why a running job ends, as things stand."""
     job = w.jobs[ring(w, seq)]
     cause, after = first_ending(
@@ -230,7 +231,8 @@ def _aim(w: Any, seq: int) -> None:
         job.cancel_after,
         job.preempt_after,
     )
-    job.cause, job.end = cause, job.start + after
+    # A time limit shortened from outside may have passed already.
+    job.cause, job.end = cause, max(job.start + after, w.clock[0].now)
     job.stamp += 1
     schedule_event(w, job.end, END, seq, job.stamp)
 
@@ -242,7 +244,7 @@ def strike_node(w: Any, seq: int, n: int, t: int) -> None:
     if job.node_after < 0 or job.node_after > t - job.start:
         job.node_after, job.sick_node = t - job.start, n
         job.node_exit, job.node_signal = NO_EXIT_BUT_NODE_FAIL, 0
-        _aim(w, seq)
+        aim(w, seq)
 
 
 @inner
@@ -252,7 +254,7 @@ def strike_outage(w: Any, seq: int, t: int) -> None:
     key = mix(key_of(w.seed, JOB, seq), 60 + w.clock[0].outages)
     if uniform(key, 1) < s.outage_reach * w.applications[job.application].io_exposed and job.outage_after < 0:
         job.outage_after = t - job.start + below(key, 2, 20)
-        _aim(w, seq)
+        aim(w, seq)
 
 
 @inner
@@ -260,7 +262,7 @@ def preempt(w: Any, seq: int, t: int) -> None:
     """End a running job at once for another."""
     job = w.jobs[ring(w, seq)]
     job.preempt_after = t - job.start
-    _aim(w, seq)
+    aim(w, seq)
 
 
 @inner
@@ -273,7 +275,7 @@ def cancel(w: Any, seq: int, t: int, again: int) -> None:
         _hear(w, seq, t)
     elif job.state == RUNNING and (job.cancel_after < 0 or job.start + job.cancel_after > t):
         job.cancel_after = t - job.start + 1
-        _aim(w, seq)
+        aim(w, seq)
 
 
 @inner
@@ -299,6 +301,9 @@ def finish(w: Any, seq: int, t: int) -> None:
 def _hear(w: Any, seq: int, t: int) -> None:
     """Tell the workflow that one of its jobs has ended."""
     job = w.jobs[ring(w, seq)]
+    w.clock[0].awaited += job.awaited
+    if job.visitor:
+        return
     a = job.agent
     agent = w.agents[a]
     agent.out -= 1

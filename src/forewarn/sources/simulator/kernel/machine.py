@@ -31,6 +31,8 @@ def find_nodes(w: Any, seq: int, lent_too: bool) -> bool:
         node = w.nodes[n]
         if not node.up or (node.claim >= 0 and node.claim != job.partition):
             continue
+        if job.excluded >= 0 and w.excluded[job.excluded, n]:
+            continue
         cpus, memory, gpus = node.cpus, node.memory, node.gpus
         if lent_too:
             cpus, memory, gpus = cpus + node.cpus_lent, memory + node.memory_lent, gpus + node.gpus_lent

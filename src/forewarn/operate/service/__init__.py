@@ -1,0 +1,1 @@
+"""The long-running service: one process that collects, assesses, publishes and answers."""

@@ -1,0 +1,1 @@
+"""Upkeep of a home: deletion by age, erasure of a user, backup and restore, upgrade."""

@@ -1,0 +1,203 @@
+"""Run an application on TCP and on a unix socket, and end it cleanly: requests in flight finish."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import signal
+import socket
+import ssl
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from forewarn.config import ServeConfig
+from forewarn.errors import UsageError
+from forewarn.serve.rest.bounded_protocol import BoundedProtocol
+
+GRACE = 30  # seconds for requests in flight, after SIGTERM
+BACKLOG = 2048
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to its caller, since there may be two of them."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals as they are."""
+        yield
+
+
+Sockets = tuple[socket.socket, socket.socket | None]  # TCP, and a unix socket
+
+
+@contextlib.contextmanager
+def open_sockets(config: ServeConfig) -> Iterator[Sockets]:
+    """Open the sockets to listen on, before anything else is started: a port may be in use."""
+    with contextlib.ExitStack() as stack:
+        tcp = stack.enter_context(_tcp_socket(config.listen))
+        local = None
+        if config.socket is not None:
+            local = stack.enter_context(unix_socket(config.socket, socket.SOCK_STREAM, config.socket_mode))
+        yield tcp, local
+
+
+def run(
+    app: FastAPI,
+    config: ServeConfig,
+    sockets: Sockets,
+    *,
+    on_ready: Callable[[str], None] = lambda _: None,
+    on_stop: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; a second signal ends it at once.
+
+    Parameters
+    ----------
+    on_ready
+        Called with the address once requests are accepted.
+    on_stop
+        Called when the first signal arrives: streams end then, so that the rest can finish.
+    """
+    tcp, local = sockets
+    servers = [_server(app, config, tls=config.tls_certificate is not None)]
+    of_servers = [[tcp]]
+    if local is not None and config.tls_certificate is None:
+        of_servers[0].append(local)
+    elif local is not None:
+        servers.append(_server(app, config, tls=False, lifespan="off"))
+        of_servers.append([local])
+    with asyncio.Runner(loop_factory=servers[0].config.get_loop_factory()) as runner:  # uvloop
+        runner.run(_serve(servers, of_servers, _shown(tcp, config), on_ready, on_stop))
+
+
+async def _serve(
+    servers: list[_Server],
+    sockets: list[list[socket.socket]],
+    address: str,
+    on_ready: Callable[[str], None],
+    on_stop: Callable[[], None],
+) -> None:
+    stops = 0
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal stops
+        stops += 1
+        on_stop()
+        for server in servers:
+            server.should_exit = True
+            server.force_exit = stops > 1
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        tasks = [
+            asyncio.create_task(server.serve(sockets=own))
+            for server, own in zip(servers, sockets, strict=True)
+        ]
+        while not all(server.started or server.should_exit for server in servers):
+            await asyncio.sleep(0.01)
+            if any(task.done() for task in tasks):
+                break
+        if all(server.started for server in servers):
+            on_ready(address)
+        await asyncio.gather(*tasks)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _server(app: FastAPI, config: ServeConfig, *, tls: bool, lifespan: str = "auto") -> _Server:
+    return _Server(
+        uvicorn.Config(
+            app,
+            http=BoundedProtocol,
+            lifespan=lifespan,  # type: ignore[arg-type]
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=True,
+            proxy_headers=config.behind_proxy,
+            forwarded_allow_ips=list(config.trusted_proxies) if config.behind_proxy else None,
+            ssl_certfile=config.tls_certificate if tls else None,
+            ssl_keyfile=config.tls_key if tls else None,
+            ssl_version=ssl.PROTOCOL_TLS_SERVER,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=GRACE,
+            backlog=BACKLOG,
+        )
+    )
+
+
+@contextlib.contextmanager
+def _tcp_socket(listen: str) -> Iterator[socket.socket]:
+    host, _, port = listen.rpartition(":")
+    host = host.strip("[]")
+    try:
+        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        with socket.socket(family, kind, protocol) as opened:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            opened.bind(address)
+            opened.listen(BACKLOG)
+            opened.set_inheritable(True)
+            yield opened
+    except OSError as error:
+        hint = (
+            "; another service? choose another port with --listen" if error.errno == errno.EADDRINUSE else ""
+        )
+        raise UsageError(f"serve.listen: {listen}: {error.strerror or error}{hint}") from None
+
+
+@contextlib.contextmanager
+def unix_socket(path: Path, kind: socket.SocketKind, mode: str) -> Iterator[socket.socket]:
+    """Open a unix socket; a file that a killed service left there is replaced, one that answers is not."""
+    opened = socket.socket(socket.AF_UNIX, kind)
+    try:
+        _remove_stale(path, kind)
+        umask = os.umask(0o777 & ~int(mode, 8))
+        try:
+            opened.bind(str(path))
+        finally:
+            os.umask(umask)
+        if kind == socket.SOCK_STREAM:
+            opened.listen(BACKLOG)
+    except UsageError:
+        opened.close()
+        raise
+    except OSError as error:
+        opened.close()
+        raise UsageError(f"{path}: cannot listen there: {error.strerror or error}") from None
+    try:
+        yield opened
+    finally:
+        opened.close()
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _remove_stale(path: Path, kind: socket.SocketKind) -> None:
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise UsageError(f"{path}: exists and is not a socket: remove it, or choose another place")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, kind) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+            return
+    raise UsageError(f"{path}: another process listens there; stop it first")
+
+
+def _shown(tcp: socket.socket, config: ServeConfig) -> str:
+    host, port, *_ = tcp.getsockname()
+    scheme = "https" if config.tls_certificate else "http"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
