@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from lab.cluster import Lab
 
 FIRST_JOB = 10_000_000
-"""Their ids, and their keys in the table: far from those that slurmctld gives."""
-FIRST_KEY = 1_000_000_000
+"""Their ids begin after it: far from those that slurmctld gives."""
 MOST = 20_000_000
 
 NO_VALUE = 4294967294  # NO_VAL of slurm.h: "not part of a heterogeneous job"
@@ -25,18 +24,24 @@ BATCH_STEP = -5
 # Slurm's numbers of states. Shares as on clusters that publish theirs: most complete, one in six fails.
 STATES = "CASE WHEN r < .78 THEN 3 WHEN r < .92 THEN 5 WHEN r < .95 THEN 6 WHEN r < .99 THEN 4 ELSE 11 END"
 
+DELETION = """
+DELETE steps FROM {cluster}_step_table AS steps JOIN {cluster}_job_table AS jobs USING (job_db_inx)
+WHERE jobs.id_job > {first_job};
+DELETE FROM {cluster}_job_table WHERE id_job > {first_job};
+"""
+
+# The database gives each row its key, as it does for slurmdbd: keys of our own would push those of real jobs
+# into their range.
 JOBS = """
 SET SESSION sql_mode = '', autocommit = 0, unique_checks = 0, rand_seed1 = {seed}, rand_seed2 = 4711;
-DELETE FROM {cluster}_step_table WHERE job_db_inx BETWEEN {first_key} AND {first_key} + {most};
-DELETE FROM {cluster}_job_table WHERE job_db_inx BETWEEN {first_key} AND {first_key} + {most};
 SET @last = UNIX_TIMESTAMP() - 2 * 86400, @span = {days} * 86400;
 INSERT INTO {cluster}_job_table (
-    job_db_inx, id_job, mod_time, account, id_assoc, id_user, id_group, id_qos, id_resv, id_wckey,
+    id_job, mod_time, account, id_assoc, id_user, id_group, id_qos, id_resv, id_wckey,
     job_name, cpus_req, mem_req, tres_req, tres_alloc, timelimit, `partition`, priority, flags,
     het_job_id, het_job_offset, state_reason_prev, nodelist, nodes_alloc, node_inx,
     state, exit_code, derived_ec, time_submit, time_eligible, time_start, time_end, work_dir, submit_line)
 SELECT
-    {first_key} + seq, {first_job} + seq, submitted + waited + ran, '{account}',
+    {first_job} + seq, submitted + waited + ran, '{account}',
     ELT(1 + who, {associations}), {first_uid} + who, {first_uid} + who, 1, 0, 0,
     ELT(1 + seq % 7, 'train', 'align', 'relax', 'post', 'fft', 'qc', 'sim'), cpus, mem, tres, tres,
     minutes, 'main', 100 + seq % 1000, 20,
@@ -73,13 +78,13 @@ SELECT
 FROM (
     SELECT *, CONCAT('1=', FLOOR(1000 * RAND() * (time_end - time_start)),
         ',2=', FLOOR(1048576 * mem_req * RAND())) AS used
-    FROM {cluster}_job_table WHERE job_db_inx BETWEEN {first_key} AND {first_key} + {most}) AS jobs;
+    FROM {cluster}_job_table WHERE id_job > {first_job}) AS jobs;
 COMMIT;
 """
 
 
 def load_jobs(lab: Lab, count: int, days: int, *, seed: int = 42) -> None:
-    """Put so many ended jobs, one step each, into the days before yesterday; what was loaded before goes."""
+    """Put so many ended jobs, one step each, into the days before yesterday, for those loaded before."""
     if not 0 < count <= MOST or days <= 0:
         raise LabError(f"between 1 and {MOST:,} jobs can be loaded, over one day or more")
     cluster = lab.settings.cluster
@@ -94,8 +99,6 @@ def load_jobs(lab: Lab, count: int, days: int, *, seed: int = 42) -> None:
         "days": days,
         "seed": seed,
         "first_job": FIRST_JOB,
-        "first_key": FIRST_KEY,
-        "most": MOST,
         "states": STATES,
         "account": ACCOUNTS[0],
         "associations": ", ".join(association[user.name] for user in PEOPLE),
@@ -107,5 +110,10 @@ def load_jobs(lab: Lab, count: int, days: int, *, seed: int = 42) -> None:
         "no_value": NO_VALUE,
         "batch": BATCH_STEP,
     }
-    for statements in (JOBS, STEPS):
+    for statements in (DELETION, JOBS, STEPS):
         lab.sql(statements.format_map(values), timeout=3600)
+
+
+def delete_jobs(lab: Lab) -> None:
+    """Delete all jobs that were loaded, and no other."""
+    lab.sql(DELETION.format(cluster=lab.settings.cluster, first_job=FIRST_JOB), timeout=3600)

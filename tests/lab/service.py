@@ -15,7 +15,7 @@ import httpx
 
 from lab.cluster import Lab
 from lab.jobs import wait_until
-from lab.synthetic import FIRST_JOB, load_jobs
+from lab.synthetic import FIRST_JOB, delete_jobs, load_jobs
 from tests.lab.site import Site
 from tests.serve.rest.running import RunningService, start_service
 
@@ -146,7 +146,7 @@ def lab_service(lab: Lab, folder: Path, registry: Path, **settings: Any) -> Iter
         yield service
     finally:
         code = service.running.stop()
-        lab.sql(f"DELETE FROM lab_job_table WHERE id_job > {FIRST_JOB};")
+        delete_jobs(lab)
     text = service.running.text
     assert code == 0
     assert "Traceback" not in text

@@ -14,7 +14,7 @@ from forewarn.config import Config
 from forewarn.store.opening import open_store
 from lab.cluster import Lab
 from lab.jobs import submit
-from lab.synthetic import FIRST_JOB, load_jobs
+from lab.synthetic import FIRST_JOB, delete_jobs, load_jobs
 from tests.lab.conftest import one_version
 from tests.lab.site import EXECUTABLE, Site
 
@@ -56,7 +56,7 @@ def test_an_ordinary_user_checks_a_script(site: Site, tmp_path: Path) -> None:
             assert done.returncode < 3, done.stderr
             assessments[name] = json.loads(done.stdout)
     finally:
-        lab.sql(f"DELETE FROM lab_job_table WHERE id_job > {FIRST_JOB};")
+        delete_jobs(lab)
     bad, good = assessments["fft"], assessments["sim"]
     assert bad["route"]["model"] == "lab.submit.generic"
     assert bad["failure"]["probability"] > good["failure"]["probability"] + 0.05

@@ -9,7 +9,7 @@ from forewarn.job.outcomes import Outcome
 from forewarn.store.embedded import FILE
 from lab.endings import Ending
 from lab.jobs import submit, wait_ended, wait_running, wait_until
-from lab.synthetic import FIRST_JOB, load_jobs
+from lab.synthetic import FIRST_JOB, delete_jobs, load_jobs
 from tests.lab.conftest import one_version
 from tests.lab.kills import kill_again_and_again
 from tests.lab.site import EXECUTABLE, Site, by_sacct
@@ -130,7 +130,7 @@ def test_from_history_to_a_prediction(site: Site) -> None:
         assert str(running) not in waiting
     finally:
         lab.try_run("root", "scancel", *map(str, held))
-        lab.sql(f"DELETE FROM lab_job_table WHERE id_job > {FIRST_JOB};")
+        delete_jobs(lab)
 
 
 def test_learning_straight_from_accounting(site: Site) -> None:
@@ -138,6 +138,6 @@ def test_learning_straight_from_accounting(site: Site) -> None:
     try:
         benched = site.json("bench", "slurm:now-7days", "--family", "online", "--phases", "submit")
     finally:
-        site.lab.sql(f"DELETE FROM lab_job_table WHERE id_job > {FIRST_JOB};")
+        delete_jobs(site.lab)
     assert benched["log"] == "lab"
     assert benched["phases"]["submit"]["n"] > 150

@@ -17,7 +17,7 @@ from lab.errors import LabError
 from lab.jobs import live_state, submit, wait_ended, wait_quiet, wait_until
 from lab.nodes import node_states
 from lab.ports import answers
-from lab.synthetic import load_jobs
+from lab.synthetic import delete_jobs, load_jobs
 from lab.tokens import sign_token
 from tests.lab.conftest import boot
 
@@ -101,7 +101,24 @@ def test_jobs_are_loaded_into_accounting(lab: Lab) -> None:
         assert sum(row[0].endswith(".batch") and row[3] != "" for row in loaded) == 1000
         assert {row[1] for row in loaded} - {""} == {"alice", "bob", "carol", "dave", "erin"}
     finally:
-        lab.sql("DELETE FROM lab_job_table WHERE id_job > 10000000;")
+        delete_jobs(lab)
+
+
+def test_loading_and_deleting_leave_real_jobs_alone(lab: Lab) -> None:
+    """A job that ran between two loads keeps its row and its steps, whatever key the database gave it."""
+    load_jobs(lab, 100, days=2)
+    try:
+        job = submit(lab, "carol", script="true")
+        wait_ended(lab, [job])
+        load_jobs(lab, 200, days=2)
+        loaded = "JOIN lab_job_table AS j USING (job_db_inx) WHERE j.id_job > 10000000;"
+        found = [lab.sql(f"SELECT COUNT(*) FROM lab_{table}_table {loaded}") for table in ("job", "step")]
+        assert [int(number) for number in found] == [200, 200]
+    finally:
+        delete_jobs(lab)
+    rows = lab.run("root", "sacct", "-n", "-P", "-j", str(job), "-o", "JobID,State").splitlines()
+    assert rows == [f"{job}|COMPLETED", f"{job}.batch|COMPLETED"]
+    assert lab.sql("SELECT COUNT(*) FROM lab_job_table WHERE id_job > 10000000;").strip() == "0"
 
 
 def test_it_listens_on_the_loopback_only(lab: Lab) -> None:

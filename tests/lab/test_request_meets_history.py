@@ -50,7 +50,7 @@ from forewarn.store.filters import Equal, Missing
 from forewarn.store.opening import open_store
 from lab.cluster import Lab
 from lab.jobs import wait_ended
-from lab.synthetic import FIRST_JOB, load_jobs
+from lab.synthetic import FIRST_JOB, delete_jobs, load_jobs
 from lab.versions import DEFAULT, VERSIONS
 from tests.lab.conftest import LABS, one_version
 from tests.lab.site import EXECUTABLE, Site
@@ -170,7 +170,7 @@ def test_what_the_readme_says_to_type(
         history = tmp_path / "history.txt"
         history.write_text(saved(ran, "sacct text", since=int(time.time()) - 17 * 86400))
     finally:
-        ran.lab.sql(f"DELETE FROM lab_job_table WHERE id_job > {FIRST_JOB};")
+        delete_jobs(ran.lab)
     site.run("ingest", f"sacct:{history}")
     site.run("train", "--family", "online")
     assert checked(site, ran.scripts["per-cpu"])["route"]["model"] == "lab.submit.generic"

@@ -23,7 +23,7 @@ from typing import Any
 
 from lab.cluster import Lab
 from lab.jobs import records, submit, wait_ended, wait_until
-from lab.synthetic import FIRST_JOB, load_jobs
+from lab.synthetic import FIRST_JOB, delete_jobs, load_jobs
 from lab.users import PEOPLE, LabUser
 from tests.lab.conftest import one_version
 from tests.lab.site import EXECUTABLE, Site
@@ -99,7 +99,7 @@ def test_the_verdict_comes_true(lab: Lab, site: Site) -> None:
         known = _verdicts(checked)
         lab.run("root", "scancel", *map(str, makers))
     finally:
-        lab.sql(f"DELETE FROM lab_job_table WHERE id_job > {FIRST_JOB};")
+        delete_jobs(lab)
     # Of a script that somebody has never run, findings are all that is known.
     by = {what: {name for name, one in new.items() if one["judgement"] == what} for what in JUDGEMENTS}
     assert by["wrong"] == set()
