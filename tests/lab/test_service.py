@@ -307,26 +307,36 @@ def test_a_failed_job_is_one_mail(service: LabService, mailbox: Mailbox) -> None
 
 
 def test_assessments_of_pending_and_running_jobs(service: LabService) -> None:
+    """As in the history, where such jobs failed; and one unlike any other, about which nothing is claimed."""
     lab = service.lab
-    jobs = {
-        "PENDING": submit(lab, "alice", "--hold", "-J", "waits", "-t", "60", "--mem=50", script="true"),
-        "RUNNING": submit(lab, "alice", "-J", "runs", "-t", "60", "--mem=50", script="sleep 300"),
-    }
+    pending = submit(lab, "alice", "--hold", *USUAL, script="true")
+    running = submit(lab, "alice", *USUAL, script="sleep 300")
+    unlike = submit(lab, "alice", "--hold", "-J", "unlike", "-t", "60", "--mem=50", script="true")
+    jobs = {str(pending): "PENDING", str(running): "RUNNING", str(unlike): "PENDING"}
 
     def assessed(user: str) -> dict[str, dict[str, Any]]:
-        """Return the newest assessments of these jobs by state, as a user gets them."""
+        """Return the newest assessments of these jobs, as a user gets them."""
         listed = service.get(user, "/v1/assessments")["assessments"]
-        return {one["state"]: one for one in listed if int(one["job_id"]) in jobs.values()}
+        return {one["job_id"]: one for one in listed if one["job_id"] in jobs}
 
     try:
-        wait_until(lambda: set(assessed("alice")) == set(jobs), 60, "both are assessed", every=0.2)
+        wait_until(
+            lambda: {job: one["state"] for job, one in assessed("alice").items()} == jobs,
+            60,
+            "all are assessed",
+            every=0.2,
+        )
         found = assessed("alice")
         assert found == assessed("erin"), "an operator"
         assert assessed("bob") == {}
-        for state, job in jobs.items():
-            assert found[state]["job_id"] == str(job)
+        for job in (pending, running):
+            assert found[str(job)]["failure"]["warns"], "all jobs of this name failed"
+            assert found[str(job)]["route"]["model"] == "lab.submit.generic"
+        assert found[str(unlike)]["verdict"] == "cannot_say"
+        reasons = {reason["code"] for reason in found[str(unlike)]["route"]["passed_codes"]}
+        assert reasons == {"no_job_alike", "nothing_like_it"}, "why no model answers"
     finally:
-        lab.run("root", "scancel", *map(str, jobs.values()))
+        lab.run("root", "scancel", *jobs)
 
 
 @one_version
