@@ -339,7 +339,6 @@ def test_assessments_of_pending_and_running_jobs(service: LabService) -> None:
         lab.run("root", "scancel", *jobs)
 
 
-@one_version
 @pytest.mark.parametrize("daemon", ["slurmctld", "slurmrestd", "slurmdbd"])
 def test_the_service_outlives_slurm(service: LabService, daemon: str) -> None:
     lab = service.lab

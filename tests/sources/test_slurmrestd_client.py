@@ -532,9 +532,10 @@ def test_what_a_refusal_means(status: int, reply: Any, error: type[SchedulerErro
     assert words in str(found)
 
 
-def test_22_05_does_not_say_why_it_has_no_diagnosis() -> None:
+@pytest.mark.parametrize("path", ["diag", "jobs", "nodes", "partitions"])
+def test_22_05_does_not_say_why_the_controller_gives_nothing(path: str) -> None:
     reply = {"errors": [{"error_number": -1, "error": "Unspecified error"}]}
-    found = refusal(500, reply, "here /slurm/v0.0.38/diag", token=Token.read(jwt()), user=None, at=NOW)
+    found = refusal(500, reply, f"here /slurm/v0.0.38/{path}", token=Token.read(jwt()), user=None, at=NOW)
     assert type(found) is ControllerDownError
     assert "or refuses the token" in str(found)
 

@@ -30,6 +30,8 @@ DENIED, UNKNOWN_JOB = 2002, 2017
 _HELD = 2042  # "Job is in held state": 22.05 lists it as an error of a job that it has accepted
 _PROTOCOL_AUTHENTICATION, _DATABASE = 1007, 7000
 _UNSPECIFIED = -1
+# What 22.05 answers with "Unspecified error" when it cannot reach slurmctld.
+_OF_CONTROLLER = re.compile(r"/slurm/[^/]+/(diag|jobs|nodes|partitions)$")
 _NETWORK = 511  # HTTP's "network authentication required": Slurm's daemons refused the token
 _SKEW = 10  # seconds by which a token may seem to come from the future
 # v0.0.36 and v0.0.37 have no error numbers.
@@ -90,7 +92,7 @@ def refusal(
     if any(1800 <= (code or 0) < 1900 for code in codes):
         return ControllerDownError(f"{place}: slurmctld does not answer ({words}): is it running?")
     # 22.05 gives no more, whatever the reason.
-    if "config is unable to load" in words or (_UNSPECIFIED in codes and place.endswith("/diag")):
+    if "config is unable to load" in words or (_UNSPECIFIED in codes and _OF_CONTROLLER.search(place)):
         return _explained(place, token, user, at) or ControllerDownError(
             f"{place}: slurmctld does not answer, or refuses the token ({words}): is it running?"
         )
