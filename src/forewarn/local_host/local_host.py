@@ -79,6 +79,10 @@ class LocalHost:
         """Find a program on PATH."""
         return shutil.which(program, path=self._environment.get("PATH", os.defpath))
 
+    def has_program(self, program: str) -> bool:
+        """Check whether the shell finds a program."""
+        return self.which(program) is not None
+
     def has_module(self, name: str, folders: Sequence[str]) -> bool | None:
         """Look for a module file below MODULEPATH; None without it, or where a file renames modules."""
         places = self._module_places(folders)

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from forewarn.assess.script import findings
+from forewarn.assess.script.host import Host
+from forewarn.assess.script.unknown_host import UnknownHost
 from forewarn.assess.wording import finding as what
 from forewarn.assess.wording import fix
 from forewarn.job.sbatch.script import read_script
@@ -457,3 +459,31 @@ def test_an_mpi_program_without_a_launcher(tmp_path: Path) -> None:
     assert "mpi-without-launcher" in rules(tmp_path, text + "./solver\n")
     assert "mpi-without-launcher" not in rules(tmp_path, text + "srun ./solver\n")
     assert stat.S_IXUSR & (tmp_path / "solver").stat().st_mode
+
+
+@pytest.mark.parametrize("interpreter", ["/bin/bash", "/usr/bin/env bash", "/opt/no/such/shell"])
+def test_nothing_is_claimed_about_a_machine_that_is_not_known(interpreter: str) -> None:
+    """A script that was sent over the network: what is not known is never a finding."""
+    text = f"""#!{interpreter}
+#SBATCH --output=/no/such/folder/%j.out --time=0:10:00
+module load no-such-module
+conda activate no-such-environment
+source no-such-venv/bin/activate
+sleep 60
+python3 no_such_script.py < no-such-input.dat
+srun hostname
+mpirun -n 4 ./no_such_solver
+apptainer run no-such-image.sif
+"""
+    for script in (
+        text,
+        text.replace("module load no-such-module\n", ""),
+        "#!/bin/sh\nsleep 1\nmpirun ./a\n",
+    ):
+        assert findings(read_script(script), Path("/home/ann/job"), UnknownHost()) == ()
+
+
+def test_every_question_to_an_unknown_machine_is_open() -> None:
+    questions = [name for name in vars(Host) if not name.startswith("_")]
+    assert set(questions) <= set(vars(UnknownHost))
+    assert UnknownHost().has_program("sh") is None

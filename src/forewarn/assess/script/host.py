@@ -36,6 +36,9 @@ class Host(Protocol):
     def which(self, program: str) -> str | None:
         """Return the path at which the shell finds a program."""
 
+    def has_program(self, program: str) -> bool | None:
+        """Check whether the shell finds a program."""
+
     def has_module(self, name: str, folders: Sequence[str]) -> bool | None:
         """Check whether a module exists in MODULEPATH or in `folders`."""
 

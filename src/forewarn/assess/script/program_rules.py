@@ -48,7 +48,7 @@ def interpreter(context: ScriptContext) -> Iterator[Finding]:
         )
     elif program.endswith("/env"):
         names = [w for w in words[1:] if not w.startswith("-") and "=" not in w]
-        if names and context.host.which(names[0]) is None:
+        if names and context.host.has_program(names[0]) is False:
             code, values = FindingCode.INTERPRETER_NOT_ON_PATH, {"interpreter": names[0]}
             yield Finding(rule="missing-interpreter", code=code, values=values, line=1)
 
@@ -65,17 +65,16 @@ def programs(context: ScriptContext) -> Iterator[Finding]:
         if "/" in name or name in _BUILT_IN or name in own or name in seen or call.image is not None:
             continue
         seen.add(name)
-        if not is_plain(name) or not re.fullmatch(r"[\w.+-]+", name) or context.host.which(name):
-            continue
-        # Only a warning: a compute node may have programs that a login node has not.
-        yield _not_on_path(name, call.line)
+        if is_plain(name) and re.fullmatch(r"[\w.+-]+", name) and context.host.has_program(name) is False:
+            # Only a warning: a compute node may have programs that a login node has not.
+            yield _not_on_path(name, call.line)
 
 
 def _launchers(context: ScriptContext) -> Iterator[Finding]:
     """Find launchers such as mpirun and apptainer that are not on PATH. Slurm itself provides srun."""
     calls = [call for call in context.script.body.calls if call.launchers and call.command.words]
     for name, line in {call.command.words[0]: call.line for call in reversed(calls)}.items():
-        if name in LAUNCHERS and name != "srun" and context.host.which(name) is None:
+        if name in LAUNCHERS and name != "srun" and context.host.has_program(name) is False:
             yield _not_on_path(name, line)
 
 

@@ -43,6 +43,10 @@ class UnknownHost:
         """Return None: not known."""
         return None
 
+    def has_program(self, program: str) -> bool | None:  # noqa: ARG002
+        """Return None: not known."""
+        return None
+
     def has_module(self, name: str, folders: Sequence[str]) -> bool | None:  # noqa: ARG002
         """Return None: not known."""
         return None
