@@ -675,7 +675,7 @@ def test_of_a_requeued_job_the_last_run(store: Store) -> None:
 
 def test_the_same_id_on_two_clusters(store: Store) -> None:
     keep(store, job(7), job(7, cluster="d"))
-    with pytest.raises(UsageError, match="choose one with -M"):
+    with pytest.raises(UsageError, match="name one"):
         find_job("7", store, None)
     assert find_job("7", store, None, cluster="d").job.cluster == "d"
 

@@ -124,7 +124,38 @@ def test_of_several_jobs_with_one_id_the_newest_or_the_one_asked_for(store: Stor
     assert len(first.observations) == 1
 
 
-@pytest.mark.parametrize("job_id", ["8", "", "7'; DROP TABLE assessment", "\x1b[2J", "../7", "\ud800"])
+def test_the_number_of_an_array_is_its_most_informative_task(store: Store) -> None:
+    def task(number: int, state: str, **more: Any) -> Job:
+        return job(state, job_id=f"90_{number}", array_job_id=90, array_task_id=number, **more)
+
+    def ended(number: int, state: str) -> Job:
+        return task(
+            number, state, outcome=state.lower(), end=SUBMIT + 60, user="bob" if number > 3 else "ann"
+        )
+
+    rows = [
+        ended(1, "COMPLETED"),
+        ended(2, "FAILED"),
+        task(3, "RUNNING", start=SUBMIT + 2),
+        ended(4, "FAILED"),
+    ]
+    write_jobs(store, rows, seen_at=SUBMIT + 61)
+
+    def shown(**which: Any) -> tuple[str, str | None, int]:
+        found = job_page(store, "90", policy="wasted", **which)
+        return found.job.job_id, found.job.outcome, len(found.observations)
+
+    assert shown() == ("90_2", "failed", 1)
+    assert shown(visible=Visibility.of(users=["bob"])) == ("90_4", "failed", 1)
+    with pytest.raises(UnknownJobError):
+        shown(cluster="d")
+    with pytest.raises(UnknownJobError):
+        shown(visible=Visibility.of(users=["cy"]))
+
+
+@pytest.mark.parametrize(
+    "job_id", ["8", "99999999999999999999", "", "7'; DROP TABLE assessment", "\x1b[2J", "../7", "\ud800"]
+)
 def test_an_unknown_job_is_an_error_of_its_own(store: Store, job_id: str) -> None:
     write_jobs(store, [job()])
     with pytest.raises(UnknownJobError, match="no job"):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from forewarn.assess.assessment import Assessment
+from forewarn.assess.post_mortem.find_job import most_informative, tasks_of
 from forewarn.errors import UnknownJobError
 from forewarn.job.columns import JOB_SCHEMA, to_records
 from forewarn.job.json_form import job_to_json
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 _COLUMNS = (
     *("submit", "phase", "model", "made_at", "probability", "threshold", "verdict", "hours_at_risk", "cause"),
 )
+
+_NUMBER = re.compile(r"[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +107,7 @@ def job_page(
 ) -> JobPage:
     """Read what is stored about a job; of several with this id the one submitted last.
 
+    The number of an array stands for its most informative task, as in an explanation.
     A job that the caller may not see is as unknown as one that does not exist: `UnknownJobError`.
     """
     runs = [
@@ -113,10 +118,13 @@ def job_page(
     selected = [run for run in runs if submit is None or run[0].submit == submit]
     if not selected:
         raise UnknownJobError(f"no job {job_id} in the store, or it belongs to somebody else")
-    job, known_at = max(selected, key=lambda run: (run[0].submit, run[0].cluster))
-    changes = (change for change in job_history(store, job_id, (job.cluster,)) if change.submit == job.submit)
+    newest = max((job.submit, job.cluster) for job, _ in selected)
+    last = {job.job_id: (job, at) for job, at in selected if (job.submit, job.cluster) == newest}
+    job, known_at = last[most_informative(job for job, _ in last.values()).job_id]
+    history = job_history(store, job.job_id, (job.cluster,))
+    changes = (change for change in history if change.submit == job.submit)
     assessments = _assessments(store, job)
-    same_cluster = sorted(run.submit for run, _ in runs if run.cluster == job.cluster and run != job)
+    others = (run for run, _ in runs if (run.cluster, run.job_id) == (job.cluster, job.job_id) and run != job)
     return JobPage(
         job=job,
         known_at=known_at,
@@ -124,7 +132,7 @@ def job_page(
         assessments=assessments,
         newest=_newest(store, job),
         result=_result(job, assessments, policy),
-        other_submits=tuple(same_cluster),
+        other_submits=tuple(sorted(run.submit for run in others)),
     )
 
 
@@ -132,7 +140,9 @@ def _records(store: Store, job_id: str, cluster: str | None) -> list[tuple[Job, 
     if not job_id or not job_id.isprintable():
         return []
     columns = [*JOB_SCHEMA, KNOWN_AT]
-    frames = store.scan(cluster=cluster, job_ids=[job_id], columns=columns)
+    frames = list(store.scan(cluster=cluster, job_ids=[job_id], columns=columns))
+    if not frames and _NUMBER.fullmatch(job_id):
+        frames = list(store.scan(cluster=cluster, where=tasks_of(int(job_id)), columns=columns))
     return [
         (job, known_at)
         for frame in frames

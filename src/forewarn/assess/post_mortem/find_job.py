@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import polars as pl
@@ -17,7 +17,7 @@ from forewarn.job.units import JobId
 from forewarn.sources.slurm.one_job import require_job_id
 from forewarn.sources.slurm.scheduler import JobDetails, Scheduler
 from forewarn.store.base import Store
-from forewarn.store.filters import Equal
+from forewarn.store.filters import Equal, Filter
 
 _UNKNOWN_JOB = 2017  # Slurm's ESLURM_INVALID_JOB_ID
 MaySee = Callable[[Job], bool]  # whether a caller may see a job
@@ -60,7 +60,8 @@ def find_job(
     # An ended job does not change: Slurm is asked for others only.
     if scheduler is not None and (not jobs or any(job.outcome is None for job in jobs)):
         try:
-            jobs = _newer(jobs, list(filter(may_see, _live(scheduler, asked, waiting_as))))
+            if cluster in (None, scheduler.cluster):
+                jobs = _newer(jobs, list(filter(may_see, _live(scheduler, asked, waiting_as))))
         except RefusedError as error:
             if error.code != _UNKNOWN_JOB:
                 trouble = wording.slurm_refused(error)
@@ -74,7 +75,7 @@ def find_job(
         raise UnknownJobError(f"no job {job_id} in the store{in_slurm}{hint}")
     _one_cluster(jobs, job_id)
     notes: list[str] = []
-    job = _most_informative(jobs, asked, notes)
+    job = _last_run(jobs, asked, notes)
     details = JobDetails()
     if scheduler is not None and trouble is None:
         try:
@@ -85,13 +86,24 @@ def find_job(
     return JobLookup(job, details, tuple(note for note in (trouble, *notes) if note is not None))
 
 
+def tasks_of(array: int) -> Filter:
+    """Return the filter for the tasks of an array by its number, with which their ids begin."""
+    return Equal("array_job_id", array) | Equal("raw_id", array)
+
+
+def most_informative(jobs: Iterable[Job]) -> Job:
+    """Choose the task of an array to speak about: the first not completed, else one not ended, else any."""
+    in_order = sorted(jobs, key=lambda one: (one.array_task_id or 0, one.het_offset or 0, one.job_id))
+    incomplete = [job for job in in_order if job.outcome not in _COMPLETED_OR_LIVE]
+    live = [job for job in in_order if job.outcome is None]
+    return next(iter(incomplete or live or in_order))
+
+
 def _stored(store: Store, asked: JobId, cluster: str | None) -> list[Job]:
     ids = [asked.job]
     frames = list(store.scan(cluster=cluster, job_ids=ids))
     if not frames and asked.task is None and asked.offset is None:
-        # The tasks of an array, by its number: their ids begin with it.
-        of_array = Equal("array_job_id", asked.number) | Equal("raw_id", asked.number)
-        frames = list(store.scan(cluster=cluster, where=of_array))
+        frames = list(store.scan(cluster=cluster, where=tasks_of(asked.number)))
     return [job for frame in frames for job in to_records(frame.select(pl.exclude("known_at")), Job)]
 
 
@@ -122,26 +134,24 @@ def _one_cluster(jobs: list[Job], job_id: str) -> None:
     clusters = sorted({job.cluster for job in jobs})
     if len(clusters) > 1:
         raise UsageError(
-            f"job {job_id} exists on several clusters ({', '.join(clusters)}): choose one with -M"
+            f"job {job_id} exists on several clusters ({', '.join(clusters)}): "
+            "name one (-M; in a request, cluster)"
         )
 
 
-def _most_informative(jobs: list[Job], asked: JobId, notes: list[str]) -> Job:
-    """Choose the last of several runs; of an array the first task not completed, else one not ended."""
+def _last_run(jobs: list[Job], asked: JobId, notes: list[str]) -> Job:
+    """Choose the last of several runs, of an array the most informative task; note what else there is."""
     latest: dict[str, Job] = {}
     for job in sorted(jobs, key=lambda one: one.submit):
         latest[job.job_id] = job
     runs = len({job.submit for job in jobs if job.job_id in latest}) - len(
         {j.submit for j in latest.values()}
     )
-    chosen = sorted(
-        latest.values(), key=lambda one: (one.array_task_id or 0, one.het_offset or 0, one.job_id)
-    )
-    incomplete = [job for job in chosen if job.outcome not in _COMPLETED_OR_LIVE]
-    live = [job for job in chosen if job.outcome is None]
-    job = next(iter(incomplete or live or chosen))
-    if len(chosen) > 1:
-        notes.append(wording.parts_of_job(asked.number, len(chosen), len(incomplete), len(live), job.job_id))
+    job = most_informative(latest.values())
+    if len(latest) > 1:
+        incomplete = sum(one.outcome not in _COMPLETED_OR_LIVE for one in latest.values())
+        live = sum(one.outcome is None for one in latest.values())
+        notes.append(wording.parts_of_job(asked.number, len(latest), incomplete, live, job.job_id))
     if runs > 0:
         notes.append(wording.REQUEUED)
     return job

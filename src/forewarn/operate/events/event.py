@@ -56,7 +56,7 @@ class Event:
 
     type: EventType
     cluster: str
-    subject: str  # the job's id
+    subject: str  # the job's id; of a gap `gap`, since CloudEvents has no empty subjects
     time: int  # Unix seconds: when the job was submitted, started or ended, or was assessed
     data: Mapping[str, Any]
     id: str = ""  # its place in the stream; a bus gives it
@@ -159,7 +159,9 @@ def assessment_event(body: Mapping[str, Any], account: str | None = None) -> Eve
 
 def gap_event(at: int, reason: str) -> Event:
     """Return the marker of a place where events of jobs are missing; assessments never are."""
-    return Event(type=EventType.GAP, cluster="", subject="", time=at, data={"reason": reason}, id=f"gap-{at}")
+    return Event(
+        type=EventType.GAP, cluster="", subject="gap", time=at, data={"reason": reason}, id=f"gap-{at}"
+    )
 
 
 def format_time(moment: int) -> str:

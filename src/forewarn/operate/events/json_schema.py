@@ -34,7 +34,7 @@ def schema() -> Schema:
             "id": _TEXT,
             "source": {"type": "string", "pattern": "^/forewarn/"},
             "type": {"enum": [one.value for one in EventType]},
-            "subject": {"type": "string", "description": "the job's id; empty in a gap"},
+            "subject": {**_TEXT, "description": "the job's id; `gap` in a gap"},
             "time": {"type": "string", "format": "date-time"},
             "datacontenttype": {"const": CONTENT_TYPE},
             "dataschema": {"enum": sorted(set(DATA_SCHEMAS.values()))},

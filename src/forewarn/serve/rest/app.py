@@ -71,6 +71,7 @@ def create_app(service: Service) -> RestApplication:
         dependencies=[Depends(only_known_parameters)],
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # the place would be made from the caller's Host header
         openapi_url="/openapi.json",
     )
     app.state.service, app.state.gatherer, app.state.metrics = service, gatherer, metrics

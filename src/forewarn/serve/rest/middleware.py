@@ -37,8 +37,8 @@ OnAnswer = Callable[[str, str, int, float], None]
 class BodyTooLargeError(HTTPException):
     """A request body beyond the limit. FastAPI lets this kind of error through while it reads a body."""
 
-    def __init__(self, limit: int) -> None:
-        detail = f"the body is larger than {limit} bytes (serve.body_limit)"
+    def __init__(self, limit: int, *, is_setting: bool) -> None:
+        detail = f"the body is larger than {limit} bytes" + (" (serve.body_limit)" if is_setting else "")
         super().__init__(413, detail, headers={"Connection": "close"})
 
 
@@ -78,7 +78,7 @@ class RequestFrame:
             if message["type"] == "http.request":
                 size += len(message.get("body", b""))
                 if size > limit:
-                    raise BodyTooLargeError(limit)
+                    raise BodyTooLargeError(limit, is_setting=limit == self._body_limit)
             return message
 
         async def answer(message: Message) -> None:
@@ -95,7 +95,7 @@ class RequestFrame:
 
         try:
             if _announced_size(scope) > limit:
-                raise BodyTooLargeError(limit)
+                raise BodyTooLargeError(limit, is_setting=limit == self._body_limit)
             async with asyncio.timeout(self._seconds(scope)) as watch:
                 await self._app(scope, limited, answer)
         except BodyTooLargeError as error:  # announced, so that nothing of it was read

@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Path, Query
+from pydantic import AfterValidator
 
-SeveralTexts = list[Annotated[str, Query(max_length=1024)]] | None
+
+def _names_something(text: str) -> str:
+    """Refuse a filter without a value, as of an unset variable: it must not return everything."""
+    if not text.replace(",", "").strip():
+        raise ValueError("has no value: leave it out to see everything")
+    return text
+
+
+SeveralTexts = list[Annotated[str, Query(max_length=1024), AfterValidator(_names_something)]] | None
 ClusterParameter = Annotated[
     str | None, Query(description="The cluster; not needed where there is one.", max_length=256)
 ]

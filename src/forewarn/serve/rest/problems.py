@@ -195,14 +195,21 @@ _REASONS = {
 }
 
 
+# Of texts that must match a regular expression, by the field's name.
+_PATTERNS = {
+    "job_id": "expected a job id such as 123, 123_4 (a task of an array) or 123+1 (a component)",
+    "work_dir": "expected an absolute path of at most 4096 characters",
+}
+
+
 def _listed(one: Mapping[str, Any]) -> dict[str, str]:
     if one["type"] == "json_invalid":
         place = f" at character {one['loc'][-1]}" if isinstance(one["loc"][-1], int) else ""
         return {"path": "", "reason": f"the body is not JSON{place}"}
-    if one["type"] == "string_pattern_mismatch" and "job_id" in one["loc"]:
-        reason = "expected a job id such as 123, 123_4 (a task of an array) or 123+1 (a component)"
-        return {"path": _pointer(one["loc"]), "reason": reason}
-    return {"path": _pointer(one["loc"]), "reason": _REASONS.get(one["type"], str(one["msg"]))}
+    if one["type"] == "string_pattern_mismatch" and one["loc"][-1] in _PATTERNS:
+        return {"path": _pointer(one["loc"]), "reason": _PATTERNS[one["loc"][-1]]}
+    reason = _REASONS.get(one["type"], str(one["msg"]).removeprefix("Value error, "))
+    return {"path": _pointer(one["loc"]), "reason": reason}
 
 
 def _pointer(location: Sequence[Any]) -> str:

@@ -106,6 +106,10 @@ async def one_job(
     service: ServiceDependency,
     identity: IdentityDependency,
     cluster: ClusterParameter = None,
+    submit: Annotated[
+        int | None,
+        Query(ge=0, le=1 << 53, description="Of several jobs with this id; one of `other_submits`."),
+    ] = None,
 ) -> Response:
     """Return the record, its changes, the assessments over time, and the outcome when it is known."""
 
@@ -115,6 +119,7 @@ async def one_job(
             job_id,
             policy=service.config.policy,
             cluster=cluster,
+            submit=submit,
             visible=identity.visibility(),
         )
         return json_response(page.to_json(Reader.of(page.job.user, identity.user)))

@@ -14,12 +14,14 @@ from forewarn.serve.rest.json_body import json_response
 router = APIRouter(tags=["system"])
 
 
+@router.head("/healthz", include_in_schema=False)  # some load balancers ask so
 @router.get("/healthz", summary="Whether the process lives", responses=answers(named("Liveness")))
 async def health(service: ServiceDependency) -> Response:
     """Answer as long as the process can: for the supervisor that restarts it."""
     return json_response({"status": "alive", "version": service.version, "started_at": service.started_at})
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get(
     "/readyz",
     summary="Whether requests can be answered now",
