@@ -305,5 +305,12 @@ def test_a_running_service(tmp_path: Path) -> None:
         ahead = Clock(now=lambda: time.time() - 3600)
         level, message = worst(examined(home, url=running.url, clock=ahead)["clock"])
         assert (level, "ahead of the local clock" in message) == (Severity.WARNING, True)
+        fast = Config(
+            home=home, scheduler="simulator", simulator="small", simulator_days=2, simulator_speed=36000.0
+        )
+        time.sleep(0.1)  # an hour of the simulated cluster
+        with_fast = list(examine(fast, environ={"FOREWARN_URL": running.url}))
+        assert [one for one in with_fast if one.check == "service"]
+        assert {one.level for one in with_fast if one.check == "clock"} <= {Severity.FINE}, "the wall clock"
     finally:
         running.stop()

@@ -22,6 +22,7 @@ def examine(
     config: Config, *, environ: Mapping[str, str] = os.environ, clock: Clock | None = None
 ) -> Iterator[DoctorFinding]:
     """Yield each finding as soon as it is known; checks that need a failed one are skipped."""
+    wall_clock = clock or Clock()
     try:
         clock = clock or clock_of(config)
         way = choose_scheduler(config, environ)
@@ -41,7 +42,7 @@ def examine(
             yield from _run(_checks(scheduler, environ, clock))
         finally:
             scheduler.close()
-    yield from _run(_own_checks(config, environ, clock or Clock()))
+    yield from _run(_own_checks(config, environ, clock or wall_clock, wall_clock))
 
 
 def _checks(scheduler: Scheduler, environ: Mapping[str, str], clock: Clock) -> Iterator[Check]:
@@ -55,12 +56,14 @@ def _checks(scheduler: Scheduler, environ: Mapping[str, str], clock: Clock) -> I
     yield "jwt key", lambda: slurm.key(environ)
 
 
-def _own_checks(config: Config, environ: Mapping[str, str], clock: Clock) -> Iterator[Check]:
-    """List the checks that need no Slurm."""
+def _own_checks(
+    config: Config, environ: Mapping[str, str], clock: Clock, wall_clock: Clock
+) -> Iterator[Check]:
+    """List the checks that need no Slurm. The service lives by the wall clock, a simulated cluster not."""
     yield "store", lambda: store.store(config, clock)
     yield "registry", lambda: models.registry(config)
     yield "model", lambda: models.models(config, clock)
-    yield "service", lambda: service.service(config, environ, clock)
+    yield "service", lambda: service.service(config, environ, wall_clock)
     yield "permissions", lambda: permissions.permissions(config, environ)
     yield "notices", lambda: notices.notices(config.notices)
 
