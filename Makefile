@@ -11,6 +11,9 @@ LOGS   ?= ../shared/data/swf
 # Where there is one core, pytest's second worker only costs; elsewhere two are enough for two minutes.
 TEST_WORKERS ?= $(shell test "$$(nproc 2>/dev/null || echo 1)" -gt 1 && echo 2 || echo 0)
 
+# The tests start hundreds of processes: each would compile the package again, and pytest all tests.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Which Slurm `make lab` starts: 22.05, 24.11 or 26.05.
 LAB    ?= 24.11
 
