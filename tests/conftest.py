@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import settings
 
@@ -23,6 +24,12 @@ settings.load_profile("forewarn")
 # As the command line does, before a library is loaded that has threads: two workers of pytest on two cores
 # would wait for each other most of the time.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # For the same reason polars has one thread in a worker. Processes that a test starts are as they are.
+    os.environ["POLARS_MAX_THREADS"] = "1"
+    pl.thread_pool_size()  # reads it
+    del os.environ["POLARS_MAX_THREADS"]
 
 # A shell lets what it starts in the background ignore SIGINT, and so would every process of the tests.
 signal.signal(signal.SIGINT, signal.default_int_handler)

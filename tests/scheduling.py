@@ -20,7 +20,7 @@ from xdist.scheduler import LoadGroupScheduling
 COMPILED_GROUP, COMPILED_FIXTURE = "compiled", "cluster"
 
 
-class ModuleScheduling(LoadGroupScheduling):
+class ModuleScheduling(LoadGroupScheduling):  # type: ignore[misc]  # xdist has no types
     """A scheduler that gives a module, or a group of tests, to one worker, in the order of the collection."""
 
     def _split_scope(self, nodeid: str) -> str:
