@@ -99,4 +99,4 @@ soak: $(READY)  ## long proofs: kills of a writer and of a collector, ten millio
 
 clean:  ## remove everything that was made here, .venv too
 	rm -rf $(VENV) .work build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find src tests bench lab -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests bench lab packaging tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
