@@ -11,6 +11,9 @@ LOGS   ?= ../shared/data/swf
 # Where there is one core, pytest's second worker only costs; elsewhere two are enough for two minutes.
 TEST_WORKERS ?= $(shell test "$$(nproc 2>/dev/null || echo 1)" -gt 1 && echo 2 || echo 0)
 
+# The tests start hundreds of processes: each would compile the package again, and pytest all tests.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Which Slurm `make lab` starts: 22.05, 24.11 or 26.05.
 LAB    ?= 24.11
 
@@ -96,4 +99,4 @@ soak: $(READY)  ## long proofs: kills of a writer and of a collector, ten millio
 
 clean:  ## remove everything that was made here, .venv too
 	rm -rf $(VENV) .work build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find src tests bench lab -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests bench lab packaging tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -9,9 +9,13 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
-from _pytest.nodeid import coerce_node_id
 from hypothesis import settings
+
+from tests.scheduling import pytest_collection_modifyitems, pytest_xdist_make_scheduler
+
+__all__ = ["pytest_collection_modifyitems", "pytest_xdist_make_scheduler"]
 
 # On a busy machine one example can take long: that is no failure of what is tested.
 settings.register_profile("forewarn", deadline=None)
@@ -21,6 +25,12 @@ settings.load_profile("forewarn")
 # would wait for each other most of the time.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # For the same reason polars has one thread in a worker. Processes that a test starts are as they are.
+    os.environ["POLARS_MAX_THREADS"] = "1"
+    pl.thread_pool_size()  # reads it
+    del os.environ["POLARS_MAX_THREADS"]
+
 # A shell lets what it starts in the background ignore SIGINT, and so would every process of the tests.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -28,17 +38,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 pytest.register_assert_rewrite(
     "tests.sources.contract", "tests.store.contract", "tests.learn.families_contract"
 )
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let xdist see its groups: 3.8 writes them where pytest 9.2 does not read them any more."""
-    if not config.getoption("loadgroup", False):
-        return
-    for item in items:
-        groups = sorted({mark.args[0] for mark in item.iter_markers("xdist_group")})
-        if groups and not item.nodeid.endswith("@" + "_".join(groups)):
-            item._id = coerce_node_id(f"{item.nodeid}@{'_'.join(groups)}")
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,10 @@ import io
 import re
 import tokenize
 from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -34,24 +37,63 @@ WORDS = """
 NO_VERBS = frozenset(WORDS.split())
 
 
+@dataclass(frozen=True)
+class Function:
+    """A function that is not read like an attribute, whose docstring may be a noun."""
+
+    place: str
+    docstring: str | None
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a file defines."""
+
+    file: str
+    classes: list[str]
+    aliases: list[tuple[str, str]]  # and their types
+    functions: list[Function]
+
+
 @cache
-def trees() -> list[tuple[str, ast.Module]]:
-    return [(str(path.relative_to(SOURCE)), ast.parse(path.read_text())) for path in FILES]
+def names() -> list[Names]:
+    """Read every file once, and keep no tree: half a million nodes would cost more than to parse them."""
+    return [names_of(str(path.relative_to(SOURCE)), ast.parse(path.read_text())) for path in FILES]
+
+
+def names_of(file: str, tree: ast.Module) -> Names:
+    found = Names(file, [], [], [])
+    for node in statements(tree):
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            found.classes.append(node.name)
+        elif isinstance(node, ast.FunctionDef) and not is_property(node):
+            place = f"{file}:{node.lineno}: {node.name}"
+            found.functions.append(Function(place, ast.get_docstring(node)))
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and is_alias(node):
+            name = node.targets[0].id  # type: ignore[attr-defined]
+            found.aliases.append((name, ast.dump(node.value)))
+    return found
+
+
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Walk the statements: definitions are among them, and no expression holds one."""
+    for node in ast.iter_child_nodes(tree):
+        if not isinstance(node, ast.expr):
+            yield node
+            yield from statements(node)
 
 
 def test_no_public_class_name_has_two_meanings() -> None:
     """A type alias counts too: several modules may define one of a name, but as the same type."""
     classes, aliases = defaultdict(list), defaultdict(list)
     types = defaultdict(set)
-    for file, tree in trees():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                classes[node.name].append(file)
-        for node in tree.body:
-            if isinstance(node, ast.Assign) and is_alias(node):
-                name = node.targets[0].id  # type: ignore[attr-defined]
-                aliases[name].append(file)
-                types[name].add(ast.dump(node.value))
+    for found in names():
+        for name in found.classes:
+            classes[name].append(found.file)
+        for name, meaning in found.aliases:
+            aliases[name].append(found.file)
+            types[name].add(meaning)
     assert {name: files for name, files in classes.items() if len(files) > 1} == {}
     assert {name: files for name, files in aliases.items() if name in classes} == {}
     assert {name: files for name, files in aliases.items() if len(types[name]) > 1} == {}
@@ -84,12 +126,10 @@ def test_no_name_is_a_bare_participle(folder: str) -> None:
 def test_docstrings_of_functions_begin_with_a_verb() -> None:
     """Beside ruff's D401, which knows "Returns" but not "Whether"."""
     found = []
-    for file, tree in trees():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef) and not is_property(node):
-                first = (ast.get_docstring(node) or "Do").split(maxsplit=1)[0]
-                if first.lower().strip("`,.:") in NO_VERBS or not first[0].isupper():
-                    found.append(f"{file}:{node.lineno}: {node.name}: {first} …")
+    for function in chain.from_iterable(own.functions for own in names()):
+        first = (function.docstring or "Do").split(maxsplit=1)[0]
+        if first.lower().strip("`,.:") in NO_VERBS or not first[0].isupper():
+            found.append(f"{function.place}: {first} …")
     assert found == []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +37,15 @@ def make_sample(rows: int = 400, seed: int = 0) -> Sample:
 @pytest.fixture
 def sample() -> Callable[..., Sample]:
     return make_sample
+
+
+@pytest.fixture(scope="module")
+def one_ray() -> Iterator[None]:
+    """One Ray for all searches of a module: to start it takes longer than a search of one trial."""
+    from forewarn.learn.search.ray_cluster import ray_cluster
+
+    with ray_cluster(None, 2, 200 << 20):
+        yield
 
 
 @pytest.fixture(scope="session")

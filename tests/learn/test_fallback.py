@@ -22,7 +22,7 @@ from forewarn.learn.report.wording import headline, warnings
 
 pytestmark = pytest.mark.slow
 
-ONLINE = FitSettings(families=("online",), threads=2)
+ONLINE = FitSettings(families=("online",), threads=1)
 LABEL = "rule: last outcome of this user with this request"
 
 
@@ -70,7 +70,7 @@ def test_a_model_that_is_better_stays(table: JobTable, tmp_path: Path) -> None:
 
 
 def test_a_model_without_history_is_not_held_to_rules_of_history(table: JobTable, tmp_path: Path) -> None:
-    settings = FitSettings(families=("lightgbm",), trials=1, feature_set="restricted", threads=2)
+    settings = FitSettings(families=("lightgbm",), trials=1, feature_set="restricted", threads=1)
     assert train(table, settings, searches=tmp_path, at=0).bundle.rule is None
 
 

@@ -20,15 +20,15 @@ from forewarn.learn.fitting.fit_settings import FitSettings
 from forewarn.learn.fitting.train import train
 from forewarn.store.base import Store
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_ray")]
 
-SETTINGS = FitSettings(families=("xgboost", "online"), trials=2, deterministic=True, threads=2)
+SETTINGS = FitSettings(families=("xgboost", "online"), trials=2, deterministic=True, threads=1)
 ONLINE = FitSettings(families=("online",))
 DAY = 86_400
 
 
 @pytest.fixture(scope="module")
-def fitted(table: JobTable, tmp_path_factory: pytest.TempPathFactory) -> FitResult:
+def fitted(one_ray: None, table: JobTable, tmp_path_factory: pytest.TempPathFactory) -> FitResult:
     return fit(table, SETTINGS, folder=tmp_path_factory.mktemp("search"))
 
 
@@ -91,7 +91,7 @@ def test_online_without_history_features(table: JobTable, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("how", ["weights", "smote", "active"])
 def test_every_way_to_balance_makes_a_calibrated_model(table: JobTable, tmp_path: Path, how: str) -> None:
-    settings = FitSettings(families=("xgboost",), trials=1, imbalance=how, threads=2)
+    settings = FitSettings(families=("xgboost",), trials=1, imbalance=how, threads=1)
     model = fit(table, settings, folder=tmp_path)
     found = benchmark_of(table, model)
     assert found["roc_auc"] > 0.6
@@ -148,7 +148,7 @@ def test_balancing_counts_in_what_chooses_trials_too(table: JobTable, tmp_path: 
     """At the true rate, log loss would stop a balanced model for following its settings."""
     losses = {}
     for how in ("none", "weights"):
-        settings = FitSettings(families=("lightgbm",), trials=1, imbalance=how, threads=2)
+        settings = FitSettings(families=("lightgbm",), trials=1, imbalance=how, threads=1)
         model = fit(table, settings, folder=tmp_path / how)
         assert model.search is not None
         (trial,) = model.search.trials
@@ -164,7 +164,7 @@ def test_online_cannot_be_balanced(table: JobTable, tmp_path: Path) -> None:
 
 
 def test_a_restricted_model_speaks_of_new_users(table: JobTable, tmp_path: Path) -> None:
-    settings = FitSettings(families=("lightgbm",), trials=1, feature_set="restricted", threads=2)
+    settings = FitSettings(families=("lightgbm",), trials=1, feature_set="restricted", threads=1)
     model = fit(table, settings, folder=tmp_path)
     new = np.flatnonzero(table.column("user_ended") == 0)
     assert len(new)

@@ -7,7 +7,6 @@ online regression. All logs with all families: docs/measurements.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,8 @@ import pytest
 from bench.never_below_rule import LOGS, Log, row, tables
 from forewarn.errors import NotEnoughError
 from forewarn.learn.fitting.fit_settings import FitSettings
-from forewarn.learn.search.ray_cluster import ray_cluster
 
-pytestmark = [pytest.mark.shared_data, pytest.mark.slow]
+pytestmark = [pytest.mark.shared_data, pytest.mark.slow, pytest.mark.usefixtures("one_ray")]
 
 # Logs on which no model is fitted, with the reason.
 TOO_LITTLE = {
@@ -26,13 +24,6 @@ TOO_LITTLE = {
     "sample_eagle_data": "0 with a known outcome in the block `search`, which needs 20",
 }
 ABOVE = ("supercloud-2021-subset",)  # read whole, and clearly above
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _ray() -> Iterator[None]:
-    """One Ray for all searches: to start it takes longer than a search of one trial."""
-    with ray_cluster(None, 1, 200 << 20):
-        yield
 
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda log: log.name)

@@ -29,7 +29,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     def read(phase: str) -> JobTable:
         return read_table(store, "c", phase, POPULATIONS["wasted"])
 
-    settings = FitSettings(families=("lightgbm", "online"), trials=1, threads=2)
+    settings = FitSettings(families=("lightgbm", "online"), trials=1, threads=1)
     return benchmark(read, ("submit", "start"), settings, searches=folder / "searches")
 
 

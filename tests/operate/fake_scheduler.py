@@ -41,7 +41,7 @@ class FakeScheduler:
     queue: int | None = 0
     keeps_accounting: bool = True
     window: int = 3600
-    piece: int = 3  # rows
+    piece: int = 3  # rows; each is a write of the collector
     cluster: str = "c"
     calls: list[str] = field(default_factory=list)
     begins: list[int] = field(default_factory=list)  # of the histories asked for

@@ -34,7 +34,7 @@ def time() -> FakeTime:
 
 @pytest.fixture
 def slurm(time: FakeTime) -> FakeScheduler:
-    return FakeScheduler(time, ended=list(ENDED))
+    return FakeScheduler(time, ended=list(ENDED), piece=100)
 
 
 @pytest.fixture
@@ -370,7 +370,7 @@ def test_an_array_that_waits_is_its_tasks(store: Store, slurm: FakeScheduler, ti
 
 @pytest.mark.parametrize("pieces", range(14))
 def test_killed_at_any_piece(pieces: int, store: Store, slurm: FakeScheduler) -> None:
-    slurm.dies_after = pieces
+    slurm.dies_after, slurm.piece = pieces, 3
     with pytest.raises(KilledError):
         collect(store, slurm)
     slurm.dies_after = None
@@ -381,6 +381,7 @@ def test_killed_at_any_piece(pieces: int, store: Store, slurm: FakeScheduler) ->
 
 
 def test_catching_up_has_a_cap_and_rests(store: Store, slurm: FakeScheduler, time: FakeTime) -> None:
+    slurm.piece = 3
     rounds = list(collector(store, slurm, most_jobs=10).once())
     assert [done.behind for done in rounds] == [True, True, True, False]
     assert all(done.new_jobs <= 13 for done in rounds)

@@ -52,7 +52,7 @@ def slurm() -> FakeScheduler:
         | {"user": "ann" if n % 2 else "bob", "outcome": "failed" if n % 2 else "completed", "cpus_asked": 4}
         for n in range(1, 300)
     ]
-    return FakeScheduler(FakeTime(), ended=ended)
+    return FakeScheduler(FakeTime(), ended=ended, piece=100)
 
 
 @pytest.fixture
@@ -304,6 +304,7 @@ def test_what_another_process_writes_during_a_round_is_learnt(
 def test_a_history_that_takes_several_rounds_is_learnt(
     slurm: FakeScheduler, store: Store, tmp_path: Path
 ) -> None:
+    slurm.piece = 3
     collector = new_collector(store, slurm, tmp_path, most_jobs=20)
     list(collector.once())
     now = int(slurm.time.now)

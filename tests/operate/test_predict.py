@@ -53,7 +53,7 @@ def slurm() -> FakeScheduler:
         alps("503_[1-4]", NOW - 50, array_job_id=503, array_tasks="1-4", user="cy", cpus_asked=4),
         alps(504, NOW - 95, state="COMPLETED", outcome="completed", start=NOW - 90) | {"end": NOW - 80},
     ]
-    return FakeScheduler(FakeTime(), ended=ended, live=live, cluster="alps")
+    return FakeScheduler(FakeTime(), ended=ended, live=live, cluster="alps", piece=100)
 
 
 @pytest.fixture

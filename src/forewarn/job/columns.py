@@ -69,11 +69,11 @@ SCHEMAS: Mapping[str, dict[str, pl.DataType]] = MappingProxyType(
 
 def complete(frame: pl.DataFrame, kind: str = "job") -> pl.DataFrame:
     """Select exactly the columns of the schema (missing ones as nulls), plus `line` if the frame has it."""
-    schema = SCHEMAS[kind]
-    extra = ["line"] if "line" in frame.columns else []
+    schema, found = SCHEMAS[kind], frozenset(frame.columns)
+    extra = ["line"] if "line" in found else []
     return frame.select(
         *(
-            pl.col(name).cast(dtype) if name in frame.columns else pl.lit(None, dtype).alias(name)
+            pl.col(name).cast(dtype) if name in found else pl.lit(None, dtype).alias(name)
             for name, dtype in schema.items()
         ),
         *extra,

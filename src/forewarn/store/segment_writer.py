@@ -187,9 +187,9 @@ class SegmentWriter:
 
 def _check_schema(frame: pl.DataFrame, kind: str) -> None:
     """Raise if a frame does not have the full schema, which its source must complete."""
-    schema = SCHEMAS[kind]
-    wrong = [name for name, dtype in schema.items() if frame.schema.get(name) != dtype]
-    wrong += [name for name in frame.columns if name not in schema and name != "line"]
+    schema, found = SCHEMAS[kind], frame.schema  # once: polars makes it anew for each who asks
+    wrong = [name for name, dtype in schema.items() if found.get(name) != dtype]
+    wrong += [name for name in found if name not in schema and name != "line"]
     if wrong:
         raise UsageError(
             f"columns that are missing, unknown or of another type: {', '.join(wrong)}; "

@@ -107,7 +107,8 @@ class Runner:
             raise CommandError(
                 f"{command[0]}: no such command on PATH: install Slurm's commands here, or set slurmrestd"
             ) from None
-        overdue = threading.Timer(self._timeout, _end, [process])
+        is_late = threading.Event()  # the timer's thread may outlive the process that it kills
+        overdue = threading.Timer(self._timeout, _end, [process, is_late])
         errors: list[bytes] = []
         feeder = threading.Thread(target=_feed, args=(process, stdin, errors))
         with process:
@@ -120,10 +121,9 @@ class Runner:
                 _end(process)
                 raise
             finally:
-                in_time = overdue.is_alive()
                 overdue.cancel()
                 feeder.join()
-        if not in_time:
+        if is_late.is_set():
             raise SlowAnswerError(f"{command[0]}: no answer within {self._timeout:.0f} s")
         return process.returncode, b"".join(errors).decode("utf-8", "replace")
 
@@ -143,8 +143,10 @@ def _feed(process: subprocess.Popen[bytes], stdin: str, errors: list[bytes]) -> 
     errors.append(process.stderr.read())
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], is_late: threading.Event | None = None) -> None:
     """Kill it with all processes that it started, which would keep its output open."""
+    if is_late:
+        is_late.set()
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -14,6 +14,8 @@ from forewarn.sources.simulator.world import width
 
 Numbers = NDArray[Any]  # whole numbers, or truth values
 
+FEW = 1000  # rows that a dictionary maps sooner than polars joins a table
+
 
 def each(text: Callable[..., str | None], *numbers: Numbers) -> pl.Series:
     """Compute `text` of the numbers in each row, called once for each distinct row.
@@ -21,6 +23,10 @@ def each(text: Callable[..., str | None], *numbers: Numbers) -> pl.Series:
     >>> each(lambda a, b: f"{a}.{b}", np.array([1, 2, 1]), np.array([5, 5, 5])).to_list()
     ['1.5', '2.5', '1.5']
     """
+    if len(numbers[0]) <= FEW:
+        rows = list(zip(*(column.tolist() for column in numbers), strict=True))
+        by_row = {row: text(*row) for row in dict.fromkeys(rows)}
+        return pl.Series("text", [by_row[row] for row in rows], dtype=pl.String)
     frame = pl.DataFrame({str(i): column for i, column in enumerate(numbers)})
     names = frame.columns
     different = frame.unique(maintain_order=True)
