@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import os
 import signal
 import socket
 import ssl
-import stat
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import FrameType
 
 import uvicorn
@@ -20,9 +17,9 @@ from fastapi import FastAPI
 from forewarn.config import ServeConfig
 from forewarn.errors import UsageError
 from forewarn.serve.rest.bounded_protocol import BoundedProtocol
+from forewarn.serve.rest.unix_socket import BACKLOG, unix_socket
 
 GRACE = 30  # seconds for requests in flight, after SIGTERM
-BACKLOG = 2048
 
 
 class _Server(uvicorn.Server):
@@ -152,49 +149,6 @@ def _tcp_socket(listen: str) -> Iterator[socket.socket]:
             "; another service? choose another port with --listen" if error.errno == errno.EADDRINUSE else ""
         )
         raise UsageError(f"serve.listen: {listen}: {error.strerror or error}{hint}") from None
-
-
-@contextlib.contextmanager
-def unix_socket(path: Path, kind: socket.SocketKind, mode: str) -> Iterator[socket.socket]:
-    """Open a unix socket; a file that a killed service left there is replaced, one that answers is not."""
-    opened = socket.socket(socket.AF_UNIX, kind)
-    try:
-        _remove_stale(path, kind)
-        umask = os.umask(0o777 & ~int(mode, 8))
-        try:
-            opened.bind(str(path))
-        finally:
-            os.umask(umask)
-        if kind == socket.SOCK_STREAM:
-            opened.listen(BACKLOG)
-    except UsageError:
-        opened.close()
-        raise
-    except OSError as error:
-        opened.close()
-        raise UsageError(f"{path}: cannot listen there: {error.strerror or error}") from None
-    try:
-        yield opened
-    finally:
-        opened.close()
-        with contextlib.suppress(OSError):
-            path.unlink()
-
-
-def _remove_stale(path: Path, kind: socket.SocketKind) -> None:
-    try:
-        if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise UsageError(f"{path}: exists and is not a socket: remove it, or choose another place")
-    except FileNotFoundError:
-        return
-    with socket.socket(socket.AF_UNIX, kind) as probe:
-        probe.settimeout(1)
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink()
-            return
-    raise UsageError(f"{path}: another process listens there; stop it first")
 
 
 def _shown(tcp: socket.socket, config: ServeConfig) -> str:
