@@ -430,7 +430,11 @@ def test_a_proxy_s_user_is_known_without_a_thread(build: Any, tmp_path: Path) ->
     place = tmp_path / "secret"
     place.write_text("0123456789abcdef")
     access = build(proxy_header="X-Remote-User", proxy_secret_file=place, coordinators=False)
-    good = {"proxy_user": "alice", "proxy_secret": "0123456789abcdef", "peer": "127.0.0.1"}
+    good: dict[str, Any] = {
+        "proxy_user": "alice",
+        "proxy_secret": "0123456789abcdef",
+        "peer": "127.0.0.1",
+    }
     assert access.cached(Credentials(**good)) == access.authenticate(Credentials(**good))
     for bad in ({"proxy_secret": "wrong"}, {"peer": "10.0.0.1"}, {"proxy_user": "a b"}, {"bearer": "x"}):
         assert access.cached(Credentials(**(good | bad))) is None

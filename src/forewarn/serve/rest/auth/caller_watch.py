@@ -34,9 +34,9 @@ class CallerWatch:
         begun = monotonic()
         while monotonic() - begun < GIVE_UP_AFTER:
             try:
-                identity = self._access.cached_again(self._credentials) or await run_in_threadpool(
-                    self._access.authenticate_again, self._credentials
-                )
+                identity = self._access.cached_again(self._credentials)
+                if identity is None:
+                    identity = await run_in_threadpool(self._access.authenticate_again, self._credentials)
                 return _rights(identity) == self._rights
             except KeySourceError:
                 pass
