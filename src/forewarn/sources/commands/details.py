@@ -17,6 +17,8 @@ _SCRIPT = re.compile(r"^Batch Script for [^\n]*\n-{10,}\n", re.MULTILINE)
 _EXIT = re.compile(r"(\d+):(\d+)")
 _UNKNOWN_JOB = 2017
 T = TypeVar("T")
+_Steps = tuple[tuple[StepRecord, ...], str | None]  # and whose job it is
+_NO_STEPS: _Steps = ((), None)
 
 
 def read_details(runner: Runner, target: JobId) -> JobDetails:
@@ -35,7 +37,7 @@ def read_details(runner: Runner, target: JobId) -> JobDetails:
     start = shown.get("StartTime", "") if shown.get("JobState") == "PENDING" else ""
     outputs = tuple(path for key in ("StdErr", "StdOut") if (path := shown.get(key)))
     owner = shown.get("UserId", "").partition("(")[0] or None
-    steps, past_owner = attempt("the steps", lambda: _steps(runner, target), ((), None))
+    steps, past_owner = attempt("the steps", lambda: _steps(runner, target), _NO_STEPS)
     if owner and past_owner not in (None, owner):  # accounting has an earlier job with this id
         return JobDetails(user=owner, outputs=outputs, notes=tuple(notes))
     return JobDetails(
@@ -72,7 +74,7 @@ def _script(runner: Runner, target: JobId) -> str | None:
     return text if text.startswith("#!") else None
 
 
-def _steps(runner: Runner, target: JobId) -> tuple[tuple[StepRecord, ...], str | None]:
+def _steps(runner: Runner, target: JobId) -> _Steps:
     """Read the steps of the last run, and whose it is: an earlier run ended in a requeue."""
     columns = "JobID,State,ExitCode,NodeList,User,JobName"
     found, owner = [], None
