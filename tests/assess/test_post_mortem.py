@@ -604,6 +604,29 @@ def test_the_store_is_asked_first(store: Store) -> None:
     assert scheduler.calls == ["details 7"], "an ended job does not change"
 
 
+class DetailsOf(FakeScheduler):
+    """A cluster that has details of the job with any id, which is somebody's."""
+
+    owner: str | None = None
+
+    def details(self, job_id: str) -> JobDetails:
+        step = StepRecord(name="0", state="RUNNING", nodes="n1", command="secret-solver")
+        return replace(super().details(job_id), user=self.owner, outputs=("/home/bob/x",), steps=(step,))
+
+
+@pytest.mark.parametrize(("owner", "is_shown"), [("bob", False), ("USER", True), (None, True)])
+def test_details_of_another_user_s_job_with_the_same_id_are_not_shown(
+    store: Store, owner: str | None, is_shown: bool
+) -> None:
+    """Slurm uses ids again: the store has the caller's old job, Slurm a new one of somebody else."""
+    keep(store, job(7))
+    scheduler = DetailsOf(FakeTime())
+    scheduler.owner = job(7).user if owner == "USER" else owner
+    found = find_job("7", store, scheduler)
+    assert found.job == job(7)
+    assert bool(found.details.steps or found.details.outputs) is is_shown
+
+
 def test_slurm_knows_what_the_store_does_not(store: Store) -> None:
     scheduler = FakeScheduler(FakeTime(), live=[row(8, NOW, reason="Priority")])
     assert find_job("8", store, scheduler).job.reason == "Priority"

@@ -48,6 +48,22 @@ def test_by_slurmrestd() -> None:
     assert found.notes == ()
 
 
+def test_an_id_that_slurm_used_again() -> None:
+    """What accounting still has of an earlier job of another user is not the new one's; each has an owner."""
+    live, past = slurm_job(user_name="ann"), slurmdb_job(steps=[KILLED], script="#!/bin/sh\ntrue\n")
+    for owner, steps in (("ann", 1), ("bob", 0)):
+        old = past | {"user": None, "association": {"user": owner}}
+        with (
+            serving(script(45, job_8=jobs(live), job_8_db=jobs(old))) as fake,
+            client_of(fake.address) as client,
+        ):
+            found = client.details("8")
+        assert (found.user, len(found.steps), found.script is None) == ("ann", steps, not steps)
+    only_past = script(45, job_8=(200, UNKNOWN), job_8_db=jobs(past | {"user": "bob"}))
+    with serving(only_past) as fake, client_of(fake.address) as client:
+        assert client.details("8").user == "bob"
+
+
 def test_a_running_job_has_no_estimate() -> None:
     answers = {"job_8": jobs(slurm_job(start_time=wrapped(NOW + 500))), "job_8_db": (200, UNKNOWN)}
     with serving(script(45, **answers)) as fake, client_of(fake.address) as client:
@@ -96,7 +112,7 @@ SHOWN = (
     "JobId=7 JobName=a b UserId=ann(5) JobState=PENDING Reason=Priority StartTime=1800000000 "
     "WorkDir=/w StdErr=/w/e.log StdIn=/dev/null StdOut=/w/o.log"
 )
-STEPS = "7|FAILED|1:0|n1|fit\n7.batch|FAILED|9:0|n1|batch\n7.0|OUT_OF_MEMORY|0:125|n1|my|solver\n"
+STEPS = "7|FAILED|1:0|n1|ann|fit\n7.batch|FAILED|9:0|n1||batch\n7.0|OUT_OF_MEMORY|0:125|n1||my|solver\n"
 
 
 def test_by_commands(command: Callable[[str, str], Path], tmp_path: Path) -> None:
@@ -113,6 +129,17 @@ def test_by_commands(command: Callable[[str, str], Path], tmp_path: Path) -> Non
     ]
     assert [(step.exit_code, step.exit_signal) for step in found.steps] == [(137, 0), (0, 125)]
     assert calls_of(tmp_path, "scontrol") == ["-o show job 7"]
+    assert found.user == "ann"
+
+
+def test_an_id_used_again_by_commands(command: Callable[[str, str], Path], tmp_path: Path) -> None:
+    command("scontrol", f"echo '{SHOWN}'")
+    command("sacct", f"printf '{STEPS.replace('|ann|', '|bob|')}'")
+    found = scheduler(tmp_path).details("7")
+    assert (found.user, found.steps, found.script) == ("ann", (), None)
+    command("scontrol", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
+    found = scheduler(tmp_path).details("7")
+    assert (found.user, len(found.steps)) == ("bob", 2)
 
 
 def test_commands_that_know_little(command: Callable[[str, str], Path], tmp_path: Path) -> None:

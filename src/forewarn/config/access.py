@@ -60,6 +60,14 @@ class AccessConfig:
             as_place, "file or address of the public keys of Slurm's tokens", "/etc/slurm/jwks.json"
         ),
     )
+    slurm_jwks_ca_file: Path | None = field(
+        default=None,
+        metadata=setting(
+            as_path,
+            "CA certificates for the address of slurm_jwks; default: the system's",
+            "/etc/ssl/site-ca.pem",
+        ),
+    )
     slurm_key_file: Path | None = field(
         default=None,
         metadata=setting(as_path, "Slurm's HS256 key; prefer jwks or slurmrestd", "/etc/slurm/jwt_hs256.key"),

@@ -39,7 +39,13 @@ from forewarn.operate.accounting_position import LATE, LONGEST_GAP, AccountingPo
 from forewarn.operate.awaited_ends import GIVE_UP_AFTER, AwaitedEnds
 from forewarn.operate.collector_round import CollectorRound, LiveAssessor
 from forewarn.operate.ingest_file import review_missing_fields
-from forewarn.operate.observe import ExtraWrite, unknown_end_records, without_known_ends, write_batches
+from forewarn.operate.observe import (
+    ExtraWrite,
+    only_ended,
+    unknown_end_records,
+    without_known_ends,
+    write_batches,
+)
 from forewarn.sources.base import INCOMPLETE, Batch
 from forewarn.sources.slurm.clock import Clock
 from forewarn.sources.slurm.scheduler import Scheduler
@@ -47,6 +53,7 @@ from forewarn.store.base import Store, StoreWriter
 
 AWAY = 900  # seconds since the controller last answered after which ends count as unobserved
 MOST_JOBS = 50_000  # of history in one round; after such a round, rest as long as it took
+LONG, FAR = 30, 3600  # seconds of reading after which a round ends that is so far from now
 MACHINE_EVERY = 600  # seconds between reads of nodes and partitions, and between tries to find accounting
 REVIEW_EVERY = 3600  # seconds between reviews of missing fields, each of which scans the whole store
 ASSESSMENTS_KEPT = 400 * 86400  # seconds: a year, and some time to compare it with
@@ -291,17 +298,19 @@ class Collector:
         start, cursors = self._position.start(at, self._since, self._queue)
         until = self._until(at, this_round)
         self._caught_up = False  # until this read is complete: after an error, read up to now
-        reached, jobs_read = start, 0
+        reached, jobs_read, begun = start, 0, self._clock.monotonic()
         this_round.lag = at - reached
         for piece in self._scheduler.history(start, until):
             is_whole_window = piece.reached > reached
             reached = max(reached, piece.reached)
             moved = cursors | {self._position.cursor: str(reached)} if is_whole_window else None
-            self._write(this_round, [_only_ended(piece.batch)], moved, also=self._settle)
+            self._write(this_round, [only_ended(piece.batch)], moved, also=self._settle)
             this_round.notes += piece.notes
             this_round.lag = at - reached
             jobs_read += piece.batch.frame.height
-            if is_whole_window and jobs_read >= self._most_jobs and reached < until:
+            # More than what each round reads again: or a slow slurmdbd would never let it come further.
+            is_long = self._clock.monotonic() - begun >= LONG and reached - start > FAR < until - reached
+            if is_whole_window and reached < until and (is_long or jobs_read >= self._most_jobs):
                 this_round.behind = True
                 return
         # Quiet hours have no pieces. The next read begins LATE seconds before the cursor.
@@ -334,7 +343,7 @@ class Collector:
         else:
             if due := awaited.due(at):
                 records = self._scheduler.accounting_records(awaited.query_ids(due))
-                self._write(this_round, [_only_ended(batch) for batch in records], also=self._settle)
+                self._write(this_round, [only_ended(batch) for batch in records], also=self._settle)
                 awaited.postpone(due, at)
             lost = awaited.give_up(at, GIVE_UP_AFTER if self._queue == 0 else LONGEST_GAP)
         if lost or awaited.is_changed:
@@ -389,11 +398,3 @@ _LOST_WITHOUT_ACCOUNTING = (
 
 def _message(error: Exception) -> str:
     return str(error) if isinstance(error, ForewarnError) else f"{type(error).__name__}: {error}"
-
-
-def _only_ended(batch: Batch) -> Batch:
-    """Return only the jobs that have ended: of the others the controller knows more, and since when.
-
-    Accounting shows a time limit that was changed later as if it had been requested.
-    """
-    return Batch(batch.kind, batch.frame.filter(pl.col("outcome").is_not_null()), batch.bad)

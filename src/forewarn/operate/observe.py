@@ -173,3 +173,11 @@ def _has_new_value(name: str) -> pl.Expr:
     if name == "outcome":  # accounting may have a cause from the steps; the controller has "failed" only
         differs &= (new != "failed") | stored.is_null()
     return differs
+
+
+def only_ended(batch: Batch) -> Batch:
+    """Return only the jobs that have ended: of the others the controller knows more, and since when.
+
+    Accounting shows a time limit that was changed later as if it had been requested.
+    """
+    return Batch(batch.kind, batch.frame.filter(pl.col("outcome").is_not_null()), batch.bad)

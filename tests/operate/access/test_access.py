@@ -381,3 +381,60 @@ def test_a_provider_s_large_answer_is_not_read(size: int, is_read: bool) -> None
         else:
             with pytest.raises(KeySourceError, match="larger than 1 MB"):
                 bounded_body(response, "idp")
+
+
+def test_a_session_is_not_believed_for_longer_by_asking_all_the_time(build: Any, turned: TurnedClock) -> None:
+    """Each request within ten seconds of the last one: a revoked token's session still ends."""
+    access = build(service_tokens=True)
+    text, _ = access.service_tokens.create("lost", Role.HELPER, by="root")
+    session, _ = access.login_with_token(text, origin="x")
+    carried = Credentials(session=session.id)
+    assert access.authenticate(carried).role is Role.HELPER
+    access.service_tokens.revoke("lost")
+    for _ in range(2):
+        turned.now += 4
+        assert access.authenticate(carried).role is Role.HELPER
+    turned.now += 4
+    with pytest.raises(UnauthenticatedError, match="revoked"):
+        access.authenticate(carried)
+    assert access.cached(carried) is None
+    assert access.cached_again(carried) is None
+
+
+def test_a_request_that_takes_long_does_not_make_a_session_look_idle(build: Any, turned: TurnedClock) -> None:
+    """What it looks up is kept apart: other requests of the session are a use of it all the same."""
+    access = build(slurm_tokens="key", session_idle=200)
+    session, _ = access.login_with_token(slurm_token("alice"), origin="x")
+    carried = Credentials(session=session.id)
+    for _ in range(100):
+        turned.now += 9
+        assert (access.cached_again(carried) or access.authenticate_again(carried)).user == "alice"
+        assert (access.cached(carried) or access.authenticate(carried)).user == "alice"
+    for _ in range(14):  # not 22: a use is written down once a minute
+        turned.now += 9
+        assert (access.cached_again(carried) or access.authenticate_again(carried)).user == "alice"
+    turned.now += 74
+    with pytest.raises(UnauthenticatedError, match="has ended"):
+        access.authenticate_again(carried)
+
+
+def test_a_slurm_user_cannot_be_named_as_a_group(build: Any) -> None:
+    """Where an identity provider signs Slurm's tokens, people may choose their names there."""
+    access = build(slurm_tokens="key", operators=("group:support",), helpers=("oidc:staff",))
+    for name in ("group:support", "oidc:staff", "token:grafana"):
+        with pytest.raises(UnauthenticatedError, match="not a user name"):
+            access.authenticate(Credentials(bearer=slurm_token(name)))
+
+
+def test_a_proxy_s_user_is_known_without_a_thread(build: Any, tmp_path: Path) -> None:
+    place = tmp_path / "secret"
+    place.write_text("0123456789abcdef")
+    access = build(proxy_header="X-Remote-User", proxy_secret_file=place, coordinators=False)
+    good: dict[str, Any] = {
+        "proxy_user": "alice",
+        "proxy_secret": "0123456789abcdef",
+        "peer": "127.0.0.1",
+    }
+    assert access.cached(Credentials(**good)) == access.authenticate(Credentials(**good))
+    for bad in ({"proxy_secret": "wrong"}, {"peer": "10.0.0.1"}, {"proxy_user": "a b"}, {"bearer": "x"}):
+        assert access.cached(Credentials(**(good | bad))) is None

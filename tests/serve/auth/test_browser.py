@@ -102,6 +102,17 @@ def test_cookies_are_secure_where_browsers_come_by_https(people: PeopleStore, ke
         assert httpx.get(f"{url}/v1/me", cookies={"__Host-forewarn_session": value}).status_code == 200
 
 
+def test_a_login_ends_the_session_before_it(people: PeopleStore, key_file: Path) -> None:
+    app, access = access_app(by_key(key_file), people)
+    text, _ = access.service_tokens.create("ann", Role.USER, by="root", user="ann")
+    with served(app) as url, httpx.Client(base_url=url) as browser:
+        assert browser.post("/auth/session", json={"token": slurm_token("alice")}).status_code == 200
+        first = browser.cookies["forewarn_session"]
+        assert browser.post("/auth/session", json={"token": text}).json()["user"] == "ann"
+        assert browser.get("/v1/me").json()["user"] == "ann"
+        assert httpx.get(f"{url}/v1/me", cookies={"forewarn_session": first}).status_code == 401
+
+
 @pytest.mark.parametrize(
     "headers",
     [

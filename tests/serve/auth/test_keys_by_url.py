@@ -14,10 +14,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
 from forewarn.config import AccessConfig, Config
-from forewarn.errors import UnauthenticatedError
-from forewarn.operate.access.key_set import KeySet, trusted_client, verify_token
+from forewarn.errors import UnauthenticatedError, UsageError
 from forewarn.operate.access.oidc import OidcProvider
-from forewarn.operate.access.refreshed import KeySourceError
+from forewarn.operate.access.refreshed import MOST_WAITING, KeySourceError
 from forewarn.operate.access.slurm_tokens import SlurmTokens
 from forewarn.sources.slurm.clock import Clock
 from tests.operate.notices.servers import certificate
@@ -67,30 +66,116 @@ def test_keys_rotate(private_keys: dict[str, rsa.RSAPrivateKey]) -> None:
         tokens.close()
 
 
+def test_a_key_replaced_under_its_id(private_keys: dict[str, rsa.RSAPrivateKey]) -> None:
+    """It counts half a minute later at most; forged tokens ask the server no more often than that."""
+    at = [0.0]
+    with serving_documents() as server:
+        server.documents[JWKS] = _public(private_keys, "old")
+        access = AccessConfig(slurm_tokens="jwks", slurm_jwks=server.url + JWKS)
+        tokens = SlurmTokens(Config(access=access), Clock(monotonic=lambda: at[0]))
+        assert tokens.prove(_token(private_keys, "old")).user == "alice"
+        replaced = {"old": private_keys["new"]}
+        server.documents[JWKS] = _public(replaced, "old")
+        for _ in range(20):
+            with pytest.raises(UnauthenticatedError, match="not signed by a known key"):
+                tokens.prove(_token(replaced, "old"))
+        assert server.asked[JWKS] == 1  # the keys were read a moment ago
+        at[0] = 31
+        assert tokens.prove(_token(replaced, "old")).user == "alice"
+        for at[0] in range(32, 92):
+            for _ in range(5):
+                with pytest.raises(UnauthenticatedError, match="not signed by a known key"):
+                    tokens.prove(_token(private_keys, "old"))  # no longer, or forged
+            assert tokens.prove(_token(replaced, "old")).user == "alice"
+        assert server.asked[JWKS] == 3
+        tokens.close()
+
+
+def test_forged_tokens_do_not_take_all_threads_while_the_server_is_slow(
+    private_keys: dict[str, rsa.RSAPrivateKey],
+) -> None:
+    at = [0.0]
+    with serving_documents() as server, ThreadPoolExecutor(30) as pool:
+        server.documents[JWKS] = _public(private_keys, "old")
+        access = AccessConfig(slurm_tokens="jwks", slurm_jwks=server.url + JWKS)
+        tokens = SlurmTokens(Config(access=access), Clock(monotonic=lambda: at[0]))
+        assert tokens.prove(_token(private_keys, "old")).user == "alice"
+        server.answers.clear()
+        at[0] = 60
+        forged = _token({"old": private_keys["new"]}, "old")
+        begun = time.monotonic()
+        guesses = [pool.submit(tokens.prove, forged) for _ in range(30)]
+        _wait_for(lambda: sum(guess.done() for guess in guesses) >= 30 - MOST_WAITING - 1)
+        assert time.monotonic() - begun < 3  # the others wait for 5 s
+        assert tokens.prove(_token(private_keys, "old")).user == "alice"
+        server.answers.set()
+        assert all(isinstance(guess.exception(), UnauthenticatedError) for guess in guesses)
+        assert server.asked[JWKS] == 2
+        tokens.close()
+
+
 def test_keys_by_https(private_keys: dict[str, rsa.RSAPrivateKey], tmp_path: Path) -> None:
+    """A private CA is one of a setting; the system's do not know it, and another name is not its own."""
     ca_file, tls = certificate(tmp_path)
     with serving_documents(tls) as server:
         server.documents[JWKS] = _public(private_keys, "old")
-        trusted = KeySet(server.url + JWKS, client=trusted_client(ca_file))
-        assert verify_token(_token(private_keys, "old"), trusted, leeway=0)["sun"] == "alice"
-        unknown = KeySet(server.url + JWKS)
-        with pytest.raises(KeySourceError, match="cannot be read: ConnectError"):
-            verify_token(_token(private_keys, "old"), unknown, leeway=0)
-        by_another_name = KeySet(
-            server.url.replace("127.0.0.1", "localhost") + JWKS, client=trusted_client(ca_file)
-        )
-        with pytest.raises(KeySourceError, match="cannot be read: ConnectError"):
-            verify_token(_token(private_keys, "old"), by_another_name, leeway=0)
+        by_name = server.url.replace("127.0.0.1", "localhost")
+        for place, file, is_trusted in (
+            (server.url, ca_file, True),
+            (server.url, None, False),
+            (by_name, ca_file, False),
+        ):
+            access = AccessConfig(slurm_tokens="jwks", slurm_jwks=place + JWKS, slurm_jwks_ca_file=file)
+            tokens = SlurmTokens(Config(access=access))
+            if is_trusted:
+                assert tokens.prove(_token(private_keys, "old")).user == "alice"
+            else:
+                with pytest.raises(KeySourceError, match="cannot be read: ConnectError"):
+                    tokens.prove(_token(private_keys, "old"))
+            tokens.close()
 
 
-def _provider(server: DocumentServer, at: list[float]) -> OidcProvider:
+@pytest.mark.parametrize("content", [None, "", "no certificate"])
+def test_a_ca_file_without_certificates(content: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    if content is not None:
+        file.write_text(content)
+    by_keys = AccessConfig(
+        slurm_tokens="jwks", slurm_jwks="https://keys.example.org", slurm_jwks_ca_file=file
+    )
+    by_provider = AccessConfig(
+        oidc_issuer="https://keys.example.org", oidc_client_id="forewarn", oidc_ca_file=file
+    )
+    with pytest.raises(UsageError, match=r"access\.slurm_jwks_ca_file: .*ca\.pem: holds no certificates"):
+        SlurmTokens(Config(access=by_keys))
+    with pytest.raises(UsageError, match=r"access\.oidc_ca_file: .*ca\.pem: holds no certificates"):
+        OidcProvider(Config(access=by_provider))
+
+
+def test_a_provider_with_a_private_ca(private_keys: dict[str, rsa.RSAPrivateKey], tmp_path: Path) -> None:
+    ca_file, tls = certificate(tmp_path)
+    with serving_documents(tls) as server:
+        server.documents[JWKS] = _public(private_keys, "old")
+        token = _token(private_keys, "old", iss=server.url, aud="forewarn", sub="alice")
+        trusting = _provider(server, [0.0], oidc_ca_file=ca_file)
+        assert trusting.prove(token).user == "alice"
+        trusting.close()
+        other = _provider(server, [0.0])
+        with pytest.raises(KeySourceError, match="cannot be read: ConnectError"):
+            other.prove(token)
+        other.close()
+
+
+def _provider(server: DocumentServer, at: list[float], **settings: Any) -> OidcProvider:
     names = ("authorization_endpoint", "token_endpoint")
     server.documents["/.well-known/openid-configuration"] = {
         "issuer": server.url,
         "jwks_uri": server.url + JWKS,
         **{name: f"{server.url}/{name}" for name in names},
     }
-    access = AccessConfig(oidc_issuer=server.url, oidc_client_id="forewarn", oidc_user_claim="sub")
+    access = AccessConfig(
+        oidc_issuer=server.url, oidc_client_id="forewarn", oidc_user_claim="sub", **settings
+    )
     return OidcProvider(Config(access=access), Clock(monotonic=lambda: at[0]))
 
 

@@ -83,6 +83,8 @@ def find_job(
                 details = scheduler.details(waiting_as.get(job.job_id, job.job_id))
         except SchedulerError as error:
             trouble = wording.slurm_unreachable(error)
+    if details.user not in (None, job.user):  # a newer job with this id, of another user
+        details = JobDetails()
     return JobLookup(job, details, tuple(note for note in (trouble, *notes) if note is not None))
 
 

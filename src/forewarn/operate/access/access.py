@@ -8,17 +8,16 @@ trusted.
 
 from __future__ import annotations
 
-import hmac
-import ipaddress
 import logging
 import os
 import pwd
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from forewarn.config import Config, is_user_name
+from forewarn.config import Config
 from forewarn.errors import ForbiddenError, RateLimitError, UnauthenticatedError, UsageError
 from forewarn.operate.access.audit import write_audit_line
 from forewarn.operate.access.binding import is_loopback
@@ -33,6 +32,8 @@ from forewarn.operate.access.sessions import METHOD as SESSION
 from forewarn.operate.access.sessions import Session, Sessions
 from forewarn.operate.access.slurm_tokens import METHOD as SLURM
 from forewarn.operate.access.slurm_tokens import SlurmTokens
+from forewarn.operate.access.trusted_proxy import METHOD as PROXY
+from forewarn.operate.access.trusted_proxy import TrustedProxy, trusted_network
 from forewarn.operate.access.ways import accepted_tokens, ways_to_prove
 from forewarn.sources.slurm.clock import Clock
 from forewarn.sources.slurm.user_rights import UserRights, read_user_rights
@@ -41,6 +42,7 @@ from forewarn.store.people import PeopleStore
 
 log = logging.getLogger(__name__)
 _BRIEFLY = 10.0  # seconds for which a session or a service token is believed without a look into the store
+_LOOK = "look"  # the way of a session that was looked up for a request that takes long
 _REFUSED = 15.0  # seconds for which a token that Slurm refused is refused without asking again
 _FAILURES = 30  # refused proofs a minute, from one address
 
@@ -65,8 +67,9 @@ class Access:
         self.oidc = OidcProvider(config, clock) if "oidc" in self._methods else None
         self.limiter = RateLimiter(config.serve.rate_limit, clock=clock)
         self._slurm = SlurmTokens(config, clock) if SLURM in self._methods else None
-        self._proxy_secret = _read_proxy_secret(config) if "proxy" in self._methods else b""
-        self._proxies = tuple(map(_network, config.serve.trusted_proxies))
+        proxies = [trusted_network(one) for one in config.serve.trusted_proxies]
+        secret_file = config.access.proxy_secret_file
+        self._proxy = TrustedProxy(secret_file, proxies) if PROXY in self._methods else None
         self._roles = Roles(config.access, read_rights or (lambda: _slurm_rights(config)), clock)
         self._proofs = ProofCache(self._clock)
         self._failures = RateLimiter(_FAILURES, clock=clock)
@@ -85,20 +88,39 @@ class Access:
         another user's Slurm token, `SchedulerError` or `KeySourceError` where it cannot be verified now.
         """
         try:
-            proof = self._prove(credentials)
+            proof = self._prove(credentials, self._use)
         except UnauthenticatedError:
             if _has_any(credentials):
                 self.count_refused(credentials.origin)
             raise
         return self._complete(self._roles.identity(proof), credentials)
 
+    def authenticate_again(self, credentials: Credentials) -> Identity:
+        """Return who is calling by a request that is still being answered, such as a stream of events.
+
+        As `authenticate`, but it is neither a use of a session nor a guess.
+        """
+        return self._complete(self._roles.identity(self._prove(credentials, self._look_at)), credentials)
+
     def cached(self, credentials: Credentials) -> Identity | None:
-        """Return the same without any I/O, or None where some is needed."""
+        """Return what `authenticate` would without any I/O, or None where some is needed."""
+        return self._cached(credentials, *self._first(credentials))
+
+    def cached_again(self, credentials: Credentials) -> Identity | None:
+        """Return what `authenticate_again` would without any I/O, or None where some is needed."""
         way, secret = self._first(credentials)
+        known = self._cached(credentials, way, secret)
+        return self._cached(credentials, _LOOK, secret) if known is None and way == SESSION else known
+
+    def _cached(self, credentials: Credentials, way: str, secret: str | None) -> Identity | None:
+        proof: Proof | None = None
         if not self._methods:
             proof = self._trusted(credentials) if credentials.session is None else None
-        else:
-            proof = self._proofs.get(way, secret) if secret else None
+        elif secret:
+            proof = self._proofs.get(way, secret)
+        elif credentials.proxy_user and self._proxy is not None:
+            with suppress(UnauthenticatedError):  # which `authenticate` counts
+                proof = self._proxy.prove(credentials)
         identity = self._roles.cached_identity(proof) if proof else None
         return self._complete(identity, credentials) if identity else None
 
@@ -127,7 +149,7 @@ class Access:
             return "peer", str(credentials.uid)
         return "", None
 
-    def _prove(self, credentials: Credentials) -> Proof:
+    def _prove(self, credentials: Credentials, prove_session: Callable[[str], Proof]) -> Proof:
         if not self._methods:
             return self._trusted(credentials)
         way, secret = self._first(credentials)
@@ -136,13 +158,13 @@ class Access:
             return self.prove_token(secret, credentials.origin)
         if way == SESSION and secret:
             try:
-                return self._prove_session(secret)
+                return prove_session(secret)
             except UnauthenticatedError as error:
                 ended = error
             if credentials.slurm_token and self._slurm:
                 return self.prove_token(credentials.slurm_token, credentials.origin)
-        if credentials.proxy_user and "proxy" in self._methods:
-            return self._prove_proxy(credentials)
+        if credentials.proxy_user and self._proxy is not None:
+            return self._proxy.prove(credentials)
         if credentials.uid is not None and "peer" in self._methods:
             return self._prove_peer(credentials.uid)
         raise ended or UnauthenticatedError(f"nothing proves who is calling: {ways_to_prove(self._methods)}")
@@ -182,30 +204,20 @@ class Access:
             raise UnauthenticatedError(f"service tokens are not accepted here; {accepted}")
         return self.service_tokens.prove(text)
 
-    def _prove_session(self, text: str) -> Proof:
-        proof = self._proofs.get(SESSION, text) or self.sessions.prove(text)
-        expires = proof.expires or 0.0
-        self._proofs.put(SESSION, text, proof, min(expires, self._clock.now() + _BRIEFLY))
+    def _use(self, session: str) -> Proof:
+        """Prove a session by a request of its own."""
+        return self._proofs.get(SESSION, session) or self._keep(SESSION, session, self.sessions.prove)
+
+    def _look_at(self, session: str) -> Proof:
+        """Prove a session without a use of it; kept apart, or a session in use would look idle."""
+        known = self._proofs.get(SESSION, session) or self._proofs.get(_LOOK, session)
+        return known or self._keep(_LOOK, session, self.sessions.look)
+
+    def _keep(self, way: str, session: str, prove: Callable[[str], Proof]) -> Proof:
+        """Look a session up, and believe it briefly; what is kept is kept no longer by being asked for."""
+        proof = prove(session)
+        self._proofs.put(way, session, proof, min(proof.expires or 0.0, self._clock.now() + _BRIEFLY))
         return proof
-
-    def _prove_proxy(self, credentials: Credentials) -> Proof:
-        """Believe a proxy that knows the secret and comes from where it should."""
-        secret = (credentials.proxy_secret or "").encode("utf-8", "replace")
-        if not hmac.compare_digest(secret, self._proxy_secret) or not self._is_proxy(credentials.peer):
-            raise UnauthenticatedError("the header with the user is believed only from the trusted proxy")
-        user = credentials.proxy_user or ""
-        if not is_user_name(user) or ":" in user:
-            raise UnauthenticatedError("the proxy's header does not name a user")
-        return Proof(user=user, method="proxy")
-
-    def _is_proxy(self, peer: str | None) -> bool:
-        if peer is None:
-            return True  # the unix socket: who may open it is a matter of its permissions
-        try:
-            address = ipaddress.ip_address(peer)
-        except ValueError:
-            return False
-        return any(address in network for network in self._proxies if network.version == address.version)
 
     def _prove_peer(self, uid: int) -> Proof:
         """Believe the kernel; root and the user who runs the service could do everything anyway."""
@@ -289,7 +301,7 @@ class Access:
             raise ForbiddenError(f"the Slurm token is not {user}'s: paste your own")
         until = float(token.expires) if token.expires is not None else self._clock.now() + 3600
         self.sessions.keep_slurm_token(session, text, until)
-        self._proofs.drop(SESSION, session)
+        self._drop(session)
 
     def end_session(self, session: str, identity: Identity, *, origin: str) -> None:
         """End a session at once."""
@@ -299,8 +311,12 @@ class Access:
     def replace_session(self, session: str) -> bool:
         """End a session because another begins; return whether there was one."""
         ended = self.sessions.end(session)
-        self._proofs.drop(SESSION, session)  # after its end: else another request could keep it again
+        self._drop(session)  # after its end: else another request could keep it again
         return ended
+
+    def _drop(self, session: str) -> None:
+        for way in (SESSION, _LOOK):
+            self._proofs.drop(way, session)
 
     def drop_ended(self) -> None:
         """Forget proofs and Slurm tokens in memory whose sessions and tokens may be gone: of erased users."""
@@ -369,23 +385,3 @@ def _name_of(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return f"uid:{uid}"
-
-
-def _read_proxy_secret(config: Config) -> bytes:
-    path = config.access.proxy_secret_file
-    if path is None:
-        raise UsageError("access.proxy_header needs access.proxy_secret_file")
-    try:
-        secret = path.read_bytes().strip()
-    except OSError as error:
-        raise UsageError(f"access.proxy_secret_file: {path}: cannot be read: {error.strerror}") from None
-    if len(secret) < 16:
-        raise UsageError(f"access.proxy_secret_file: {path}: the secret has fewer than 16 characters")
-    return secret
-
-
-def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-    try:
-        return ipaddress.ip_network(text, strict=False)
-    except ValueError:
-        raise UsageError(f"serve.trusted_proxies: {text!r} is not an address or a network") from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +24,22 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 LONGEST_TOKEN = 1 << 14  # characters
 _MOST_BYTES, _MOST_KEYS = 1 << 20, 100
 _MAX_AGE = 3600.0  # seconds until keys are read again
-_SOONEST = 30.0  # seconds until they are read again because a token names an unknown one
+_SOONEST = 30.0  # seconds until they are read again because none of them has signed a token
 TIMEOUT = httpx.Timeout(10.0, connect=5.0)
 _LONGEST_ANSWER = 30.0  # seconds, however small the parts in which it comes
 
 
-def trusted_client(ca_file: Path | None = None) -> httpx.Client:
-    """Return a client for a provider: no proxies of the environment, no redirects, short time limits."""
+def trusted_client(ca_file: Path | None, setting: str) -> httpx.Client:
+    """Return a client for a provider: no proxies of the environment, no redirects, short time limits.
+
+    `setting` is the name of the setting of `ca_file`, for the message.
+    """
     try:
         trusted = ssl.create_default_context(cafile=ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise UsageError(f"access.oidc_ca_file: {ca_file}: holds no certificates: {error}") from None
+    except OSError as error:  # ssl.SSLError is one
+        raise UsageError(
+            f"access.{setting}: {ca_file}: holds no certificates that can be read: {error}"
+        ) from None
     return httpx.Client(verify=trusted, timeout=TIMEOUT, trust_env=False, follow_redirects=False)
 
 
@@ -65,17 +70,26 @@ def bounded_body(response: httpx.Response, place: str) -> bytes:
 
 
 class KeySet:
-    """The keys of a file or an address; read again when they are old, and when a token names a new one."""
+    """The keys of a file or an address; read again when they are old, and when none has signed a token.
+
+    An address needs a client.
+    """
 
     def __init__(self, place: str, *, client: httpx.Client | None = None, clock: Clock | None = None) -> None:
         self._place = place
         self._client = client
         self._keys = Refreshed(self._read, place, clock=clock)
 
-    def candidates(self, key_id: str | None, algorithm: str) -> list[jwt.PyJWK]:
-        """Return the keys that may have signed a token with this key id and algorithm."""
-        found = _matching(self._keys.get(_MAX_AGE), key_id, algorithm)
-        return found or _matching(self._keys.get(_SOONEST, waits=True), key_id, algorithm)
+    def candidates(self, key_id: str | None, algorithm: str) -> Iterator[jwt.PyJWK]:
+        """Yield the keys that may have signed a token with this key id and algorithm.
+
+        Where none of those known did, the keys are read again, though not often: there may be a new one, also
+        under an id that another one had.
+        """
+        known = self._keys.get(_MAX_AGE)
+        yield from _matching(known, key_id, algorithm)
+        newer = self._keys.get(_SOONEST, waits=True)
+        yield from _matching([key for key in newer if key not in known], key_id, algorithm)
 
     def _read(self) -> tuple[Mapping[str, Any], ...]:
         document = self._document()
@@ -86,7 +100,7 @@ class KeySet:
 
     def _document(self) -> Any:
         if "://" in self._place:
-            self._client = self._client or trusted_client()
+            assert self._client is not None
             return fetch_json(self._client, self._place)
         try:
             return json.loads(Path(self._place).read_bytes()[: _MOST_BYTES + 1])

@@ -62,7 +62,7 @@ class OidcProvider:
         self._secret = _read_secret(access.oidc_client_secret_file)
         self._redirect = f"{config.serve.url}{CALLBACK}" if config.serve.url else None
         self._clock = clock or Clock()
-        self._client = trusted_client(access.oidc_ca_file)
+        self._client = trusted_client(access.oidc_ca_file, "oidc_ca_file")
         self._signing_key = secrets.token_bytes(32)
         self._described = Refreshed(self._read_description, self._issuer, clock=clock)
 

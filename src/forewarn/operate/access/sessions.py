@@ -16,7 +16,7 @@ from forewarn.operate.access.credentials import Proof
 from forewarn.operate.access.identity import Role
 from forewarn.operate.access.service_tokens import ServiceTokens
 from forewarn.sources.slurm.clock import Clock
-from forewarn.store.people import PeopleStore
+from forewarn.store.people import Entry, PeopleStore
 
 METHOD = "session"
 _FORM = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -75,7 +75,17 @@ class Sessions:
         return Session(text, expires)
 
     def prove(self, text: str) -> Proof:
-        """Return the user of a session; raise `UnauthenticatedError` if it has ended."""
+        """Return the user of a session, which is used by that; `UnauthenticatedError` if it has ended."""
+        entry, now = self._entry(text), int(self._clock.now())
+        if now - entry.value["used"] >= _TOUCH:
+            self._people.put("session", entry.key, {**entry.value, "used": now}, at=entry.at)
+        return self._proof(entry)
+
+    def look(self, text: str) -> Proof:
+        """Return the same; the session is not used by that, and ends as if nobody had asked."""
+        return self._proof(self._entry(text))
+
+    def _entry(self, text: str) -> Entry:
         if _FORM.fullmatch(text) is None:
             raise UnauthenticatedError("there is no such session: log in")
         now, key = int(self._clock.now()), _hash(text)
@@ -90,17 +100,19 @@ class Sessions:
             raise UnauthenticatedError("the session has ended: log in again")
         if value["token_key"]:
             self._tokens.prove_by_key(value["token_key"])  # raises if it was revoked
-        if now - value["used"] >= _TOUCH:
-            self._people.put("session", key, {**value, "used": now}, at=entry.at)
+        return entry
+
+    def _proof(self, entry: Entry) -> Proof:
+        value = entry.value
         with self._lock:
-            slurm_token, until = self._slurm_tokens.get(key, (None, 0.0))
+            slurm_token, until = self._slurm_tokens.get(entry.key, (None, 0.0))
         return Proof(
             user=value["user"],
             method=METHOD,
             expires=value["expires"],
             groups=frozenset(value["groups"]),
             role=Role(value["role"]) if value["role"] else None,
-            slurm_token=slurm_token if until > now else None,
+            slurm_token=slurm_token if until > self._clock.now() else None,
             token_key=value["token_key"],
         )
 

@@ -6,12 +6,13 @@ import os
 import stat
 from pathlib import Path
 
+import httpx
 import jwt
 
 from forewarn.config import Config, is_user_name
 from forewarn.errors import TokenError, UnauthenticatedError, UsageError
 from forewarn.operate.access.credentials import Proof
-from forewarn.operate.access.key_set import LONGEST_TOKEN, KeySet, verify_token
+from forewarn.operate.access.key_set import LONGEST_TOKEN, KeySet, trusted_client, verify_token
 from forewarn.sources.slurm.clock import Clock
 from forewarn.sources.slurmrestd.token_check import TokenCheck
 from forewarn.sources.slurmrestd.tokens import Token
@@ -31,12 +32,15 @@ class SlurmTokens:
         self._claim = access.slurm_user_claim
         self._clock = clock or Clock()
         self._keys: KeySet | None = None
+        self._client: httpx.Client | None = None
         self._check: TokenCheck | None = None
         self._key = b""
         if self._way == "jwks":
             if access.slurm_jwks is None:
                 raise UsageError('access.slurm_tokens is "jwks", but access.slurm_jwks is not set')
-            self._keys = KeySet(access.slurm_jwks, clock=clock)
+            if "://" in access.slurm_jwks:
+                self._client = trusted_client(access.slurm_jwks_ca_file, "slurm_jwks_ca_file")
+            self._keys = KeySet(access.slurm_jwks, client=self._client, clock=clock)
         elif self._way == "slurmrestd":
             if config.slurmrestd is None:
                 raise UsageError(
@@ -68,6 +72,8 @@ class SlurmTokens:
             user, expires = self._read_claims(self._signed(text))
         else:
             raise UnauthenticatedError("Slurm's tokens are not accepted here (access.slurm_tokens)")
+        if ":" in user:  # which would be read as `group:NAME` in the lists of roles, or as a program's name
+            raise UnauthenticatedError("the user in the token is not a user name")
         return Proof(user=user, method=METHOD, expires=expires)
 
     def _confirmed(self, text: str, check: TokenCheck) -> tuple[str, float]:
@@ -109,8 +115,9 @@ class SlurmTokens:
 
     def close(self) -> None:
         """Close connections."""
-        if self._check is not None:
-            self._check.close()
+        for one in (self._check, self._client):
+            if one is not None:
+                one.close()
 
 
 def read_key(path: Path) -> bytes:

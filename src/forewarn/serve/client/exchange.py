@@ -29,7 +29,7 @@ from forewarn.errors import (
     UnknownNoticeError,
     UsageError,
 )
-from forewarn.serve.client.address import ServiceEndpoint
+from forewarn.serve.client.address import CA_FILE, ServiceEndpoint
 from forewarn.serve.client.call import ServiceCall
 from forewarn.serve.rest.safe_text import one_line
 
@@ -107,9 +107,32 @@ def away(address: ServiceEndpoint, error: Exception) -> ServiceAwayError:
     """Return the error for a service that does not answer."""
     if isinstance(error, httpx.TimeoutException):
         reason = "it did not answer in time"
+    elif (untrusted := _tls_error(error)) is not None:
+        return _untrusted(address, untrusted)
+    elif isinstance(error, httpx.RemoteProtocolError) and not address.is_encrypted and not address.socket:
+        reason = f"{one_line(str(error))} If it uses TLS, the address begins with https://"
     else:
         reason = one_line(str(error)) or type(error).__name__
     return ServiceAwayError(f"the service at {address} does not answer: {reason}")
+
+
+def _tls_error(error: BaseException) -> OSError | None:
+    """Return the error of TLS that an error of httpx comes from; it is told by its name, as `ssl` is slow."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and type(cause).__module__ == "ssl":
+            return cause
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _untrusted(address: ServiceEndpoint, error: OSError) -> ServiceAwayError:
+    """Return the error for a service with which no trusted connection comes about."""
+    reason = getattr(error, "verify_message", "") or getattr(error, "reason", "") or str(error)
+    return ServiceAwayError(
+        f"the service at {address}: no trusted TLS connection: {one_line(str(reason))}. Name the site's "
+        f"certificates by {CA_FILE}; if the service does not use TLS, the address begins with http://"
+    )
 
 
 def too_large(address: ServiceEndpoint) -> ServiceError:

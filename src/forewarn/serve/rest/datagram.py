@@ -19,7 +19,7 @@ from typing import Literal, Protocol
 
 from forewarn.errors import BadFieldsError
 from forewarn.operate.events.hook_notice import MOST_BYTES_OF_NOTICE, HookNotice
-from forewarn.serve.rest.listen import unix_socket
+from forewarn.serve.rest.unix_socket import unix_socket
 
 log = logging.getLogger(__name__)
 MOST_A_SECOND = 1000

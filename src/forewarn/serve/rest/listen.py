@@ -5,13 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import os
 import signal
 import socket
-import ssl
-import stat
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import FrameType
 
 import uvicorn
@@ -19,10 +15,12 @@ from fastapi import FastAPI
 
 from forewarn.config import ServeConfig
 from forewarn.errors import UsageError
+from forewarn.progress import Note, log_note
 from forewarn.serve.rest.bounded_protocol import BoundedProtocol
+from forewarn.serve.rest.tls import ServerCertificate
+from forewarn.serve.rest.unix_socket import BACKLOG, unix_socket
 
 GRACE = 30  # seconds for requests in flight, after SIGTERM
-BACKLOG = 2048
 
 
 class _Server(uvicorn.Server):
@@ -52,7 +50,9 @@ def run(
     app: FastAPI,
     config: ServeConfig,
     sockets: Sockets,
+    certificate: ServerCertificate | None = None,
     *,
+    note: Note = log_note,
     on_ready: Callable[[str], None] = lambda _: None,
     on_stop: Callable[[], None] = lambda: None,
 ) -> None:
@@ -60,21 +60,32 @@ def run(
 
     Parameters
     ----------
+    certificate
+        The certificate for TCP; the unix socket has no TLS.
     on_ready
         Called with the address once requests are accepted.
     on_stop
         Called when the first signal arrives: streams end then, so that the rest can finish.
     """
     tcp, local = sockets
-    servers = [_server(app, config, tls=config.tls_certificate is not None)]
+    servers = [_server(app, config, certificate)]
     of_servers = [[tcp]]
-    if local is not None and config.tls_certificate is None:
+    if local is not None and certificate is None:
         of_servers[0].append(local)
     elif local is not None:
-        servers.append(_server(app, config, tls=False, lifespan="off"))
+        servers.append(_server(app, config, lifespan="off"))
         of_servers.append([local])
+
+    async def serve() -> None:
+        following = asyncio.create_task(certificate.follow(note)) if certificate is not None else None
+        try:
+            await _serve(servers, of_servers, _shown(tcp, config), on_ready, on_stop)
+        finally:
+            if following is not None:
+                following.cancel()
+
     with asyncio.Runner(loop_factory=servers[0].config.get_loop_factory()) as runner:  # uvloop
-        runner.run(_serve(servers, of_servers, _shown(tcp, config), on_ready, on_stop))
+        runner.run(serve())
 
 
 async def _serve(
@@ -112,26 +123,27 @@ async def _serve(
             signal.signal(number, handler)
 
 
-def _server(app: FastAPI, config: ServeConfig, *, tls: bool, lifespan: str = "auto") -> _Server:
-    return _Server(
-        uvicorn.Config(
-            app,
-            http=BoundedProtocol,
-            lifespan=lifespan,  # type: ignore[arg-type]
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=True,
-            proxy_headers=config.behind_proxy,
-            forwarded_allow_ips=list(config.trusted_proxies) if config.behind_proxy else None,
-            ssl_certfile=config.tls_certificate if tls else None,
-            ssl_keyfile=config.tls_key if tls else None,
-            ssl_version=ssl.PROTOCOL_TLS_SERVER,
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=GRACE,
-            backlog=BACKLOG,
-        )
+def _server(
+    app: FastAPI, config: ServeConfig, certificate: ServerCertificate | None = None, *, lifespan: str = "auto"
+) -> _Server:
+    settings = uvicorn.Config(
+        app,
+        http=BoundedProtocol,
+        lifespan=lifespan,  # type: ignore[arg-type]
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=config.behind_proxy,
+        forwarded_allow_ips=list(config.trusted_proxies) if config.behind_proxy else None,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=GRACE,
+        backlog=BACKLOG,
     )
+    if certificate is not None:
+        settings.load()
+        settings.ssl = certificate.context  # our own, which can be renewed
+    return _Server(settings)
 
 
 @contextlib.contextmanager
@@ -152,49 +164,6 @@ def _tcp_socket(listen: str) -> Iterator[socket.socket]:
             "; another service? choose another port with --listen" if error.errno == errno.EADDRINUSE else ""
         )
         raise UsageError(f"serve.listen: {listen}: {error.strerror or error}{hint}") from None
-
-
-@contextlib.contextmanager
-def unix_socket(path: Path, kind: socket.SocketKind, mode: str) -> Iterator[socket.socket]:
-    """Open a unix socket; a file that a killed service left there is replaced, one that answers is not."""
-    opened = socket.socket(socket.AF_UNIX, kind)
-    try:
-        _remove_stale(path, kind)
-        umask = os.umask(0o777 & ~int(mode, 8))
-        try:
-            opened.bind(str(path))
-        finally:
-            os.umask(umask)
-        if kind == socket.SOCK_STREAM:
-            opened.listen(BACKLOG)
-    except UsageError:
-        opened.close()
-        raise
-    except OSError as error:
-        opened.close()
-        raise UsageError(f"{path}: cannot listen there: {error.strerror or error}") from None
-    try:
-        yield opened
-    finally:
-        opened.close()
-        with contextlib.suppress(OSError):
-            path.unlink()
-
-
-def _remove_stale(path: Path, kind: socket.SocketKind) -> None:
-    try:
-        if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise UsageError(f"{path}: exists and is not a socket: remove it, or choose another place")
-    except FileNotFoundError:
-        return
-    with socket.socket(socket.AF_UNIX, kind) as probe:
-        probe.settimeout(1)
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink()
-            return
-    raise UsageError(f"{path}: another process listens there; stop it first")
 
 
 def _shown(tcp: socket.socket, config: ServeConfig) -> str:

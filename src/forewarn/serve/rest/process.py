@@ -16,6 +16,7 @@ from forewarn.progress import Note
 from forewarn.serve.rest.app import create_app
 from forewarn.serve.rest.datagram import receiving_notices
 from forewarn.serve.rest.listen import open_sockets, run
+from forewarn.serve.rest.tls import certificate_of
 
 _COLLECT_AFTER = (50_000, 20, 100)  # new objects, young collections, middle ones
 
@@ -24,6 +25,7 @@ def run_service(config: Config, *, note: Note) -> None:
     """Run the service until SIGTERM or SIGINT."""
     for warning in check_bind(config):
         note(f"warning: {warning}")
+    certificate = certificate_of(config.serve)
     with ExitStack() as stack:
         sockets = stack.enter_context(open_sockets(config.serve))
         service = stack.enter_context(Service(config, note=note))
@@ -46,7 +48,7 @@ def run_service(config: Config, *, note: Note) -> None:
             notify_supervisor("STOPPING=1")
             service.announce_stop()
 
-        run(app, config.serve, sockets, on_ready=ready, on_stop=stopping)
+        run(app, config.serve, sockets, certificate, note=note, on_ready=ready, on_stop=stopping)
         note("stopping")
     note("stopped")
     end_process()

@@ -17,6 +17,8 @@ _SCRIPT = re.compile(r"^Batch Script for [^\n]*\n-{10,}\n", re.MULTILINE)
 _EXIT = re.compile(r"(\d+):(\d+)")
 _UNKNOWN_JOB = 2017
 T = TypeVar("T")
+_Steps = tuple[tuple[StepRecord, ...], str | None]  # and whose job it is
+_NO_STEPS: _Steps = ((), None)
 
 
 def read_details(runner: Runner, target: JobId) -> JobDetails:
@@ -34,11 +36,16 @@ def read_details(runner: Runner, target: JobId) -> JobDetails:
     shown = attempt("the controller's record", lambda: _shown(runner, target), dict[str, str]())
     start = shown.get("StartTime", "") if shown.get("JobState") == "PENDING" else ""
     outputs = tuple(path for key in ("StdErr", "StdOut") if (path := shown.get(key)))
+    owner = shown.get("UserId", "").partition("(")[0] or None
+    steps, past_owner = attempt("the steps", lambda: _steps(runner, target), _NO_STEPS)
+    if owner and past_owner not in (None, owner):  # accounting has an earlier job with this id
+        return JobDetails(user=owner, outputs=outputs, notes=tuple(notes))
     return JobDetails(
+        user=owner or past_owner,
         outputs=outputs or attempt("sacct's StdOut", lambda: _outputs(runner, target), ()),
         script=attempt("the script", lambda: _script(runner, target), None),
         start_estimate=int(start) if start.isdigit() else None,
-        steps=attempt("the steps", lambda: _steps(runner, target), ()),
+        steps=steps,
         notes=tuple(notes),
     )
 
@@ -67,13 +74,14 @@ def _script(runner: Runner, target: JobId) -> str | None:
     return text if text.startswith("#!") else None
 
 
-def _steps(runner: Runner, target: JobId) -> tuple[StepRecord, ...]:
-    """Read the steps of the last run: an earlier run ended in a requeue."""
-    command = ("sacct", "-a", "-n", "-P", "-j", target.job, "-o", "JobID,State,ExitCode,NodeList,JobName")
-    found = []
-    for line in runner.text(*command).splitlines():
-        job_id, state, code, nodes, name = (line.split("|", 4) + [""] * 5)[:5]
+def _steps(runner: Runner, target: JobId) -> _Steps:
+    """Read the steps of the last run, and whose it is: an earlier run ended in a requeue."""
+    columns = "JobID,State,ExitCode,NodeList,User,JobName"
+    found, owner = [], None
+    for line in runner.text("sacct", "-a", "-n", "-P", "-j", target.job, "-o", columns).splitlines():
+        job_id, state, code, nodes, user, name = (line.split("|", 5) + [""] * 6)[:6]
         of_job, dot, step = job_id.partition(".")
+        owner = user or owner  # steps have none
         exit_pair = _EXIT.fullmatch(code)
         if dot and of_job == target.job:
             found.append(
@@ -86,4 +94,4 @@ def _steps(runner: Runner, target: JobId) -> tuple[StepRecord, ...]:
                     command=name if name and name != step else None,
                 )
             )
-    return tuple(found)
+    return tuple(found), owner

@@ -79,8 +79,12 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDetails:
-    """Details of one job that are not in its record; each part where it is available."""
+    """Details of one job that are not in its record; each part where it is available.
 
+    Slurm uses ids again: they are of the last job with the id, which may be another one, of another user.
+    """
+
+    user: str | None = None  # whose job it is, where Slurm says so
     outputs: tuple[str, ...] = ()  # standard error and output, perhaps with sbatch's patterns in them
     script: str | None = None
     start_estimate: int | None = None  # Slurm's own, of a pending job

@@ -23,9 +23,13 @@ def read_details(session: RestSession, target: JobId) -> JobDetails:
     if past and not past.get("script") and session.served.has(session.version, SHOW_SCRIPTS):
         # `job/7` omits the script; `jobs`, with the job's number, has it.
         past = _one(session, "slurmdb", target, notes, {"step": str(target), SHOW_SCRIPTS: "true"}) or past
+    owner = _text(live.get("user_name"))
+    if owner and _owner_of_past(past) not in (None, owner):
+        past = {}  # of an earlier job with this id
     estimate = as_number(live.get("start_time")) if _live_state(live) == "PENDING" else None
     script = past.get("script")
     return JobDetails(
+        user=owner or _owner_of_past(past),
         outputs=_outputs(live, past),
         script=script if isinstance(script, str) and script.startswith("#!") else None,
         start_estimate=int(estimate) if estimate else None,  # 0: none yet
@@ -55,6 +59,15 @@ def _matches(job: RawRecord, area: str, target: JobId) -> bool:
     array: Any = job.get("array") or {}
     task = as_number(job.get("array_task_id") if area == "slurm" else array.get("task_id"))
     return task is None or int(task) == target.task
+
+
+def _owner_of_past(past: RawRecord) -> str | None:
+    association: Any = past.get("association") or {}
+    return _text(past.get("user")) or _text(association.get("user"))
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
 def _outputs(live: RawRecord, past: RawRecord) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from forewarn.sources.slurmrestd.tokens import Token
 from forewarn.sources.slurmrestd.transport import Transport
 from forewarn.sources.slurmrestd.versions import ServedVersions, number_of
 
+MOST_WAITING = 16  # threads: a slurmrestd that hangs must not take all of a service
 _TIMEOUT = 10.0  # seconds: somebody waits for it
 _MOST_BYTES = 64 << 20
 _REFUSAL_COUNTS = 3600.0  # seconds until slurmrestd must show again that it refuses a forged token
@@ -42,18 +43,24 @@ class TokenCheck:
         self._refused_forged_at: float | None = None
         self._accepted: Token | None = None  # the last one, to see whether a controller is up
         self._lock = threading.Lock()
+        self._places = threading.BoundedSemaphore(MOST_WAITING)
 
     def confirm(self, token: Token) -> None:
         """Return if Slurm accepts the token of its user; raise `TokenError` if not.
 
-        Raises another `SchedulerError` where Slurm cannot be asked now.
+        Raises another `SchedulerError` where Slurm cannot be asked now, or very many tokens wait for it.
         """
         if token.user is None or token.expires is None:
             raise TokenError("the token does not name its user and its end")
-        with self._lock:
-            self._confirm(token)
-            self._accepted = token
-            self._check_refuses_forged()  # after a token that was accepted: so the controller is up
+        if not self._places.acquire(blocking=False):
+            raise SchedulerError(f"{self._transport.address}: too many tokens wait to be verified: try again")
+        try:
+            with self._lock:
+                self._confirm(token)
+                self._accepted = token
+                self._check_refuses_forged()  # after a token that was accepted: so the controller is up
+        finally:
+            self._places.release()
 
     def _confirm(self, token: Token) -> None:
         """Ask about a token; 22.05 answers alike for one that is refused and a controller that is down.

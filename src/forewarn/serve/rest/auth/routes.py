@@ -84,6 +84,8 @@ async def login_with_token(
     begun, identity = await run_in_threadpool(
         lambda: access.login_with_token(login.token, origin=credentials.origin)
     )
+    if credentials.session:  # a new login ends the old session
+        await run_in_threadpool(access.replace_session, credentials.session)
     response = json_response(_info(request, identity, begun.id))
     set_cookie(response, config.serve, session_cookie(config.serve), begun.id, config.access.session_length)
     return response

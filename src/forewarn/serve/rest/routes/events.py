@@ -15,6 +15,7 @@ from forewarn.operate.events.bus import BusReader
 from forewarn.operate.events.event import Event, EventType
 from forewarn.operate.events.filters import EventFilter
 from forewarn.operate.events.open_streams import OpenStreams
+from forewarn.serve.rest.auth.caller_watch import CallerWatch
 from forewarn.serve.rest.dependencies import IdentityDependency, ServiceDependency
 from forewarn.serve.rest.documented import answers
 from forewarn.serve.rest.parameters import ClusterParameter
@@ -22,12 +23,13 @@ from forewarn.serve.rest.parameters import ClusterParameter
 router = APIRouter(tags=["events"])
 HEARTBEAT = 15.0  # seconds: proxies close what is silent for a minute
 LOOK = 2.0  # seconds between looks whether the caller is still there
-LONGEST = 3600.0  # seconds of one stream: a caller that comes back proves again who it is
+WATCH = 5.0  # seconds between looks whether the caller may still see it, while nothing can be sent
+LONGEST = 3600.0  # seconds of one stream
 RETRY = 3000  # milliseconds until a browser comes back
 _DESCRIPTION = (
     "A stream of server-sent events: `id`, `event` (the type) and `data`, one line with a CloudEvents "
-    "envelope (docs/events.schema.json). It ends after an hour and when the service stops: come back with "
-    "the last id."
+    "envelope (docs/events.schema.json). It ends after an hour, when the rights of the caller change "
+    "or end, and when the service stops: come back with the last id."
 )
 
 
@@ -80,7 +82,7 @@ async def stream(
         cluster=cluster,
         least_hours=hours_at_risk,
     )
-    streams, caller = open_streams(request), identity.user
+    streams, caller, watch = open_streams(request), identity.user, CallerWatch(request, identity)
     reader = await asyncio.to_thread(service.bus.subscribe, last_event_id or after)
     try:
         streams.begin(caller)
@@ -92,7 +94,7 @@ async def stream(
         reader.close()
         streams.end(caller)
 
-    return _EventStream(_lines(request, reader, wanted), end)
+    return _EventStream(_lines(request, reader, wanted, watch), watch, end)
 
 
 class _EventStream(StreamingResponse):
@@ -104,19 +106,39 @@ class _EventStream(StreamingResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, parts: AsyncIterator[bytes], on_end: Callable[[], None]) -> None:
+    def __init__(self, parts: AsyncIterator[bytes], watch: CallerWatch, on_end: Callable[[], None]) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # nginx: send each event at once
         super().__init__(parts, headers=headers)
-        self._on_end = on_end
+        self._watch, self._on_end = watch, on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        watching = None
         try:
-            await super().__call__(scope, receive, send)
+            async with asyncio.timeout(None) as limit:
+                watching = asyncio.create_task(self._cut_when_changed(limit))
+                await super().__call__(scope, receive, send)
+        except TimeoutError:
+            if not limit.expired():
+                raise
         finally:
+            if watching is not None:
+                watching.cancel()
             self._on_end()
 
+    async def _cut_when_changed(self, limit: asyncio.Timeout) -> None:
+        """Cut off a stream whose caller does not read: what waits to be sent may no longer be theirs to see.
 
-async def _lines(request: Request, reader: BusReader, wanted: EventFilter) -> AsyncIterator[bytes]:
+        One that is read ends by itself before (`_lines`).
+        """
+        while await self._watch.is_unchanged():
+            await asyncio.sleep(WATCH)
+        await asyncio.sleep(2 * LOOK)
+        limit.reschedule(0)
+
+
+async def _lines(
+    request: Request, reader: BusReader, wanted: EventFilter, watch: CallerWatch
+) -> AsyncIterator[bytes]:
     """Yield the text of the stream; sending waits for the caller, publishing does not."""
     begun = sent_at = monotonic()
     yield f"retry: {RETRY}\n\n".encode()
@@ -125,6 +147,9 @@ async def _lines(request: Request, reader: BusReader, wanted: EventFilter) -> As
         part = b"".join(_as_sent(event) for event in events if wanted.matches(event))
         if not part and monotonic() - sent_at >= HEARTBEAT:
             part = b": still here\n\n"
+        # Before anything is sent: a token may have been revoked meanwhile, a role lost.
+        if (part or not events) and not await watch.is_unchanged():
+            return
         if part:
             sent_at = monotonic()
             yield part
