@@ -22,7 +22,8 @@ def test_live_jobs_are_listed_before_the_history_is_read(start: Start, tmp_path:
             return int(answer.raise_for_status().json()["total"])
 
         def is_reading() -> bool:
-            return client.get("/readyz").json()["parts"]["store"]["detail"] == "reading history"
+            detail: str | None = client.get("/readyz").json()["parts"]["store"]["detail"]
+            return detail == "reading history"
 
         until = time.monotonic() + 120
         while not (total("pending") and total("running")):
