@@ -52,7 +52,7 @@ def test_a_binary_body_is_refused_with_its_place(http: httpx.Client, path: str) 
     assert reason.startswith("not UTF-8 at byte ")
 
 
-def test_what_a_field_must_be_is_said_in_plain_words(http: httpx.Client) -> None:
+def test_the_form_of_a_field_is_named_in_plain_words(http: httpx.Client) -> None:
     answer = http.post("/v1/check", json={"script": "#!/bin/sh\n", "work_dir": "here"})
     assert problem(answer)[2] == [("/work_dir", "expected an absolute path of at most 4096 characters")]
 
