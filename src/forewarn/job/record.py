@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from forewarn.quick_init import quick_init
 
+
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One job, whatever its source. Key: cluster, job id, submit time (ids are reused; a requeue keeps them).
