@@ -37,6 +37,7 @@ def main(home: str, script: str, runs: str = "9") -> None:
     from tests.serve.rest.running import start_service
 
     clean = {name: value for name, value in os.environ.items() if not name.startswith("FOREWARN_")}
+    clean.pop("PYTHONDONTWRITEBYTECODE", None)  # the first run compiles, as the installation does
     with tempfile.TemporaryDirectory() as folder:
         copy = shutil.copytree(home, Path(folder) / "home", symlinks=True)
         service = start_service(copy, Path(folder) / "log", collect="never")
