@@ -60,8 +60,9 @@ def main(home: str, script: str, runs: str = "9") -> None:
     base = statistics.median(cpu for _, cpu in found["python -c pass"])
     for name, times in found.items():
         wall, cpu = (statistics.median(one) for one in zip(*times, strict=True))
-        least = min(one for one, _ in times)
-        print(f"{name:22} wall {wall:.3f} s (least {least:.3f}), CPU {cpu:.3f} s, {cpu / base:.1f} × python")
+        least_wall, least_cpu = (min(one) for one in zip(*times, strict=True))
+        shown = f"wall {wall:.3f} s (least {least_wall:.3f}), CPU {cpu:.3f} s (least {least_cpu:.3f})"
+        print(f"{name:22} {shown}, {cpu / base:.1f} × python")
 
 
 if __name__ == "__main__":

@@ -43,5 +43,5 @@ def quick_init(record_type: type[Record]) -> type[Record]:
     created = names["__init__"]
     created.__qualname__, created.__module__ = replaced.__qualname__, record_type.__module__
     created.__annotations__ = replaced.__annotations__
-    record_type.__init__ = created  # type: ignore[misc]
+    record_type.__init__ = created  # type: ignore[method-assign]
     return record_type

@@ -33,7 +33,8 @@ def brief_form(part: Any) -> Any:
     The parts within it stay as they are: this is the `default` of a JSON writer, which asks for each in turn.
     `from_json` reads the result back. It is twenty times as quick, for programs that ask about many jobs.
     """
-    write = _writer_of(type(part))
+    part_type: Any = type(part)
+    write = _writer_of(part_type)
     if write is not None:
         return write(part)
     return dict(part) if isinstance(part, Mapping) else str(part)
