@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from forewarn.quick_init import quick_init
+
 Scalar = str | int | float | bool | None
 Value = Scalar | tuple[Scalar, ...]
 Values = Mapping[str, Value]
@@ -19,6 +21,7 @@ class Code(StrEnum):
     """The base of all enumerations of codes. Each code is a member of exactly one."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Statement:
     """One piece of evidence: a code and its values."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 
 from forewarn.assess.assessment import SCHEMA_VERSION, Assessment, SimilarJob
 from forewarn.assess.codes import DifferenceCode, NoteCode
+from forewarn.assess.json_form import brief_form, json_name
 from forewarn.assess.json_schema import schema, written
 from forewarn.assess.similar import tally
 from forewarn.assess.verdict import with_verdict
@@ -45,6 +46,25 @@ def test_it_comes_back_as_it_was(assessment: Assessment) -> None:
 @given(assessments())
 def test_it_is_as_the_schema_says(assessment: Assessment) -> None:
     Draft202012Validator(schema()).validate(as_written(assessment))
+
+
+@pytest.mark.slow
+@MANY
+@given(assessments())
+def test_the_short_form_is_each_field_that_is_not_empty(assessment: Assessment) -> None:
+    found = json.loads(json.dumps(assessment, default=brief_form))
+    expected = {"schema_version": SCHEMA_VERSION, **without_empty(assessment)}
+    assert found == json.loads(json.dumps(expected))
+    assert list(found) == list(expected)
+    assert Assessment.from_json(found) == assessment
+
+
+def without_empty(value: Any) -> Any:
+    """Convert field by field, in the plainest way: compiled code must return the same."""
+    if is_dataclass(value):
+        read = {json_name(field): getattr(value, field.name) for field in fields(value)}
+        return {name: without_empty(one) for name, one in read.items() if one is not None and one != ()}
+    return [without_empty(one) for one in value] if isinstance(value, tuple) else value
 
 
 def test_the_schema_in_the_docs_is_current() -> None:

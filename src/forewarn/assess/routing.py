@@ -17,7 +17,7 @@ from forewarn.assess.champions import FEATURE_SETS, Champion, Champions
 from forewarn.assess.codes import PassCode
 from forewarn.assess.risk_parts import OwnFailures, own_failures, with_own_failures
 from forewarn.evidence import Statement, Values
-from forewarn.learn.data.matrix import Matrix
+from forewarn.learn.data.matrix import Matrix, or_zero
 from forewarn.learn.data.table import FeatureColumns, JobTable
 from forewarn.learn.fitting.calibration import Calibration
 from forewarn.learn.fitting.evidence_levels import AbstentionCode
@@ -25,6 +25,7 @@ from forewarn.learn.fitting.own_record import pool_with_record, uniform_record
 from forewarn.learn.fitting.pooling import Excess
 from forewarn.learn.heads.causes import Causes
 from forewarn.learn.registry.bundle import Bundle
+from forewarn.quick_init import quick_init
 
 ONLINE = "online"
 FEWEST_ENDED, FEWEST_OWN = 200, 3  # ended jobs of the cluster, and of the user, before it answers
@@ -35,6 +36,7 @@ FEWEST_ENDED, FEWEST_OWN = 200, 3  # ended jobs of the cluster, and of the user,
 FEWEST_FOR_NEW = 2000
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
     """The answer of a model for one job, and its input; without a risk where every model abstains."""
@@ -179,7 +181,7 @@ def _online(
     recent_rate: float | None,
     calibration: Callable[[], Calibration],
 ) -> ModelAnswer:
-    own = float(np.nan_to_num(table.column("user_ended")[row]))
+    own = float(or_zero(table.column("user_ended")[row]))
     is_new = _is_new(table, row)
     if is_new and any(isinstance(reason.code, AbstentionCode) for reason in passed):
         missing = _with_model(ONLINE, Statement(PassCode.NOTHING_LIKE_IT))
@@ -210,7 +212,7 @@ def _online(
 def _is_new(table: JobTable, row: int) -> bool:
     """Check whether no job of its user with this request or name has ended."""
     similar_ended = (table.column(f"user_{what}_ended")[row] for what in ("request", "name"))
-    return not any(np.nan_to_num(ended) > 0 for ended in similar_ended)
+    return not any(ended > 0 for ended in similar_ended)  # NaN is not
 
 
 def _with_model(model: str, reason: Statement) -> Statement:

@@ -274,8 +274,18 @@ def _utc_offset(zone: str, quarter: int) -> float:
     return offset.total_seconds() if offset else 0.0
 
 
+def atoms_of_jobs(jobs: Sequence[Job], programs: Sequence[str | None]) -> NDArray[np.uint64]:
+    """Compute `atoms_of` for some jobs, with the programs that earlier ones ran."""
+    return np.array([_hashes(job, program) for job, program in zip(jobs, programs, strict=True)], np.uint64)
+
+
 def job_atoms(job: Job, program: str | None = None) -> NDArray[np.uint64]:
     """Compute `atoms_of` for one job."""
+    (atoms,) = atoms_of_jobs([job], [program])
+    return np.asarray(atoms)
+
+
+def _hashes(job: Job, program: str | None) -> list[int]:
     texts: dict[int, str | None] = dict(zip(_PLAIN_ATOMS, _plain_texts(job), strict=True))
     for place, (exact, loose) in _LABELS.items():
         label = getattr(job, exact) if exact is not None else None
@@ -286,7 +296,7 @@ def job_atoms(job: Job, program: str | None = None) -> NDArray[np.uint64]:
     for place, text in texts.items():
         if text is not None:
             hashes[place] = text_hash(text)
-    return np.array(hashes, np.uint64)
+    return hashes
 
 
 def _normalised(text: str | None) -> str | None:

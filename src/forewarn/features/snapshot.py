@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from forewarn.features import state_store
 from forewarn.features.batch import event_of
-from forewarn.features.inputs import job_atoms, node_keys, numbers_of_jobs, treated_jobs
+from forewarn.features.inputs import atoms_of_jobs, node_keys, numbers_of_jobs, treated_jobs
 from forewarn.features.kernel import layout as L  # noqa: N812
 from forewarn.features.kernel.entities import keys_of_job
 from forewarn.features.kernel.peek import look, scratch_state
@@ -115,14 +115,12 @@ class Snapshot(ABC):
 
     def _asked(self, jobs: Sequence[Job], phase: Phase) -> RequestedJobs:
         numbers = numbers_of_jobs(jobs, self.facts.timezone, self.at)
-        atoms = np.empty((len(jobs), len(L.ATOMS)), np.uint64)
-        nodes: list[Hashes] = []
-        for place, job in enumerate(jobs):
-            # As of its own submit: by now its own run may be recorded, from which no model has learned.
-            atoms[place] = job_atoms(job, self._programs.of(job))
-            if job.start is None:
-                numbers[place, L.GIVEN] = np.nan  # as in the rows of jobs that wait from which models learn
-            nodes.append(node_keys(job.nodes) if job.nodes and phase.reaches(Phase.START) else _NO_NODES)
+        # As in the rows of jobs that wait from which models learn.
+        numbers[np.ix_([job.start is None for job in jobs], L.GIVEN)] = np.nan
+        # As of its own submit: by now its own run may be recorded, from which no model has learned.
+        atoms = atoms_of_jobs(jobs, [self._programs.of(job) for job in jobs])
+        with_nodes = phase.reaches(Phase.START)
+        nodes = [node_keys(job.nodes) if with_nodes and job.nodes else _NO_NODES for job in jobs]
         return RequestedJobs(
             self.at,
             [state_store.job_key(job.job_id, job.submit) for job in jobs],

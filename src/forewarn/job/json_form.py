@@ -20,7 +20,7 @@ import polars as pl
 from forewarn.errors import BadField, BadFieldsError
 from forewarn.job.columns import JOB_SCHEMA
 from forewarn.job.outcomes import Outcome
-from forewarn.job.record import Job
+from forewarn.job.record import Job, job_of
 from forewarn.job.units import MOST_BYTES, MOST_COUNT, check_nodes, parse_tres
 
 JOB_VERSION = 1  # of this form; a field that changes its meaning or goes away is a new version
@@ -139,7 +139,7 @@ def job_from_json(value: object, *, at: str = "", defaults: Mapping[str, Any] | 
     if wrong:
         raise BadFieldsError("the job", wrong)
     found.pop(VERSION_FIELD, None)
-    return Job(**found)
+    return job_of(found)
 
 
 def wrong_moments(job: Job, now: int) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from forewarn.quick_init import quick_init
 
+
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One job, whatever its source. Key: cluster, job id, submit time (ids are reused; a requeue keeps them).
@@ -113,7 +116,20 @@ class Job:
 
 _job_fields = tuple(Job.__slots__)
 _values_of = attrgetter(*_job_fields)
+_no_values = dict.fromkeys(_job_fields)
 _setters = tuple(Job.__dict__[name].__set__ for name in _job_fields)
+
+
+def job_of(values: Mapping[str, Any]) -> Job:
+    """Return the job with these fields: `Job(**values)` in half its time; the caller checks what is required.
+
+    >>> job_of({"cluster": "c", "job_id": "7", "submit": 0}) == Job(cluster="c", job_id="7", submit=0)
+    True
+    """
+    job = object.__new__(Job)
+    for set_value, value in zip(_setters, {**_no_values, **values}.values(), strict=True):
+        set_value(job, value)
+    return job
 
 
 def changed_copy(job: Job, changes: Mapping[str, Any]) -> Job:

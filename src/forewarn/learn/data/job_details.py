@@ -18,6 +18,7 @@ from forewarn.job.memory import total_memory
 from forewarn.job.memory_columns import total_memory_column
 from forewarn.job.outcomes import FailureKind, Outcome, failure_kind
 from forewarn.job.record import Job
+from forewarn.learn.data.matrix import or_zero
 from forewarn.store.base import ClusterFacts
 
 # Columns of the papers' protocol: known only when a job has ended, so never served.
@@ -26,6 +27,7 @@ POSTHOC_COLUMNS = (
     *("posthoc_limit_share", "posthoc_limit_left"),
     *("posthoc_wait", "posthoc_max_memory", "posthoc_cpus_given"),
 )
+_ACTIVITIES = ("new", "infrequent", "frequent")
 NEW, FREQUENT = 10, 100  # a user with fewer ended jobs is new; with at least so many, frequent
 # The columns of the job store that are read: the request as it was at submit, and the outcome as it is now.
 REQUEST_COLUMNS = (
@@ -143,8 +145,8 @@ def _failure_kinds(frame: pl.DataFrame) -> pl.Series:
 
 def activity(user_ended: NDArray[np.float32]) -> pl.Series:
     """Return how active each job's user was, by the number of the user's ended jobs."""
-    level = np.searchsorted([NEW, FREQUENT], np.nan_to_num(user_ended), side="right")
-    return pl.Series("activity", np.array(["new", "infrequent", "frequent"])[level])
+    level = np.searchsorted([NEW, FREQUENT], or_zero(user_ended), side="right")
+    return pl.Series("activity", [_ACTIVITIES[place] for place in level.tolist()], pl.String)
 
 
 def posthoc_values(about: pl.DataFrame) -> NDArray[np.float32]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from forewarn.operate.access.identity import Role
+from forewarn.quick_init import quick_init
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
     """The proofs in one request, none of them verified yet."""

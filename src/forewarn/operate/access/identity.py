@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from forewarn.errors import SlurmTokenNeededError
+from forewarn.quick_init import quick_init
 
 if TYPE_CHECKING:  # it brings Polars
     from forewarn.operate.visibility import Visibility
@@ -35,6 +36,7 @@ _RANKS = {role: rank for rank, role in enumerate(Role)}
 _SEE_ALL = frozenset({Role.HELPER, Role.OPERATOR, Role.ADMIN})
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """A caller: the user name as Slurm has it, and what was proven about it.

@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 _FIRST_WAIT = 3.0  # seconds for which a first caller waits for Slurm's answer
 _STALE = 12  # refreshes that may fail before what Slurm answered last no longer counts
 _MOST_USERS = 10_000
+_NO_RIGHTS = UserRights()
 _LEVELS = {"Operator": Role.OPERATOR, "Administrator": Role.ADMIN}
 
 
@@ -76,7 +77,7 @@ class Roles:
         return self._needs_rights and proof.role not in (Role.HELPER, Role.OPERATOR, Role.ADMIN)
 
     def _build(self, proof: Proof, unix_groups: frozenset[str], method: str | None) -> Identity:
-        rights = self._rights.get(proof.user, UserRights()) if self._still_counts() else UserRights()
+        rights = self._rights.get(proof.user, _NO_RIGHTS) if self._still_counts() else _NO_RIGHTS
         accounts = rights.coordinates if self._config.coordinators else frozenset()
         role = proof.role
         if role is None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 from time import perf_counter
 
 from starlette.exceptions import HTTPException
@@ -30,6 +30,8 @@ _HEADERS = (
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"referrer-policy", b"no-referrer"),
 )
+_HEADER_NAMES = frozenset(name for name, _ in _HEADERS)
+_ids = Random()  # seeded by the system; an id of a request is no secret, for which the kernel would be asked
 # Called when a request is answered: route template, method, status, seconds.
 OnAnswer = Callable[[str, str, int, float], None]
 
@@ -65,7 +67,7 @@ class RequestFrame:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = secrets.token_hex(8)
+        request_id = f"{_ids.getrandbits(64):016x}"
         scope.setdefault("state", {})["request_id"] = request_id
         begun, status, size = perf_counter(), 0, 0
         limit = BODY_LIMITS.get(scope["path"], self._body_limit)
@@ -85,11 +87,11 @@ class RequestFrame:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                present = [name for name, _ in message["headers"]]
+                present = _HEADER_NAMES.intersection([name for name, _ in message["headers"]])
                 message["headers"] = [
                     *message["headers"],
                     (b"x-request-id", request_id.encode()),
-                    *(one for one in _HEADERS if one[0] not in present),
+                    *([one for one in _HEADERS if one[0] not in present] if present else _HEADERS),
                 ]
             await send(message)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,6 +32,9 @@ def asked_service(url: str | None, **own_flags: Any) -> Client | None:
         raise UsageError(f"--url and --{given[0]} exclude each other: a service has its own home and clock")
     if given or not (url or os.environ.get(URL)):
         return None
+    # httpx also imports its own command line, with Pygments and most of Rich, and does without where that is
+    # not to be had: a tenth of the time of `forewarn check` as a process.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     from forewarn.serve.client.client import Client
 
     return Client(url)

@@ -123,15 +123,12 @@ def _listed(value: Any, most: int) -> list[Any]:
 
 
 def _read_job(value: Any, at: str, service: Service, identity: Identity) -> Job:
-    job = job_from_json(
-        value,
-        at=at,
-        defaults={**service.job_defaults, "submit": service.workspace.now(), "user": identity.user},
-    )
+    now = service.workspace.now()
+    job = job_from_json(value, at=at, defaults={**service.job_defaults, "submit": now, "user": identity.user})
     if job.cluster not in service.clusters:
         known = ", ".join(sorted(service.clusters)) or "none yet"
         raise BadFieldsError("the job", [BadField(f"{at}/cluster", f"unknown cluster; known are: {known}")])
-    if wrong := list(wrong_moments(job, service.workspace.now())):
+    if wrong := list(wrong_moments(job, now)):
         raise BadFieldsError("the job", [BadField(f"{at}/{name}", reason) for name, reason in wrong])
     # Another user's risk tells about that user's jobs; who coordinates an account sees only jobs of it.
     if job.user != identity.user and not identity.sees_all:
