@@ -85,7 +85,7 @@ class Engine:
 
     @property
     def answers_by(self) -> str:
-        """What answers for jobs: models, thresholds, and what the history allows. Another text: assess again."""
+        """What answers for jobs: models, thresholds, what the history allows. Another text: assess again."""
         with self._lock.reading():
             if not (self._champions and self._state and self._state.features):
                 return ""

@@ -1,7 +1,7 @@
 """The live jobs to assess again since what answers for them has changed: a model, a threshold, the history.
 
 An assessment is out of date if it was made before the last such change. The store keeps which change that was
-and whether all live jobs have been assessed since, so that a restart neither forgets the rest nor begins again.
+and whether all live jobs have been assessed since: a restart neither forgets the rest nor begins again.
 """
 
 from __future__ import annotations
