@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.config import Config
-from forewarn.learn.registry.operator_thresholds import OperatorThresholds
+from forewarn.learn.registry.operator_thresholds import OperatorThresholds, PartitionThresholds
 from forewarn.learn.registry.serving import ModelName, Serving
 from forewarn.operate import live_assessment
 from forewarn.operate.engine import Engine
@@ -59,12 +59,11 @@ def test_jobs_are_assessed_again_when_another_model_or_threshold_answers(store: 
         promote(home, version)
         assert assessed(live, AT + 20 + n) == {"300": (MODEL, version), "301": (MODEL, version)}
     assert assessed(live, AT + 30) == {}
-    OperatorThresholds({ModelName("alps", "submit", "generic"): {None: 0.99}}).write(home / "models")
+    own: dict[ModelName, PartitionThresholds] = {ModelName("alps", "submit", "generic"): {None: 0.99}}
+    OperatorThresholds(own).write(home / "models")
     assert assessed(live, AT + 40).keys() == {"300", "301"}
     assert set(store.assessments(since=AT + 40)["threshold"]) == {0.99}
-    others = {ModelName("other", "submit", "generic"): {None: 0.5}}
-    both = {ModelName("alps", "submit", "generic"): {None: 0.99}, **others}
-    OperatorThresholds(both).write(home / "models")
+    OperatorThresholds(own | {ModelName("other", "submit", "generic"): {None: 0.5}}).write(home / "models")
     assert assessed(live, AT + 50) == {}, "a threshold of another cluster"
     assert assessed(process(store, home), AT + 60) == {}, "a new process knows what was assessed"
     promote(home, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ def test_another_model_sends_only_what_is_new_and_within_the_budget(desk: Desk, 
     """A promotion lets all live jobs be assessed again, over several rounds."""
     before = [warning(str(n), partition=f"p{n}") for n in range(3)]
     desk.round(NOON, assessments=before)
-    other = {"made_at": NOON + 60, "route": replace(before[0].route, version=2)}
+    other: dict[str, Any] = {"made_at": NOON + 60, "route": replace(before[0].route, version=2)}
     desk.round(NOON + 60, assessments=[replace(one, **other, hours_at_risk=99.0) for one in before])
     assert len(mailbox.mails) == 3, "they are known"
     new = [warning(str(n), partition=f"p{n}", hours=float(n), **other) for n in range(10, 50)]
