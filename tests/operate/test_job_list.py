@@ -365,7 +365,7 @@ def test_a_task_asked_for_by_its_id_has_the_assessment_of_its_array(array: JobLi
     assert {row.job["pending_tasks"] for row in rows.values()} == {None}
 
 
-def test_when_the_assessed_task_starts_the_others_keep_what_it_said(
+def test_pending_tasks_keep_the_assessment_of_one_that_starts(
     array: JobList, store: Store, clock: Clock
 ) -> None:
     write_jobs(store, [task(2, state="RUNNING", start=NOW + 1)], seen_at=NOW + 1)

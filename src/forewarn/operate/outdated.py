@@ -48,9 +48,9 @@ class OutdatedAssessments:
         if known is None or known.to != answers_by:
             known = AnswerChange(answers_by, at)
             self._save(known)
-            self._waiting = self._made_before(at, at)
+            self._waiting = self._due_since(at, at)
         elif self._change is None and not known.is_done:
-            self._waiting = self._made_before(known.at, at)
+            self._waiting = self._due_since(known.at, at)
         self._change = known
         live = set(self._engine.live) if self._waiting else set[Key]()
         return [key for key in self._waiting if key in live]
@@ -68,7 +68,7 @@ class OutdatedAssessments:
         with self._store.writing() as writer:
             writer.set_cursor(self._cursor, change.to_text())
 
-    def _made_before(self, moment: int, at: int) -> list[Key]:
+    def _due_since(self, moment: int, at: int) -> list[Key]:
         """Return the live jobs without an assessment since a moment, the most hours at risk first.
 
         One that was never assessed comes before all others: nobody knows its hours.
