@@ -6,6 +6,7 @@ import base64
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,13 +89,14 @@ def ids(page: JobListPage) -> str:
     return "".join(job.job["job_id"] for job in page.jobs)
 
 
-def test_the_most_hours_at_risk_come_first_and_those_without_come_last(jobs: JobList) -> None:
+def test_the_most_hours_at_risk_come_first_then_those_without_then_ended_jobs(jobs: JobList) -> None:
     page = jobs.page()
-    assert (ids(page), page.total, page.next) == ("653214", 6, None)
-    first, *_, last = page.to_json()["jobs"]
+    assert (ids(page), page.total, page.next) == ("632145", 6, None)
+    first, *_, last, ended = page.to_json()["jobs"]
     assert (first["user"], first["name"], first["assessment"]["hours_at_risk"]) == ("bob", "Solver", 6.0)
     assert (first["assessment"]["warns"], first["assessment"]["made_at"]) == (True, NOW - 5)
     assert last["assessment"] is None
+    assert (ended["state"], ended["assessment"]["hours_at_risk"]) == ("FAILED", 5.0)
     assert json.loads(json.dumps(page.to_json()))["order"] == "hours_at_risk"
 
 
@@ -106,22 +108,22 @@ def test_the_most_hours_at_risk_come_first_and_those_without_come_last(jobs: Job
         ({"account": "chemistry"}, "32"),
         ({"partition": "long"}, "2"),
         ({"state": "pending"}, "6214"),
-        ({"state": "running,failed"}, "53"),
-        ({"cluster": "c"}, "653214"),
+        ({"state": "running,failed"}, "35"),
+        ({"cluster": "c"}, "632145"),
         ({"cluster": "d"}, ""),
         ({"job_id": "3,4"}, "34"),
-        ({"verdict": "warning"}, "65321"),
+        ({"verdict": "warning"}, "63215"),
         ({"verdict": "fine"}, ""),
         ({"cause": "timeout,out_of_memory"}, "21"),
-        ({"phase": "submit"}, "65321"),
+        ({"phase": "submit"}, "63215"),
         ({"phase": "start"}, ""),
-        ({"least_probability": 0.3}, "653"),
+        ({"least_probability": 0.3}, "635"),
         ({"warns": True}, "65"),
         ({"warns": False}, "3214"),
         ({"search": "SOLV"}, "6"),
-        ({"search": "run"}, "5321"),
+        ({"search": "run"}, "3215"),
         ({"search": ".*"}, ""),
-        ({"since": NOW - 997}, "6534"),
+        ({"since": NOW - 997}, "6345"),
         ({"until": NOW - 997}, "21"),
         ({"user": "bob", "cause": "failed"}, "6"),
     ],
@@ -149,7 +151,7 @@ def test_who_may_see_less_gets_less_also_in_counts_and_pages(jobs: JobList) -> N
     bob = Visibility.of(users=["bob"])
     assert (ids(jobs.page(visible=bob)), jobs.page(visible=bob).total) == ("62", 2)
     coordinator = Visibility.of(users=["ann"], accounts=["chemistry"])
-    assert ids(jobs.page(visible=coordinator)) == "53214"
+    assert ids(jobs.page(visible=coordinator)) == "32145"
     assert jobs.page(visible=Visibility()).total == 0
     assert jobs.page(visible=bob, user="ann").total == 0, "a filter does not widen it"
     assert jobs.page(visible=bob, search="run1").total == 0
@@ -179,6 +181,7 @@ def test_pages_hold_every_job_once_in_every_order(
             dice.choice("abc"),
             partition=dice.choice(["p", "q", None]),
             nodes_asked=dice.choice([1, 2, None]),
+            outcome=dice.choice(["failed", None]),
         )
         for n in range(40)
     ]
@@ -199,13 +202,13 @@ def test_pages_hold_every_job_once_in_every_order(
 
 def test_jobs_that_come_between_two_pages_move_no_other(jobs: JobList, store: Store, clock: Clock) -> None:
     first = jobs.page(limit=2)
-    assert ids(first) == "65"
+    assert ids(first) == "63"
     new = [pending(7), pending(8)]
     write_jobs(store, new, seen_at=NOW - 1)
     write_assessments(store, [assessed(new[0], 10.0), assessed(new[1], 2.5)])
     clock.now += 2
     second = jobs.page(limit=2, after=first.next)
-    assert (ids(second), second.total) == ("38", 8), "what comes after the place is shown, what is before not"
+    assert (ids(second), second.total) == ("82", 8), "what comes after the place is shown, what is before not"
     assert ids(jobs.page(limit=1)) == "7"
 
 
@@ -222,10 +225,12 @@ def test_a_cursor_belongs_to_its_list_and_is_checked(jobs: JobList) -> None:
             jobs.page(after=after, **other)
     list_hash = json.loads(base64.urlsafe_b64decode(after + "=="))[0]
     forged: list[Any] = [
-        *([list_hash, "text", 1, "c", "1"], [list_hash, 1, 1e300, "c", "1"], [list_hash, 1, True, "c", "1"]),
-        *([list_hash, 10**30, 1, "c", "1"], [list_hash, {}, 1, "c", "1"], [list_hash, 1, 1, "\ud800", "1"]),
-        *([list_hash, float("nan"), 1, "c", "1"], [list_hash, 1, 1, None, "1"], [list_hash], {}, None, 5),
+        *(["text", 1, "c", "1"], [1, 1e300, "c", "1"], [1, True, "c", "1"]),
+        *([10**30, 1, "c", "1"], [{}, 1, "c", "1"], [1, 1, "\ud800", "1"]),
+        *([float("nan"), 1, "c", "1"], [1, 1, None, "1"]),
     ]
+    forged = [[list_hash, False, *place] for place in forged]
+    forged += [[list_hash, 0, 1, 1, "c", "1"], [list_hash, None, 1, 1, "c", "1"], [list_hash], {}, None, 5]
     texts = [base64.urlsafe_b64encode(json.dumps(one).encode()).decode() for one in forged]
     for text in ("", "!", "é", "A", "x" * 5000, "[" * 3000, *texts):
         with pytest.raises(UsageError, match="after: "):
@@ -233,10 +238,10 @@ def test_a_cursor_belongs_to_its_list_and_is_checked(jobs: JobList) -> None:
 
 
 def test_it_follows_what_is_observed_and_assessed(jobs: JobList, store: Store, clock: Clock) -> None:
-    assert ids(jobs.page()) == "653214"
+    assert ids(jobs.page()) == "632145"
     write_jobs(store, [pending(1, state="RUNNING", start=NOW)], seen_at=NOW)
     write_assessments(store, [assessed(pending(4), 9.0)])
-    assert ids(jobs.page()) == "653214", "not within the same second"
+    assert ids(jobs.page()) == "632145", "not within the same second"
     clock.now += 1.5
     page = jobs.page(limit=1)
     assert ids(page) == "4"
@@ -320,3 +325,56 @@ def test_an_empty_store_has_an_empty_list(store: Store) -> None:
         "order": "hours_at_risk",
         "descending": True,
     }
+
+
+def task(number: int, **fields: Any) -> Job:
+    return replace(pending(7, **fields), job_id=f"7_{number}", array_job_id=7, array_task_id=number)
+
+
+@pytest.fixture
+def array(jobs: JobList, store: Store, clock: Clock) -> JobList:
+    """An array of four pending tasks, of which the second was assessed, and one that runs."""
+    tasks = [task(1), task(2), task(3), task(11), task(12, state="RUNNING", start=NOW - 5)]
+    write_jobs(store, tasks, seen_at=NOW - 1)
+    write_assessments(store, [assessed(tasks[1], 2.5), assessed(tasks[4], 0.5, p=0.9)])
+    clock.now += 2
+    return jobs
+
+
+def test_a_pending_array_is_listed_once_with_the_hours_of_all_its_tasks(array: JobList) -> None:
+    page = array.page()
+    shown = [(one.job["job_id"], one.job["pending_tasks"]) for one in page.jobs]
+    assert shown == [("7_2", 4), *((n, None) for n in ("6", "3", "2", "1", "7_12", "4", "5"))]
+    assert page.total == 8
+    first = page.to_json()["jobs"][0]["assessment"]
+    assert (first["hours_at_risk"], first["probability"], first["warns"]) == (10.0, 0.5, True)
+    pages, after = "", None
+    while True:
+        part = array.page(limit=1, after=after)
+        pages += ids(part) + " "
+        if (after := part.next) is None:
+            break
+    assert pages.split() == [one for one, _ in shown]
+
+
+def test_a_task_asked_for_by_its_id_has_the_assessment_of_its_array(array: JobList) -> None:
+    rows = {one.job["job_id"]: one for one in array.page(job_id="7").jobs}
+    assert rows.keys() == {"7_1", "7_2", "7_3", "7_11", "7_12"}
+    hours = {one: row.assessment and row.assessment["hours_at_risk"] for one, row in rows.items()}
+    assert hours == {"7_1": 2.5, "7_2": 2.5, "7_3": 2.5, "7_11": 2.5, "7_12": 0.5}
+    assert {row.job["pending_tasks"] for row in rows.values()} == {None}
+
+
+def test_pending_tasks_keep_the_assessment_of_one_that_starts(
+    array: JobList, store: Store, clock: Clock
+) -> None:
+    write_jobs(store, [task(2, state="RUNNING", start=NOW + 1)], seen_at=NOW + 1)
+    clock.now += 2
+    rows = {one.job["job_id"]: one for one in array.page().jobs}
+    first = rows["7_1"]
+    assert first.assessment is not None
+    assert (first.job["pending_tasks"], first.assessment["hours_at_risk"]) == (3, 7.5)
+    running = rows["7_2"].assessment
+    assert running is not None
+    assert running["hours_at_risk"] == 2.5
+    assert "7_3" not in rows

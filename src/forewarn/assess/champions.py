@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import RLock
+from typing import Any
 
 from forewarn.assess.codes import NoteCode
 from forewarn.errors import BundleError
@@ -113,6 +114,14 @@ class Champions:
                     return POPULATIONS[champion.bundle.facts.population].policy
         return POLICIES["wasted"]
 
+    @property
+    def identity(self) -> list[Any]:
+        """Which versions serve with which thresholds, as JSON keeps it: it differs where answers may."""
+        return [
+            [str(one.name), one.version, one.id, _sorted(self._thresholds.of.get(one.name, {}))]
+            for one in self._pointers.values()
+        ]
+
     def refreshed(self) -> Champions:
         """Return the current champions: this instance where nothing was promoted and no threshold was set.
 
@@ -170,6 +179,10 @@ class Champions:
         except (BundleError, OSError) as error:
             log.warning("%s %s of %s cannot be loaded: %s", *slot, self.cluster, error)
             return None
+
+
+def _sorted(thresholds: PartitionThresholds) -> list[list[Any]]:
+    return sorted([partition or "", value] for partition, value in thresholds.items())
 
 
 def _served(serving: Serving | None, cluster: str) -> dict[Slot, ServedModel]:

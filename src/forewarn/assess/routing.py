@@ -173,6 +173,15 @@ def untrained_threshold(recent_rate: float) -> float:
     return min(max(2 * recent_rate, 0.1), 0.5)
 
 
+def online_reach(ended: int) -> int:
+    """Return for how many kinds of jobs a cluster has enough ended jobs: none, known ones, new ones too.
+
+    >>> online_reach(199), online_reach(200), online_reach(2000)
+    (0, 1, 2)
+    """
+    return (ended >= FEWEST_ENDED) + (ended >= FEWEST_FOR_NEW)
+
+
 def _online(
     table: JobTable,
     row: int,

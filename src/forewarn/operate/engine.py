@@ -6,6 +6,7 @@ jobs. Each answer comes from one consistent state of all these: nothing changes 
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from forewarn.assess.assessment import Assessment
 from forewarn.assess.assessor import Assessor
 from forewarn.assess.champions import Champions
 from forewarn.assess.machine import Machine
+from forewarn.assess.routing import online_reach
 from forewarn.errors import StoreError
 from forewarn.features.snapshot import LiveSnapshot
 from forewarn.job.outcomes import POLICIES, FailurePolicy
@@ -72,7 +74,23 @@ class Engine:
     @property
     def pending(self) -> list[Key]:
         """The pending jobs."""
-        return self._state.pending if self._state else []
+        with self._lock.reading():
+            return self._state.pending if self._state else []
+
+    @property
+    def live(self) -> list[Key]:
+        """The pending and running jobs."""
+        with self._lock.reading():
+            return self._state.live if self._state else []
+
+    @property
+    def answers_by(self) -> str:
+        """What answers for jobs: models, thresholds, what the history allows. Another text: assess again."""
+        with self._lock.reading():
+            if not (self._champions and self._state and self._state.features):
+                return ""
+            reach = online_reach(LiveSnapshot(self._state.features, 0).ended)
+            return json.dumps([self._champions.identity, reach])
 
     def follow(self, at: int | None = None) -> StateChanges:
         """Update from the store and the registry; return what changed for jobs since the last update."""

@@ -19,8 +19,9 @@ from forewarn.assess.assessment import Verdict
 from forewarn.errors import ForewarnError, UsageError
 from forewarn.job.outcomes import Outcome
 from forewarn.job.phase import PHASES
+from forewarn.operate.array_rows import HIDDEN, HOURS, STANDS_FOR
 from forewarn.operate.job_filters import split
-from forewarn.operate.job_list_cursor import PageCursor
+from forewarn.operate.job_list_cursor import IS_OVER, PageCursor
 from forewarn.operate.job_rows import ASSESSMENT_COLUMNS, DAY, JOB_COLUMNS, KEY, JobRows, stored_model
 from forewarn.operate.long_reads import reading_alone
 from forewarn.operate.queries import JobFilters, Query, Texts, query_of
@@ -114,7 +115,8 @@ class JobList:
         visible
             The jobs that exist for the caller: no count and no page depends on others.
         order
-            One of `ORDERS`; jobs without the value come last, equal ones by submit, newest first.
+            One of `ORDERS`; jobs without the value come last, equal ones by submit, newest first. By hours at
+            risk, ended jobs come after all others: nothing of them is at risk any more.
         descending
             None: numbers from the largest, texts from a to z.
         after
@@ -128,16 +130,21 @@ class JobList:
         query, tests = _tests(self._store, which)
         cursor = PageCursor.of(order, falls, visible, which, is_text=order in _TEXTS)
         frame = self._frame(query)
+        # A pending array is listed once, with the hours of all its tasks, unless jobs are asked for by id.
+        if arrays_once := not which.get("job_id"):
+            tests.append(~pl.col(HIDDEN))
         # Only the columns that decide are filtered and sorted; of the others the page's rows are taken.
         place = pl.int_range(pl.len()).alias("_place")
         matches = pl.all_horizontal(visible.polars(), *tests).alias("_matches")
-        found = frame.select(place, matches, *dict.fromkeys([*KEY, order])).filter("_matches")
+        value = HOURS if order == "hours_at_risk" and arrays_once else pl.col(order)
+        is_over = pl.col("outcome").is_not_null() if order == "hours_at_risk" else pl.lit(False)
+        found = frame.select(
+            place, matches, *KEY, is_over.alias(IS_OVER), *([] if order in KEY else [value])
+        ).filter("_matches")
         rest = found if after is None else found.filter(cursor.at(after).follows())
-        # Equal jobs keep the order of `JobRows`.
-        in_order = rest.select("_place", order).sort(
-            order, descending=falls, nulls_last=True, maintain_order=True
+        rows = frame[_first_places(rest, order, falls, limit)].with_columns(
+            is_over.alias(IS_OVER), HOURS if arrays_once else pl.lit(None, pl.Int64).alias(STANDS_FOR)
         )
-        rows = frame[in_order["_place"].head(limit)]
         last = rows.row(-1, named=True) if 0 < rows.height < rest.height else None
         return JobListPage(
             jobs=tuple(_listed(row) for row in rows.iter_rows(named=True)),
@@ -178,8 +185,22 @@ class JobList:
         rows = self.follow()
         if query.since is not None and query.since < rows.since:
             with reading_alone(self._long_read):
-                return JobRows.read(self._store, query.since, query.until).frame
-        return rows.frame
+                return JobRows.read(self._store, query.since, query.until).listed
+        return rows.listed
+
+
+def _first_places(rest: pl.DataFrame, order: str, falls: bool, limit: int) -> pl.Series:
+    """Return the places of the first rows: those not over, then the others. Equal ones keep their order.
+
+    Two sorts by one column are much quicker than one by two, and the second is rarely needed.
+    """
+    found = pl.Series("_place", [], pl.Int64)
+    for is_over in (False, True):
+        if found.len() < limit:
+            part = rest.select("_place", IS_OVER, order).filter(pl.col(IS_OVER) == is_over)
+            part = part.sort(order, descending=falls, nulls_last=True, maintain_order=True)
+            found = pl.concat([found, part["_place"].head(limit - found.len())])
+    return found
 
 
 def _tests(store: Store, which: JobListFilters) -> tuple[Query, list[pl.Expr]]:
@@ -255,4 +276,4 @@ def _listed(row: Mapping[str, Any]) -> ListedJob:
     if row["made_at"] is not None:
         assessment = {name: row[name] for name in (*ASSESSMENT_COLUMNS, "warns")}
         assessment["model"] = stored_model(assessment["model"])
-    return ListedJob(job={name: row[name] for name in JOB_COLUMNS}, assessment=assessment)
+    return ListedJob(job={name: row[name] for name in (*JOB_COLUMNS, STANDS_FOR)}, assessment=assessment)

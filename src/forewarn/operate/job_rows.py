@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from forewarn.job.columns import KEYS, SCHEMAS
+from forewarn.operate.array_rows import with_arrays
 from forewarn.store.base import ASSESSMENT_SCHEMA, KNOWN_AT, Store
 
 DAY = 86400
@@ -57,6 +58,10 @@ class JobRows:
     revisions: Mapping[str, int] = field(default_factory=dict)  # of jobs, by cluster
     assessed_until: int = 0  # the newest `made_at`
     removals: Mapping[str, int] = field(default_factory=dict)  # of jobs from the store, by cluster
+    listed: pl.DataFrame = field(init=False)  # the same rows, with what is known of pending arrays
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "listed", with_arrays(self.frame, [*ASSESSMENT_COLUMNS, "warns"]))
 
     @classmethod
     def read(cls, store: Store, since: int, until: int | None = None) -> JobRows:

@@ -2,8 +2,8 @@
 
 What is missing most at a job's submit are the outcomes of jobs that still run. So a job is assessed when it
 is first observed; when a job of the same user with the same request ends while it is pending (the newest
-represent the others); when failures burst over the whole cluster; and at its start. Of a pending array, one
-task represents all.
+represent the others); when failures burst over the whole cluster; at its start; and when another model or
+threshold answers than before (`outdated.py`). Of a pending array, one task represents all.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from forewarn.job.record import Job
 from forewarn.operate.collector_round import JobChanges, PublishRound, RoundAssessments
 from forewarn.operate.engine import Engine
 from forewarn.operate.online_state import Key, StateChanges, newest_first
+from forewarn.operate.outdated import REMEMBERED, OutdatedAssessments, array_of, one_per_array
 from forewarn.operate.predict import save_assessments
 from forewarn.store.base import Store
 
-MOST = 1000  # assessments in one round: first jobs that started, then new ones, then those now known better
+# Assessments in one round: jobs that started, new ones, those now known better, those out of date. The rest
+# waits for the next round.
+MOST = 1000
 MOST_FULL = 50  # warnings in one round that are assessed in full
 BURST_JOBS, BURST_USERS, BURST_SECONDS = 5, 3, 60  # a burst: so many failures of so many users in this time
 MOST_PUBLISHED = 2000  # jobs of each kind whose events one round publishes
-REMEMBERED = 7 * 86400  # seconds for which a job assessed before a restart is not assessed again
 
 
 class LiveAssessment:
@@ -36,19 +38,22 @@ class LiveAssessment:
     def __init__(self, store: Store, engine: Engine, publish: PublishRound | None = None) -> None:
         self._store, self._cluster, self._engine = store, engine.cluster, engine
         self._publish = publish
+        self._outdated = OutdatedAssessments(store, engine)
 
     def assess_round(self, at: int) -> RoundAssessments:
         """Update the engine, assess the jobs for which something is new, and save the assessments."""
         changes = self._engine.follow(at)
         if changes.rebuilt:
             changes.submitted, changes.rebuilt = self._never_assessed(changes.submitted, at), False
-        due = self._due(changes, self._engine.pending, self._engine.policy)
+        outdated = self._outdated.waiting(at)
+        due = [*dict.fromkeys([*self._due(changes, self._engine.pending, self._engine.policy), *outdated])]
         result = RoundAssessments()
         if due:
-            jobs = [job for job in self._jobs(due) if job.outcome is None]
+            jobs = [job for job in self._jobs(due[:MOST]) if job.outcome is None]
             with self._engine.open_assessor(at) as assessor:
                 result = _assess_each(assessor, jobs)
             save_assessments(self._store, result.assessments)
+        self._outdated.wait(due[MOST:])
         if self._publish is not None:
             self._publish(self._store, self.job_changes(changes))
         return result
@@ -65,7 +70,7 @@ class LiveAssessment:
         ended = sorted(changes.ended, key=newest_first)[:MOST_PUBLISHED]
         started = sorted(set(changes.started) - set(ended), key=newest_first)[:MOST_PUBLISHED]
         submitted = set() if changes.rebuilt else set(changes.submitted) - set(changes.started)
-        pending = _one_per_array(sorted(submitted, key=newest_first))[:MOST_PUBLISHED]
+        pending = one_per_array(sorted(submitted, key=newest_first))[:MOST_PUBLISHED]
         keys = [*ended, *started, *pending]
         if not keys:
             return JobChanges()
@@ -87,14 +92,14 @@ class LiveAssessment:
         pending = [*sorted(submitted, key=newest_first), *sorted(changes.related, key=newest_first)]
         if self._is_burst(changes, policy):
             pending += sorted(all_pending, key=newest_first)
-        return list(dict.fromkeys([*started, *_one_per_array(pending)]))[:MOST]
+        return [*started, *one_per_array(pending)]
 
     def _never_assessed(self, keys: list[Key], at: int) -> list[Key]:
         stored = self._store.assessments(
             cluster=self._cluster, since=at - REMEMBERED, columns=["job_id", "submit"]
         )
-        assessed = {(_array(job_id), submit) for job_id, submit in stored.iter_rows()}
-        return [(job_id, submit) for job_id, submit in keys if (_array(job_id), submit) not in assessed]
+        assessed = {array_of(key) for key in stored.iter_rows()}
+        return [key for key in keys if array_of(key) not in assessed]
 
     def _is_burst(self, changes: StateChanges, policy: FailurePolicy) -> bool:
         """Check whether many jobs of several users failed within a minute: the cluster may be broken."""
@@ -146,16 +151,3 @@ def _with_reasons(assessor: Assessor, jobs: list[Job], brief: list[Assessment]) 
     worst = sorted(warned, key=lambda index: -(brief[index].hours_at_risk or 0.0))[:MOST_FULL]
     full = {index: assessor.assess(jobs[index]) for index in worst}
     return [full.get(index, one) for index, one in enumerate(brief)]
-
-
-def _one_per_array(keys: Iterable[Key]) -> list[Key]:
-    """Keep the first task of each array, and all other jobs."""
-    representatives: dict[Key, Key] = {}
-    for job_id, submit in keys:
-        representatives.setdefault((_array(job_id), submit), (job_id, submit))
-    return list(representatives.values())
-
-
-def _array(job_id: str) -> str:
-    """Return the array of a task; of any other job its own id."""
-    return job_id.partition("_")[0]

@@ -83,6 +83,11 @@ class FollowedState:
         """The pending jobs."""
         return [self._live[number] for numbers in self._pending.values() for number in numbers]
 
+    @property
+    def live(self) -> list[Key]:
+        """The pending and running jobs."""
+        return list(self._live.values())
+
     def follow(self, at: int) -> StateChanges:
         """Update the state from the store, and save it if that is this process's task."""
         update = self.prepare(at)

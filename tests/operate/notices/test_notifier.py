@@ -60,6 +60,31 @@ def test_notices_of_a_round(
     assert "forewarn explain 2" in text
 
 
+def test_a_pending_array_has_the_hours_of_all_its_tasks(
+    config: Config, people: PeopleStore, workspace: Workspace, mailbox: Mailbox
+) -> None:
+    """One task of an array is assessed for all: half an hour each is too little, ten hours are not."""
+    one = warning("7_1", hours=0.5)
+    first = replace(
+        ended("7_1"), outcome=None, state="PENDING", start=None, end=None, array_job_id=7, array_task_id=1
+    )
+    tasks = [replace(first, job_id=f"7_{n}", array_task_id=n) for n in range(1, 21)]
+    running = replace(first, job_id="7_21", array_task_id=21, state="RUNNING", start=one.made_at)
+    other = replace(first, job_id="8_1", array_job_id=8)
+    rows = [row(**asdict(job) | {"seen_at": one.made_at}) for job in (*tasks, running, other)]
+    write_batches(workspace.writing(), [Batch("job", frame(*rows))])
+    notifier = Notifier(config, people, workspace)
+    notifier.start()
+    notifier.on_assessments([one, warning("8_1", hours=0.5, name="b"), warning("9", hours=0.5, name="c")])
+    wait_until(lambda: len(mailbox.mails) == 1)
+    notifier.on_assessments([warning("7_2", hours=0.5)])
+    wait_until(lambda: notifier._queue.empty())
+    notifier.stop()
+    (mail,) = mailbox.mails
+    assert mail["Subject"].startswith("20 jobs like 7_1 ")
+    assert mail["Subject"].endswith("10.0 node hours at risk")
+
+
 def test_what_is_gathered_at_a_stop_is_sent_after_the_next_start(
     config: Config, people: PeopleStore, workspace: Workspace, mailbox: Mailbox
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -40,6 +41,19 @@ def test_a_warning_is_sent_once(desk: Desk, mailbox: Mailbox) -> None:
     assert "scontrol update JobId=100 TimeLimit=04:00:00" in text
     assert "No such warning has been judged yet." in text
     assert "https://f.example.org/v1/notices/" in text
+
+
+def test_another_model_sends_only_what_is_new_and_within_the_budget(desk: Desk, mailbox: Mailbox) -> None:
+    """A promotion lets all live jobs be assessed again, over several rounds."""
+    before = [warning(str(n), partition=f"p{n}") for n in range(3)]
+    desk.round(NOON, assessments=before)
+    other: dict[str, Any] = {"made_at": NOON + 60, "route": replace(before[0].route, version=2)}
+    desk.round(NOON + 60, assessments=[replace(one, **other, hours_at_risk=99.0) for one in before])
+    assert len(mailbox.mails) == 3, "they are known"
+    new = [warning(str(n), partition=f"p{n}", hours=float(n), **other) for n in range(10, 50)]
+    desk.round(NOON + 60, assessments=new[20:])
+    desk.round(NOON + 120, assessments=new[:20])
+    assert [one.split(" ")[1] for one in subjects(mailbox)[3:]] == ["49", "48"], "the rest is in a digest"
 
 
 def test_what_is_small_or_no_warning_is_not_sent(desk: Desk, mailbox: Mailbox) -> None:

@@ -25,6 +25,7 @@ from forewarn.job.columns import to_records
 from forewarn.job.outcomes import POLICIES
 from forewarn.job.record import Job
 from forewarn.operate.notices import wording
+from forewarn.operate.notices.array_tasks import pending_tasks
 from forewarn.operate.notices.planning import Planner
 from forewarn.operate.notices.recovery import first_on, recent_changes
 from forewarn.operate.notices.rules import RuleSetting, SiteChanges
@@ -160,7 +161,8 @@ class Notifier:
     def begin(self) -> None:
         """Read the outbox, and catch up with what a process before this one may not have written there."""
         is_erased = self._is_erased
-        setting = RuleSetting(self.config.notices, POLICIES[self.config.policy], self._explain)
+        policy = POLICIES[self.config.policy]
+        setting = RuleSetting(self.config.notices, policy, self._explain, self._pending_tasks)
         self.planner = Planner(
             setting, self._people, timezone=self.config.timezone or "UTC", find_job=self._find_job
         )
@@ -255,6 +257,13 @@ class Notifier:
         frames = self._workspace.reading().scan(cluster=cluster, job_ids=[job_id])
         found = [job for frame in frames for job in to_records(frame, Job)]
         return max(found, key=lambda job: job.submit, default=None)
+
+    def _pending_tasks(self, assessment: Assessment) -> list[str]:
+        try:
+            return pending_tasks(self._workspace.reading(), assessment)
+        except ForewarnError as error:  # a busy store: the notice is about the one task
+            log.warning("notices: the tasks of %s are not known: %s", assessment.job_id, error)
+            return []
 
     def _explain_by_record(self, job: Job) -> PostMortem | None:
         """Explain a failure without its log: no path of a user is read with the service's rights."""

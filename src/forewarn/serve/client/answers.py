@@ -43,6 +43,7 @@ class JobRow(TypedDict):
     cpus_asked: int | None
     memory_asked: int | None
     nodes: str | None
+    pending_tasks: int | None  # of the array for which this task stands
     assessment: ShortAssessment | None
 
 

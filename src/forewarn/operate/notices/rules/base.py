@@ -39,11 +39,13 @@ class SiteChanges:
 
 @dataclass(frozen=True, slots=True)
 class RuleSetting:
-    """What rules rest on: the settings, what counts as failure, and how a failure is explained."""
+    """What rules rest on: the settings, what counts as failure, and what is known of jobs."""
 
     config: NoticesConfig
     policy: FailurePolicy
     explain: Callable[[Job], PostMortem | None]
+    # The pending tasks of the array that an assessment represents; none for any other job.
+    pending_tasks: Callable[[Assessment], Sequence[str]] = lambda _: ()
 
 
 @dataclass(slots=True, kw_only=True)

@@ -42,7 +42,8 @@ class RiskRule(NoticeRule):
                 user=one.user,
                 bulk=bulk_key(one.user, one.name, one.partition, limit, memory),
                 submit=one.submit,
-                hours={one.job_id: one.hours_at_risk or 0.0},
+                # Of a pending array one task is assessed, for all.
+                hours=dict.fromkeys((one.job_id, *self.setting.pending_tasks(one)), one.hours_at_risk or 0.0),
                 about=one,
             )
 

@@ -67,7 +67,11 @@ async def list_jobs(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     after: Annotated[str | None, Query(max_length=2048, description="`next` of the page before.")] = None,
 ) -> Response:
-    """List the jobs that the caller may see, by default those with most node hours at risk first."""
+    """List the jobs that the caller may see, by default those with most node hours at risk first.
+
+    A pending array is listed once, unless jobs are asked for by id: `pending_tasks` is the number of its
+    pending tasks, whose hours are added. By hours at risk, ended jobs come after all others.
+    """
     given: dict[str, Any] = {
         "user": user,
         "account": account,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from forewarn.job.json_form import JOB_VERSION, REQUIRED, RULES, VERSION_FIELD, job_schema
+from forewarn.operate.array_rows import STANDS_FOR
 from forewarn.operate.job_list import ORDERS
 from forewarn.operate.job_rows import JOB_COLUMNS
 from forewarn.serve.rest.schemas.building import (
@@ -40,6 +41,7 @@ def job_schemas() -> dict[str, JsonSchema]:
     # A job as Slurm wrote it may hold what no caller may send: its fields have types only.
     types: dict[str, JsonSchema] = {name: {"type": rule.json_type} for name, rule in RULES.items()}
     listed = {name: nullable(types.get(name, WHOLE)) for name in JOB_COLUMNS}
+    listed[STANDS_FOR] = nullable(WHOLE)
     listed["assessment"] = nullable(named("AssessmentSummary"))
     record = answer(
         {VERSION_FIELD: {"const": JOB_VERSION}, **types}, "A job; fields without a value are left out."
