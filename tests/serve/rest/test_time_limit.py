@@ -1,4 +1,4 @@
-"""`serve.request_timeout`: a request that takes too long is answered, and what acts says that it may be done."""
+"""`serve.request_timeout`: a slow request is answered, and what acts says that it may be done."""
 
 from __future__ import annotations
 

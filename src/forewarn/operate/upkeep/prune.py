@@ -110,6 +110,8 @@ def _write_down(people: PeopleStore, result: PruneResult, by: Identity) -> None:
     """Add what was deleted to the audit log."""
     names = ("dry_run", "freed")  # not dry, and not known yet
     details = {name: value for name, value in result.to_json().items() if value and name not in names}
+    # The audit log hides what is named as a secret is, such as `session`.
+    details["entries"] = {f"{name} entries": number for name, number in result.entries.items()}
     write_audit_line(people, by, "store.prune", details=details)
 
 
