@@ -114,7 +114,9 @@ def list_served_models(workspace: Workspace, cluster: str | None = None) -> Serv
         if cluster is not None and name.cluster != cluster:
             continue
         try:
-            models.append(model_figures(serving, name))
+            figures = model_figures(serving, name)
+            _verify(serving.copy_of(figures.served.id))
+            models.append(figures)
         except BundleError as error:
             damaged[str(name)] = str(error)
     return ServedModelList(models=tuple(models), damaged=damaged)
@@ -127,6 +129,12 @@ def model_figures(serving: Serving, name: ModelName) -> ModelFigures:
         names = ", ".join(map(str, serving.names())) or "none yet: train one with `forewarn train`"
         raise UsageError(f"no model {name} serves in this home; those that serve: {names}")
     return _read_figures(serving.copy_of(served.id), served, serving.serves_since(name))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _verify(folder: Path) -> None:
+    """Raise `BundleError` where a file was changed: an engine refuses such a bundle, so it does not serve."""
+    Manifest.verify(folder)
 
 
 @lru_cache(maxsize=_REMEMBERED)

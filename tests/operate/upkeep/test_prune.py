@@ -212,4 +212,4 @@ def test_the_daily_upkeep_uses_the_open_entries(config: Config) -> None:
         (line,) = audit_lines(people, actions=["store.prune"])
     assert line.method == "service"
     assert line.details is not None
-    assert line.details["entries"]["session entries"] == 3
+    assert line.details["entries"]["session entries"] == 1
