@@ -114,9 +114,9 @@ def list_served_models(workspace: Workspace, cluster: str | None = None) -> Serv
         if cluster is not None and name.cluster != cluster:
             continue
         try:
-            figures = model_figures(serving, name)
-            _verify(serving.copy_of(figures.served.id))
-            models.append(figures)
+            if served := serving.served_model(name):
+                _verify(serving.copy_of(served.id))
+            models.append(model_figures(serving, name))
         except BundleError as error:
             damaged[str(name)] = str(error)
     return ServedModelList(models=tuple(models), damaged=damaged)
