@@ -87,8 +87,8 @@ def test_a_pasted_token_begins_a_session(people: PeopleStore, key_file: Path) ->
         )
         assert answered(browser.post("/v1/act", headers={"X-CSRF-Token": csrf})) == (200, None)
         for user, status in (("alice", 200), ("bob", 403)):
-            token = {"token": slurm_token(user)}
-            added = browser.post("/auth/session", json=token, headers={"X-CSRF-Token": csrf})
+            pasted = {"token": slurm_token(user)}
+            added = browser.post("/auth/session", json=pasted, headers={"X-CSRF-Token": csrf})
             assert added.status_code == status
         assert answered(browser.post("/auth/logout", headers={"X-CSRF-Token": csrf})) == (204, None)
         assert answered(browser.get("/v1/me")) == (401, "unauthenticated")

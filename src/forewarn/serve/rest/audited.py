@@ -45,12 +45,12 @@ async def audited(
             service.access.audit(identity, action, subject, shown, details=details, address=address)
             raise
         more = {**(details or {}), **details_of(result)}
-        made = subject if subject_of is None else subject_of(result)
+        about = subject if subject_of is None else subject_of(result)
         try:
-            service.access.audit(identity, action, made, details=more, address=address)
+            service.access.audit(identity, action, about, details=more, address=address)
         except ForewarnError as error:  # it is done: the caller must not take it for refused
             log.error(
-                "%s of %s by %s is done, but not in the audit log: %s", action, made, identity.user, error
+                "%s of %s by %s is done, but not in the audit log: %s", action, about, identity.user, error
             )
         return result
 
