@@ -100,7 +100,7 @@ def test_concurrent_requests_share_model_calls_and_get_their_own_answers(
         found = list(pool.map(lambda job: ask(client, job), jobs))
     calls, requests = (after - old for after, old in zip(gathered(http), before, strict=True))
     assert requests == len(jobs)
-    assert calls < 0.9 * requests
+    assert calls < 0.5 * requests  # measured: 12 to 16 calls
     assert [(one["job_id"], one["name"]) for one in found] == [(one["job_id"], one["name"]) for one in jobs]
     some = jobs[::20]
     assert [ask(http, job) for job in some] == found[::20]
