@@ -15,7 +15,7 @@ from forewarn.learn.registry.serving import ModelName, Serving
 from forewarn.learn.report import JSON_NAME
 from forewarn.operate.served_models import list_served_models, model_figures
 from forewarn.operate.workspace import Workspace
-from tests.assess.served import promote, small_bundle
+from tests.assess.served import damage, promote, small_bundle
 
 REPORT: Mapping[str, Any] = {
     "verdict": "Warns of 50% of the failures",
@@ -95,6 +95,14 @@ def test_a_damaged_bundle_is_named_and_hides_no_other(
     found = list_served_models(workspace)
     assert [one.served.name.feature_set for one in found.models] == ["restricted"]
     assert list(found.damaged) == ["alps.submit.generic"]
+
+
+def test_a_bundle_whose_files_were_changed_does_not_serve(workspace: Workspace, serving: Serving) -> None:
+    promote(serving, small_bundle(7, feature_set="restricted"), 2)
+    damage(promote(serving, small_bundle(), 5))
+    found = list_served_models(workspace)
+    assert [one.served.version for one in found.models] == [2]
+    assert "was changed after it was written" in found.damaged["alps.submit.generic"]
 
 
 def test_an_empty_home_has_none(workspace: Workspace, serving: Serving) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.resources import files
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 
 import forewarn
-from forewarn.errors import UsageError
+from forewarn.errors import ForewarnError, UsageError
 from forewarn.features.slurm_field_differences import reading_of
 from forewarn.learn.registry.serving import ModelName
+from forewarn.operate.access.manage import read_audit
 from tests.learn.bundles import tiny_bundle
 
 pytestmark = pytest.mark.slow
@@ -91,6 +93,16 @@ def test_a_promotion_and_its_rollback_change_who_serves(two_models: forewarn.Sit
     assert two_models.rollback(NAME).version == 1
     engine.follow()
     assert two_models.assess(job).route.version == 1
+    with pytest.raises(ForewarnError, match="99"):
+        two_models.promote(NAME, 99)
+    lines = read_audit(two_models._workspace.config)
+    assert [(line.action, line.subject, line.details) for line in lines] == [
+        ("model.promote", NAME, {"wanted": "challenger", "version": 2}),
+        ("model.rollback", NAME, {"version": 1}),
+        ("model.promote", NAME, {"wanted": 99}),
+    ]
+    assert [line.result.partition(":")[0] for line in lines] == ["done", "done", "refused"]
+    assert {(line.user, line.method) for line in lines} == {(getpass.getuser(), "command")}
 
 
 def test_an_exported_model_is_imported_elsewhere(

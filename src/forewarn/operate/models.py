@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from forewarn.learn.registry.manifest import MODEL, Manifest
 from forewarn.learn.registry.registry import Registry, SyncResult
 from forewarn.learn.registry.serving import ModelName
 from forewarn.learn.registry.versions import CHALLENGER, CHAMPION, Version
+from forewarn.operate.access.home_actions import audited_action
 from forewarn.operate.model import Model
 from forewarn.operate.workspace import Workspace
+from forewarn.store.opening import open_people_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,15 +85,21 @@ def show_model(workspace: Workspace, name: str, which: int | str = CHAMPION) -> 
 
 def promote(workspace: Workspace, name: str, which: int | str = CHALLENGER) -> Promotion:
     """Make a version the champion, which serves from now on."""
-    registry = workspace.registry()
-    version = registry.promote(ModelName.parse(name), number_or_alias(which))
+    registry, wanted = workspace.registry(), number_or_alias(which)
+    with _audited(workspace, "model.promote", name) as details:
+        details["wanted"] = wanted
+        version = registry.promote(ModelName.parse(name), wanted)
+        details["version"] = version.version
     may_serve = Manifest.read(registry.bundle(version)).facts.may_serve
     return Promotion(version=version, may_serve=may_serve)
 
 
 def rollback(workspace: Workspace, name: str) -> Version:
     """Make the previous champion the champion again; repeat it to go back further."""
-    return workspace.registry().rollback(ModelName.parse(name))
+    with _audited(workspace, "model.rollback", name) as details:
+        version = workspace.registry().rollback(ModelName.parse(name))
+        details["version"] = version.version
+    return version
 
 
 def export_model(workspace: Workspace, name: str, output: Path, which: int | str = CHAMPION) -> Version:
@@ -140,6 +149,12 @@ def number_or_alias(which: int | str) -> int | str:
     if which.isdecimal():
         return int(which)
     raise UsageError(f"not a version: {which!r}. Give a number, champion or challenger")
+
+
+@contextmanager
+def _audited(workspace: Workspace, action: str, name: str) -> Iterator[dict[str, Any]]:
+    with open_people_store(workspace.config) as people, audited_action(people, action, name) as details:
+        yield details
 
 
 def _find(workspace: Workspace, name: str, which: int | str) -> tuple[Registry, Version]:

@@ -114,6 +114,8 @@ def list_served_models(workspace: Workspace, cluster: str | None = None) -> Serv
         if cluster is not None and name.cluster != cluster:
             continue
         try:
+            if served := serving.served_model(name):
+                _verify(serving.copy_of(served.id))
             models.append(model_figures(serving, name))
         except BundleError as error:
             damaged[str(name)] = str(error)
@@ -127,6 +129,12 @@ def model_figures(serving: Serving, name: ModelName) -> ModelFigures:
         names = ", ".join(map(str, serving.names())) or "none yet: train one with `forewarn train`"
         raise UsageError(f"no model {name} serves in this home; those that serve: {names}")
     return _read_figures(serving.copy_of(served.id), served, serving.serves_since(name))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _verify(folder: Path) -> None:
+    """Raise `BundleError` where a file was changed: an engine refuses such a bundle, so it does not serve."""
+    Manifest.verify(folder)
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import gzip
 import hashlib
 import io
@@ -20,6 +21,7 @@ from polars.testing import assert_frame_equal
 
 from forewarn.config import Config
 from forewarn.errors import BackupError, StoreBusyError, UsageError
+from forewarn.operate.access.audit import audit_lines
 from forewarn.operate.upkeep.backup import backup
 from forewarn.operate.upkeep.restore import restore
 from forewarn.operate.workspace import Workspace
@@ -64,7 +66,10 @@ def test_a_restored_home_gives_the_same_answer(config: Config, tmp_path: Path) -
         assert store.cursors() == {"collect alps": "17", "collect alps of zoe": "17"}
     assert_frame_equal(jobs_of(other), jobs_of(config))
     with location_of(other).open_people() as people:
-        assert len(people.entries("audit")) == 2
+        assert len(people.entries("audit")) == 3
+        (line,) = audit_lines(people, actions=["store.restore"])
+    assert (line.user, line.subject, line.method) == (getpass.getuser(), str(result.file), "command")
+    assert line.details == {"made_at": 1_900_000_000, "forewarn": done.forewarn}
     modes = {path.stat().st_mode & 0o777 for path in other.home.rglob("*") if path.is_file()}
     folders = {path.stat().st_mode & 0o777 for path in [other.home, *other.home.rglob("*")] if path.is_dir()}
     assert (modes, folders) == ({0o600}, {0o700})

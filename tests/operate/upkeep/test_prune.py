@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import threading
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ from forewarn.errors import StoreBusyError, UsageError
 from forewarn.features.online import OnlineFeatures
 from forewarn.job.outcomes import POLICIES
 from forewarn.learn.registry.serving import Serving
+from forewarn.operate.access.audit import audit_lines
 from forewarn.operate.engine import Engine
 from forewarn.operate.service.daily import DailyUpkeep
 from forewarn.operate.upkeep import patience
@@ -59,7 +61,12 @@ def test_old_jobs_go_and_a_dry_run_says_how_many(config: Config) -> None:
         assert store.assessments(columns=["made_at"])["made_at"].min() == NOW + 300 * DAY
         assert prune(workspace, history_kept=100, at=AT).is_empty
     with location_of(config).open_people() as people:
-        assert [entry.value["by"] for entry in people.entries("audit")] == ["zoe"]
+        line, kept = audit_lines(people)  # neither the dry run nor the empty one is an action
+    assert (kept.user, line.action) == ("zoe", "store.prune")
+    assert (line.user, line.method, line.result) == (getpass.getuser(), "command", "done")
+    assert line.details is not None
+    assert line.details["jobs"] == done.jobs
+    assert line.details["entries"] == {"session entries": 1, "audit entries": 1}
 
 
 def test_without_a_setting_history_is_kept_for_ever(config: Config) -> None:
@@ -202,3 +209,7 @@ def test_the_daily_upkeep_uses_the_open_entries(config: Config) -> None:
         people.add("session", {"user": "ann"}, at=5)
         DailyUpkeep(workspace, people).once()
         assert all(entry.at > 5 for entry in people.entries("session"))
+        (line,) = audit_lines(people, actions=["store.prune"])
+    assert line.method == "service"
+    assert line.details is not None
+    assert line.details["entries"]["session entries"] == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from forewarn.config import Config
 from forewarn.errors import StoreBusyError, StoreError, UsageError
+from forewarn.operate.access.audit import audit_lines
 from forewarn.operate.upkeep.restore import restore
 from forewarn.operate.upkeep.upgrade import upgrade
 from forewarn.operate.workspace import Workspace
@@ -40,6 +42,12 @@ def test_an_old_store_is_saved_migrated_and_checked(old: Path, tmp_path: Path) -
         assert done.backup.parent == old / "backups"
         again = upgrade(workspace)
         assert (again.is_needed, again.backup, again.records) == (False, None, done.records)
+    with location_of(config).open_people() as people:
+        (line,) = audit_lines(people)  # the second one changed nothing
+    assert (line.action, line.user, line.method) == ("store.upgrade", getpass.getuser(), "command")
+    assert line.details is not None
+    assert (line.details["before"], line.details["after"]) == ({"forewarn.db": 2}, {"forewarn.db": NEEDED})
+    assert line.details["backup"] == str(done.backup)
     # The way back: the backup holds the store as it was.
     restore(Config(home=tmp_path / "back"), done.backup)
     assert version(tmp_path / "back") == 2

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.config import AccessConfig, Config, ServeConfig
+from forewarn.operate.access.audit import audit_lines
 from forewarn.operate.access.identity import Role
 from forewarn.operate.access.sessions import csrf_token
 from forewarn.serve.rest.auth.safe_return import safe_return
@@ -85,8 +86,21 @@ def test_a_pasted_token_begins_a_session(people: PeopleStore, key_file: Path) ->
             "cross_site",
         )
         assert answered(browser.post("/v1/act", headers={"X-CSRF-Token": csrf})) == (200, None)
+        for user, status in (("alice", 200), ("bob", 403)):
+            pasted = {"token": slurm_token(user)}
+            added = browser.post("/auth/session", json=pasted, headers={"X-CSRF-Token": csrf})
+            assert added.status_code == status
         assert answered(browser.post("/auth/logout", headers={"X-CSRF-Token": csrf})) == (204, None)
         assert answered(browser.get("/v1/me")) == (401, "unauthenticated")
+    lines = audit_lines(people)
+    assert [(line.user, line.action, line.result) for line in lines] == [
+        ("alice", "login", "done"),
+        ("alice", "add-slurm-token", "done"),
+        ("alice", "add-slurm-token", "refused: the Slurm token is not alice's: paste your own"),
+        ("alice", "logout", "done"),
+    ]
+    assert {line.address for line in lines} == {"127.0.0.1"}
+    assert not any(slurm_token(user) in str(lines) for user in ("alice", "bob"))
 
 
 def test_cookies_are_secure_where_browsers_come_by_https(people: PeopleStore, key_file: Path) -> None:

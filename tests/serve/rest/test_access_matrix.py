@@ -114,13 +114,25 @@ def test_others_appear_only_as_counts_over_five_users(site: Site, by: str | None
         params = {} if by is None else {"by": by}
         rows = client.get("/v1/trends", params=params).json()["rows"]
         narrowed = client.get("/v1/trends", params={**params, "user": site.other_user}).json()["rows"]
-    assert rows
-    for row in rows:
-        assert row["whose"] in ("own", "others")
-        if row["whose"] == "others":
-            assert row["users"] >= 5
-            assert by != "user" or row["group"] is None
+    with site.client("operator") as client:
+        everyone = client.get("/v1/trends", params={"by": "user"}).json()["rows"]
+        of_other = client.get("/v1/trends", params={"user": site.other_user}).json()["rows"]
+    own = [row for row in rows if row["whose"] == "own"]
+    others = [row for row in rows if row["whose"] == "others"]
+    assert len(own) + len(others) == len(rows)
+    assert sum(row["jobs"] for row in own) == sum(
+        row["jobs"] for row in everyone if row["group"] == site.user
+    )
+    if by == "user":
+        assert {row["group"] for row in own} == {site.user}
+    assert others  # the cluster has enough users in its busy weeks
+    assert min(row["users"] for row in others) >= 5
+    assert sum(row["jobs"] for row in others) <= sum(
+        row["jobs"] for row in everyone if row["group"] != site.user
+    )
+    assert by != "user" or {row["group"] for row in others} == {None}
     assert not narrowed  # one other user by name
+    assert of_other  # who has jobs
 
 
 def test_no_token_of_another_kind_is_believed(site: Site) -> None:

@@ -16,10 +16,12 @@ import pytest
 from forewarn.job.record import Job
 from forewarn.serve.cli.remote.explain import may_send
 from tests.serve.rest.running import RunningService
+from tests.test_architecture import LEARNERS
 
 pytestmark = pytest.mark.slow
 SCRIPT = "#!/bin/bash\n#SBATCH --time=1:00:00\n#SBATCH --mem=4G\nsrun /bin/true\n"
 BROKEN = "#!/bin/bash\n#SBATCH --tim=1:00:00\n#SBATCH --mem=4QB\ncat nothing-here.txt\n"
+HEAVY = ("polars", "numpy", "numba", "sqlite3", *LEARNERS)
 Run = subprocess.CompletedProcess[str]
 
 
@@ -100,6 +102,28 @@ def test_check_without_an_answer_judges_the_script_alone(tmp_path: Path) -> None
     fine = forewarn("check", "fine.sbatch", folder=tmp_path, **away)
     alone = forewarn("check", "fine.sbatch", folder=tmp_path)
     assert (fine.returncode, fine.stdout) == (alone.returncode, alone.stdout)
+
+
+@pytest.mark.parametrize("name", ["check", "predict", "explain", "advise", "health"])
+def test_commands_that_ask_a_service_need_neither_store_nor_learners(
+    service: RunningService, tmp_path: Path, job_ids: list[str], name: str
+) -> None:
+    """What they load, with an answer of the service, counted in modules."""
+    (tmp_path / "job.sbatch").write_text(SCRIPT)
+    arguments = {"check": ["job.sbatch"], "health": []}.get(name, [job_ids[0]])
+    code = f"import sys; from forewarn.serve.cli.main import cli\ntry: cli({[name, *arguments]})\n"
+    code += f"except SystemExit: pass\nprint('LOADED', *(m for m in {HEAVY} if m in sys.modules))"
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("FOREWARN_", "SLURM_"))}
+    own = {"FOREWARN_HOME": str(tmp_path / "no-home"), "FOREWARN_URL": service.url}
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(
+        command, env={**clean, **own}, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    answer, _, modules = ran.stdout.rpartition("LOADED")
+    assert answer.strip(), ran.stderr  # it was answered
+    assert "does not answer" not in ran.stderr
+    assert modules.split() == []
+    assert not (tmp_path / "no-home").exists()
 
 
 def test_other_commands_say_that_the_service_is_away(tmp_path: Path) -> None:

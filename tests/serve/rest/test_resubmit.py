@@ -8,7 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
+from forewarn.config import Config
+from forewarn.operate.access.manage import read_audit
 from tests.serve.rest.running import start_service
+from tests.serve.rest.test_routes import examples_of
 
 pytestmark = pytest.mark.slow
 SCRIPT = "#!/bin/bash\n#SBATCH --mem=2G --time=10\nsrun ./a\n"
@@ -16,10 +19,14 @@ SIMULATED = {"scheduler": "simulator", "simulator": "small", "simulator_days": "
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    folder = tmp_path_factory.mktemp("resubmit")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    return Config(home=tmp_path_factory.mktemp("resubmit") / "home")
+
+
+@pytest.fixture(scope="module")
+def client(config: Config) -> Iterator[httpx.Client]:
     environment = {f"FOREWARN_{name.upper()}": value for name, value in SIMULATED.items()}
-    running = start_service(folder / "home", folder / "service.log", environment=environment)
+    running = start_service(config.home, config.home.parent / "service.log", environment=environment)
     with httpx.Client(base_url=running.url, timeout=30) as opened:
         yield opened
     running.stop()
@@ -66,6 +73,37 @@ def test_a_wrong_change_is_named(
 def test_all_wrong_changes_are_named(client: httpx.Client, job_id: str) -> None:
     errors = _resubmit(client, job_id, tiem="60", partition="long", mem="lots").json()["errors"]
     assert [error["path"] for error in errors] == ["/changes/0/option", "/changes/2/value"]
+
+
+def test_examples_of_the_document_that_act_run(client: httpx.Client) -> None:
+    examples = {path: example for _, path, example in examples_of(client) if path.startswith("/v1/jobs")}
+    submitted = client.post("/v1/jobs", json=examples["/v1/jobs"])
+    assert submitted.status_code == 201, submitted.text
+    path = "/v1/jobs/{job_id}/resubmit"
+    again = client.post(path.format(**submitted.json()), json=examples[path])
+    assert again.status_code == 201, again.text
+    first, second = submitted.json()["job_id"], again.json()["job_id"]
+    assert (again.json()["resubmits"], again.json()["changes"]) == (first, examples[path]["changes"])
+    assert second != first
+
+
+def test_the_audit_log_names_the_new_jobs(client: httpx.Client, config: Config) -> None:
+    job_id = client.post("/v1/jobs", json={"script": SCRIPT, "work_dir": "/tmp", "name": "fit"}).json()[
+        "job_id"
+    ]
+    refused = client.post("/v1/jobs", json={"script": "#!/bin/sh\n#SBATCH -p nowhere\n", "work_dir": "/tmp"})
+    assert refused.status_code >= 400
+    again = _resubmit(client, job_id, mem="4G").json()["job_id"]
+    assert client.post(f"/v1/jobs/{job_id}/cancel").status_code == 200
+    lines = read_audit(config, newest=4)
+    assert [(line.action, line.subject, line.result.partition(":")[0]) for line in lines] == [
+        ("submit", job_id, "done"),
+        ("submit", "", "refused"),
+        ("resubmit", job_id, "done"),
+        ("cancel", job_id, "done"),
+    ]
+    assert lines[0].details == {"options": [], "name": "fit"}
+    assert lines[2].details == {"changes": {"mem": "4G"}, "submitted": again}
 
 
 def test_a_right_change_is_applied(client: httpx.Client, job_id: str) -> None:

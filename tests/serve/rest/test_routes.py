@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -9,10 +13,22 @@ import httpx
 import pytest
 
 from forewarn.assess.assessment import Assessment
+from forewarn.job.units import expand_nodes
 from forewarn.serve.rest.examples import CHECK, JOB, JOBS
 from tests.serve.rest.running import RunningService
 
 pytestmark = pytest.mark.slow
+# They act on a Slurm (test_resubmit.py), or need a token of the site (test_strangers.py).
+ELSEWHERE = ("/v1/jobs", "/v1/jobs/{job_id}/resubmit", "/auth/session")
+
+
+def examples_of(http: httpx.Client) -> Iterator[tuple[str, str, Any]]:
+    """Each example of a request in the service's own document: its method, path and body."""
+    for path, operations in http.get("/openapi.json").json()["paths"].items():
+        for method, operation in operations.items():
+            content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+            for example in content.get("examples", {}).values():
+                yield method, path, example["value"]
 
 
 def newest_job(http: httpx.Client) -> dict[str, Any]:
@@ -61,25 +77,45 @@ def test_a_batch_answers_in_its_order(http: httpx.Client) -> None:
     assert [one["job_id"] for one in answer.json()["assessments"]] == [one["job_id"] for one in jobs]
 
 
-def test_concurrent_requests_get_their_own_answers(service: RunningService, http: httpx.Client) -> None:
-    """What is gathered into one call comes back to whom it belongs."""
-    job = known_job(http)
+def test_concurrent_requests_share_model_calls_and_get_their_own_answers(
+    service: RunningService, http: httpx.Client
+) -> None:
+    """What is gathered into one call comes back to whom it belongs, the same as if asked alone."""
+    known, now = known_job(http), int(time.time())
+    jobs = [
+        {**known, "job_id": str(number), "name": f"n{number}", "submit": now, "time_limit": 600 * number}
+        for number in range(1, 200)
+    ]
+
+    def ask(client: httpx.Client, job: dict[str, Any]) -> dict[str, Any]:
+        answer = client.post("/v1/assess", params={"detail": "brief"}, json=job)
+        return {name: value for name, value in answer.json().items() if name != "made_at"}
+
+    before = gathered(http)
     limits = httpx.Limits(max_connections=64)
     with (
         httpx.Client(base_url=service.url, timeout=60, limits=limits) as client,
         ThreadPoolExecutor(32) as pool,
     ):
+        found = list(pool.map(lambda job: ask(client, job), jobs))
+    calls, requests = (after - old for after, old in zip(gathered(http), before, strict=True))
+    assert requests == len(jobs)
+    assert calls < 0.5 * requests  # measured: 12 to 16 calls
+    assert [(one["job_id"], one["name"]) for one in found] == [(one["job_id"], one["name"]) for one in jobs]
+    some = jobs[::20]
+    assert [ask(http, job) for job in some] == found[::20]
+    assert len({one["failure"]["probability"] for one in found}) > 1
+    assert gathered(http)[0] - before[0] == calls + len(some)  # alone: a call each
 
-        def ask(number: int) -> tuple[str, str]:
-            answer = client.post(
-                "/v1/assess",
-                params={"detail": "brief"},
-                json={**job, "job_id": str(number), "name": f"n{number}"},
-            )
-            return answer.json()["job_id"], answer.json()["name"]
 
-        found = list(pool.map(ask, range(1, 200)))
-    assert found == [(str(number), f"n{number}") for number in range(1, 200)]
+def gathered(http: httpx.Client) -> tuple[float, float]:
+    """How many calls of the model there were, and how many requests they answered."""
+    text = http.get("/metrics").text
+    found = [
+        re.search(rf"^forewarn_gathered_requests_{name} (\S+)$", text, re.M) for name in ("count", "sum")
+    ]
+    calls, requests = (float(one[1]) for one in found if one)
+    return calls, requests
 
 
 def test_check(http: httpx.Client) -> None:
@@ -104,29 +140,34 @@ def test_check_looks_at_nothing_of_the_services_machine(http: httpx.Client) -> N
 
 
 def test_examples_of_the_document_run(http: httpx.Client) -> None:
-    document = http.get("/openapi.json").json()
-    ran = 0
-    for path, operations in document["paths"].items():
-        for method, operation in operations.items():
-            content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-            for example in content.get("examples", {}).values():
-                if "{" in path or path in ("/v1/jobs", "/auth/session"):
-                    continue  # they act on a Slurm (tests/lab), or need a token of the site
-                answer = http.request(method, path, json=example["value"])
-                assert answer.is_success, (path, answer.text)
-                ran += 1
-    assert ran >= 3
+    failed = http.get("/v1/jobs", params={"state": "failed", "limit": 1, "order": "submit"}).json()["jobs"][0]
+    ran, others = set(), set()
+    for method, path, example in examples_of(http):
+        if path in ELSEWHERE:
+            others.add(path)
+            continue
+        answer = http.request(method, path.format(job_id=failed["job_id"]), json=example)
+        assert answer.is_success, (path, answer.text)
+        ran.add(path)
+    assert others == set(ELSEWHERE)
+    assert ran >= {"/v1/assess", "/v1/assess/batch", "/v1/check", "/v1/jobs/{job_id}/explanation"}
 
 
 def test_jobs_are_listed_filtered_and_paged(http: httpx.Client) -> None:
     first = http.get("/v1/jobs", params={"limit": 50, "order": "submit"}).json()
-    assert first["total"] > 1000
+    assert first["total"] == 3000
     second = http.get("/v1/jobs", params={"limit": 50, "order": "submit", "after": first["next"]}).json()
-    ids = [job["job_id"] for page in (first, second) for job in page["jobs"]]
-    assert len(set(ids)) == 100
-    user = first["jobs"][0]["user"]
+    listed = [job for page in (first, second) for job in page["jobs"]]
+    assert len({job["job_id"] for job in listed}) == 100
+    submits = [job["submit"] for job in listed]
+    assert submits == sorted(submits, reverse=True)
+    failed = http.get("/v1/jobs", params={"state": "failed", "limit": 1000}).json()
+    user = Counter(job["user"] for job in failed["jobs"]).most_common(1)[0][0]
     own = http.get("/v1/jobs", params={"user": user, "state": "failed", "limit": 1000}).json()
-    assert {job["user"] for job in own["jobs"]} <= {user}
+    expected = {job["job_id"] for job in failed["jobs"] if job["user"] == user}
+    assert {job["job_id"] for job in own["jobs"]} == expected
+    assert own["total"] == len(expected) < failed["total"]
+    assert {(job["user"], job["state"]) for job in own["jobs"]} == {(user, "FAILED")}
 
 
 def test_one_job_with_all_that_is_known(http: httpx.Client) -> None:
@@ -140,30 +181,75 @@ def test_one_job_with_all_that_is_known(http: httpx.Client) -> None:
     log = {"log": "Traceback (most recent call last):\nModuleNotFoundError: No module named 'torch'\n"}
     with_log = http.post(f"/v1/jobs/{job_id}/explanation", json=log).json()
     assert with_log["log"][0]["family"] == "python_package"
-    verdict = http.get(f"/v1/jobs/{job_id}/retry").json()
-    assert verdict["verdict"] in {
-        "retry",
-        "more_memory",
-        "more_time",
-        "another_node",
-        "do_not_retry",
-        "cannot_say",
-    }
-    advice = http.get(f"/v1/jobs/{job_id}/advice")
-    assert advice.status_code == 200
+    advice = http.get(f"/v1/jobs/{job_id}/advice").json()
+    assert (advice["job_id"], advice["submit"], advice["state"]) == (job_id, failed["submit"], "FAILED")
+    assert advice["summary"]
+    assert advice["route"]["phase"] == "submit"
 
 
-def test_nodes_models_thresholds_trends(http: httpx.Client) -> None:
-    health = http.get("/v1/nodes/health").json()
-    assert health["nodes"]
+@pytest.mark.parametrize(
+    ("state", "verdict", "cause", "field"),
+    [
+        ("out_of_memory", "more_memory", "memory", "memory"),
+        ("timeout", "more_time", "time", "time_limit"),
+        ("node_fail", "another_node", "node", "exclude"),
+        ("cancelled", "do_not_retry", None, None),
+    ],
+)
+def test_the_retry_verdict_fits_the_end_of_the_job(
+    http: httpx.Client, state: str, verdict: str, cause: str | None, field: str | None
+) -> None:
+    """The newest job that ended in some way: what would help it, with the value and the option to type."""
+    job = http.get("/v1/jobs", params={"state": state, "limit": 1, "order": "submit"}).json()["jobs"][0]
+    found = http.get(f"/v1/jobs/{job['job_id']}/retry").json()
+    assert (found["verdict"], found["cause"]) == (verdict, cause)
+    assert found["evidence"]
+    assert {name for name in ("memory", "time_limit", "exclude") if found[name]} == ({field} - {None})
+    assert len(found["options"]) == (0 if field is None else 1)
+    if field == "time_limit":
+        assert found["time_limit"] > job["time_limit"]
+        assert found["options"][0].startswith("--time=")
+    if field == "memory":
+        assert found["options"][0].startswith("--mem")
+    if field == "exclude":
+        assert set(found["exclude"]) == set(expand_nodes(job["nodes"]))
+
+
+def test_nodes_and_which_to_exclude(http: httpx.Client) -> None:
+    nodes = http.get("/v1/nodes/health").json()["nodes"]
+    assert len(nodes) == 24
+    bad = [node["node"] for node in nodes if node["health"] != "healthy" and node["in_service"]]
+    assert bad  # the simulated history has one that fails its jobs
+    assert all(node["evidence"] for node in nodes if node["node"] in bad)
     exclude = http.get("/v1/nodes/exclude").json()
-    assert exclude["option"] is None or exclude["option"].startswith("--exclude=")
-    models = http.get("/v1/models").json()["models"]
-    assert [one["model"] for one in models] == ["small.submit.generic"]
+    assert exclude["nodes"]
+    assert set(exclude["nodes"]) <= set(bad)
+    assert expand_nodes(exclude["option"].removeprefix("--exclude=")) == exclude["nodes"]
+
+
+def test_models_and_thresholds(http: httpx.Client) -> None:
+    (model,) = http.get("/v1/models").json()["models"]
+    assert (model["model"], model["version"]) == ("small.submit.generic", 1)
+    assert model["trained_on"]["jobs"] > model["tested_on"]["jobs"] > 0
+    low, high = model["intervals"]["roc_auc"]
+    assert 0.5 < low < model["metrics"]["roc_auc"] < high <= 1  # better than chance, and how sure
     (threshold,) = http.get("/v1/thresholds").json()["thresholds"]
-    assert 0 < threshold["threshold"] < 1
-    trends = http.get("/v1/trends", params={"by": "partition"})
-    assert trends.status_code == 200, trends.text
+    assert (threshold["model"], threshold["is_set"]) == ("small.submit.generic", False)
+    assert 0 < threshold["threshold"] == threshold["own_threshold"] < 1
+
+
+@pytest.mark.parametrize("by", ["user", "account", "partition", "profile"])
+def test_trends_add_up_to_the_jobs(http: httpx.Client, by: str) -> None:
+    rows = http.get("/v1/trends", params={"by": by}).json()["rows"]
+    jobs = http.get("/v1/jobs", params={"limit": 1}).json()["total"]
+    assert sum(row["jobs"] for row in rows) == jobs
+    assert len({row["group"] for row in rows}) > 1
+    assert len({row["period"] for row in rows}) > 1
+    for row in rows:
+        assert 0 <= row["failed"] <= row["judged"] <= row["jobs"]
+        assert 0 <= row["wasted_node_hours"] <= row["node_hours"]
+        assert row["failure_rate"] == (row["failed"] / row["judged"] if row["judged"] else None)
+    assert any(row["wasted_node_hours"] for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +264,8 @@ def test_nodes_models_thresholds_trends(http: httpx.Client) -> None:
         ("POST", "/v1/assess", {"content": b"[" * 100_000}, 422, ""),
         ("POST", "/v1/assess", {"json": [1]}, 422, ""),
         ("POST", "/v1/assess/batch", {"json": {"jobs": []}}, 422, "/jobs"),
+        ("POST", "/v1/assess/batch", {"json": {"jobs": [{}] * 10_001}}, 422, "/jobs"),
+        ("POST", "/v1/assess/batch?detail=full", {"json": {"jobs": [{}] * 201}}, 422, "/jobs"),
         (
             "POST",
             "/v1/assess/batch",

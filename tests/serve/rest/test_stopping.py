@@ -7,6 +7,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import pytest
@@ -18,12 +19,24 @@ from tests.serve.rest.test_events import assess, stream
 
 pytestmark = pytest.mark.slow
 BATCH = {"jobs": [{**JOB, "job_id": str(number)} for number in range(1, 201)]}
+CALLERS = 4
+JUST_BEFORE = 0.05  # seconds: what was sent then may not have been read when the connection was closed
+
+
+class Answer(NamedTuple):
+    """What a caller got, and when it had asked."""
+
+    status: int
+    is_whole: bool
+    begun: float
+    ended: float
 
 
 def test_sigterm_under_load(start: Start, home: Path) -> None:
     """What was sent before the signal is answered; a stream ends; what comes later finds nobody."""
     service = start(home, collect="never")
-    statuses: list[int] = []
+    answers: list[Answer] = []
+    cut_off: list[float] = []  # when the request had begun
     refused = 0
     stop = threading.Event()
 
@@ -31,13 +44,17 @@ def test_sigterm_under_load(start: Start, home: Path) -> None:
         nonlocal refused
         with httpx.Client(base_url=service.url, timeout=60) as client:
             while not stop.is_set():
+                begun = time.monotonic()
                 try:
-                    statuses.append(client.post("/v1/assess/batch", json=BATCH).status_code)
+                    answer = client.post("/v1/assess/batch", json=BATCH)
                 except httpx.ConnectError:
                     refused += 1
                     return
-                except httpx.RemoteProtocolError:  # a kept connection was closed between two requests
+                except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                    cut_off.append(begun)  # a kept connection may be closed between two requests
                     return
+                whole = len(answer.json()["assessments"]) == len(BATCH["jobs"])
+                answers.append(Answer(answer.status_code, whole, begun, time.monotonic()))
 
     def follow() -> str:
         with httpx.stream("GET", f"{service.url}/v1/events", timeout=60) as answer:
@@ -46,22 +63,24 @@ def test_sigterm_under_load(start: Start, home: Path) -> None:
 
     began = threading.Event()
     with ThreadPoolExecutor(6) as pool:
-        asking = [pool.submit(ask) for _ in range(4)]
+        asking = [pool.submit(ask) for _ in range(CALLERS)]
         following = pool.submit(follow)
         assert began.wait(30)
         ends = time.monotonic() + 60
-        while len(statuses) < 8 and time.monotonic() < ends:
+        while len(answers) < 8 and time.monotonic() < ends:
             time.sleep(0.05)
-        begun = time.monotonic()
+        signalled = time.monotonic()
         service.process.send_signal(signal.SIGTERM)
         assert service.process.wait(40) == 0
-        assert time.monotonic() - begun < 35
+        assert time.monotonic() - signalled < 35
         stop.set()
         for one in asking:
             one.result(30)
         assert following.result(30).startswith("retry:")  # it ended whole: httpx raises where it is cut off
-    assert set(statuses) == {200}
-    assert refused
+    assert {(one.status, one.is_whole) for one in answers} == {(200, True)}
+    assert [one for one in answers if one.begun < signalled < one.ended], "none was in flight"
+    assert all(begun > signalled - JUST_BEFORE for begun in cut_off), "a request in flight was cut off"
+    assert refused + len(cut_off) == CALLERS
     assert "Traceback" not in service.text
 
 
@@ -71,6 +90,7 @@ def test_a_request_in_flight_is_answered_whole(start: Start, home: Path) -> None
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(httpx.post, f"{service.url}/v1/assess/batch", json=big, timeout=60)
         time.sleep(0.3)
+        assert not asked.done()
         service.process.send_signal(signal.SIGTERM)
         try:
             answer = asked.result(60)

@@ -13,6 +13,7 @@ from forewarn.operate.access.identity import Role
 from forewarn.operate.access.manage import create_token
 from forewarn.store.opening import open_people_store, open_store
 from tests.serve.rest.running import start_service
+from tests.serve.rest.test_routes import examples_of
 
 pytestmark = pytest.mark.slow
 MODEL = "small.submit.generic"
@@ -51,6 +52,21 @@ def test_strangers_learn_only_whether_parts_work(clients: dict[str, httpx.Client
     assert {name: part["works"] for name, part in shown["helper"].items()} == {
         name: part["works"] for name, part in shown["nobody"].items()
     }
+
+
+def test_the_example_of_a_login_runs_with_a_token_of_the_site(
+    config: Config, clients: dict[str, httpx.Client]
+) -> None:
+    """No token in a public document can be valid: it is replaced by one of the same form."""
+    ((example,),) = ([one for _, path, one in examples_of(clients["nobody"]) if path == "/auth/session"],)
+    refused = clients["nobody"].post("/auth/session", json=example)
+    assert (refused.status_code, refused.json()["code"]) == (401, "unauthenticated")
+    token, _ = create_token(config, "pasted", Role.HELPER)
+    assert token[:4] == example["token"][:4] == "fwt_"
+    with httpx.Client(base_url=clients["nobody"].base_url, timeout=30) as browser:
+        begun = browser.post("/auth/session", json={**example, "token": token})
+        assert (begun.status_code, begun.json()["role"]) == (200, "helper")
+        assert browser.get("/v1/jobs").status_code == 200
 
 
 def test_refused_thresholds_are_written_down(config: Config, clients: dict[str, httpx.Client]) -> None:

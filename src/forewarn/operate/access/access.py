@@ -276,7 +276,7 @@ class Access:
         identity = self._roles.identity(proof)
         session = self.sessions.begin(proof, origin=origin)
         if slurm_token is not None:
-            self.keep_slurm_token(session.id, slurm_token, proof.user)
+            self._keep_slurm_token(session.id, slurm_token, proof.user)
         self.audit(identity, "login", result="done", details={"by": proof.method}, address=origin)
         return session, replace(identity, method=SESSION, slurm_token=slurm_token)
 
@@ -293,8 +293,16 @@ class Access:
             raise
         return self.begin_session(proof, origin=origin, slurm_token=text if proof.method == SLURM else None)
 
-    def keep_slurm_token(self, session: str, text: str, user: str) -> None:
-        """Add a Slurm token of the same user to a session."""
+    def add_slurm_token(self, session: str, text: str, identity: Identity, *, origin: str) -> None:
+        """Add a Slurm token of the same user to a session, and note that in the audit log."""
+        try:
+            self._keep_slurm_token(session, text, identity.user)
+        except (UnauthenticatedError, ForbiddenError) as error:
+            self.audit(identity, "add-slurm-token", result=f"refused: {error}", address=origin)
+            raise
+        self.audit(identity, "add-slurm-token", address=origin)
+
+    def _keep_slurm_token(self, session: str, text: str, user: str) -> None:
         token = self._read_slurm_token(text)
         if token.user not in (None, user):
             raise ForbiddenError(f"the Slurm token is not {user}'s: paste your own")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from collections.abc import Iterable
 
 from forewarn.config import Config
 from forewarn.errors import UsageError
 from forewarn.operate.access.audit import AuditLine, audit_lines, write_audit_line
-from forewarn.operate.access.identity import Identity, Role
+from forewarn.operate.access.home_actions import home_owner
+from forewarn.operate.access.identity import Role
 from forewarn.operate.access.service_tokens import ServiceToken, ServiceTokens
 from forewarn.store.opening import open_people_store
 
@@ -24,7 +24,7 @@ def create_token(
     if days is not None and days > LONGEST_LIFE:
         raise UsageError(f"a token lives at most {LONGEST_LIFE} days; without an end it lives until revoked")
     expires_at = None if days is None else int(time.time()) + days * 86400
-    admin = _admin()
+    admin = home_owner()
     with open_people_store(config) as people:
         text, token = ServiceTokens(people).create(
             name, role, by=admin.user, user=user, expires_at=expires_at
@@ -44,7 +44,7 @@ def revoke_token(config: Config, name: str) -> ServiceToken:
     """Delete a service token; a running service refuses it within ten seconds."""
     with open_people_store(config) as people:
         token = ServiceTokens(people).revoke(name)
-        write_audit_line(people, _admin(), "token.revoke", name)
+        write_audit_line(people, home_owner(), "token.revoke", name)
     return token
 
 
@@ -60,8 +60,3 @@ def read_audit(
     """Return lines of the audit log in order of time."""
     with open_people_store(config) as people:
         return audit_lines(people, since=since, until=until, users=users, actions=actions, newest=newest)
-
-
-def _admin() -> Identity:
-    """Return the user of the command: who may write to the home may do everything with it."""
-    return Identity(user=getpass.getuser(), role=Role.ADMIN, method="command")

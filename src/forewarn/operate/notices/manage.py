@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import socket
 import time
 from contextlib import closing
@@ -11,7 +10,8 @@ from forewarn.config import Config
 from forewarn.config.notices import as_mail_address
 from forewarn.errors import UsageError
 from forewarn.operate.access.audit import write_audit_line
-from forewarn.operate.access.identity import Identity, Role
+from forewarn.operate.access.home_actions import home_owner
+from forewarn.operate.access.identity import Identity
 from forewarn.operate.notices import wording
 from forewarn.operate.notices.delivery import Letter
 from forewarn.operate.notices.mail import MailChannel
@@ -29,7 +29,7 @@ def list_notices(
     """List the newest notices, of all recipients or to one user, and the precision of each rule."""
     with open_people_store(config) as people:
         requests = NoticeRequests(config.notices, people)
-        identity = _admin() if user is None else Identity(user=user)
+        identity = home_owner() if user is None else Identity(user=user)
         return requests.notices(identity, limit=limit, rule=rule), requests.precision()
 
 
@@ -37,7 +37,7 @@ def list_silences(config: Config, *, past: bool = False) -> list[Silence]:
     """List the silences, newest first."""
     with open_people_store(config) as people:
         return NoticeRequests(config.notices, people).silences(
-            _admin(), at=int(clock_of(config).now()), past=past
+            home_owner(), at=int(clock_of(config).now()), past=past
         )
 
 
@@ -51,7 +51,7 @@ def add_silence(
     reason: str = "",
 ) -> Silence:
     """Silence notices by rule, by the owner of the jobs, or by node; for some days, or until it is lifted."""
-    at, admin = int(clock_of(config).now()), _admin()
+    at, admin = int(clock_of(config).now()), home_owner()
     until = None if days is None else at + days * 86400
     with open_people_store(config) as people:
         silence = NoticeRequests(config.notices, people).silence(
@@ -64,7 +64,7 @@ def add_silence(
 
 def lift_silence(config: Config, silence_id: str) -> Silence:
     """End a silence."""
-    admin = _admin()
+    admin = home_owner()
     with open_people_store(config) as people:
         silence = NoticeRequests(config.notices, people).lift(
             admin, silence_id, at=int(clock_of(config).now())
@@ -96,12 +96,3 @@ def send_trial(config: Config, *, to: str | None = None, webhook: str | None = N
         channel.open()
         channel.send(address, letter)
     return address
-
-
-def _admin() -> Identity:
-    """Return whoever runs the command: who may open the home's files may do all."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = "unknown"
-    return Identity(user=user, role=Role.ADMIN, method="command")

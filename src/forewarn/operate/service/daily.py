@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from threading import Event, Thread
 
+from forewarn.operate.access.home_actions import home_owner
 from forewarn.operate.upkeep.prune import prune
 from forewarn.operate.workspace import Workspace
 from forewarn.store.people import PeopleStore
@@ -44,4 +46,4 @@ class DailyUpkeep:
 
     def once(self) -> None:
         """Delete what is kept no longer."""
-        prune(self._workspace, people=self._people)
+        prune(self._workspace, people=self._people, by=replace(home_owner(), method="service"))

@@ -13,6 +13,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from forewarn.config import Config
+from forewarn.operate.access.audit import write_audit_line
+from forewarn.operate.access.home_actions import home_owner
+from forewarn.operate.access.identity import Identity
 from forewarn.operate.online_state import LONGEST
 from forewarn.operate.upkeep.patience import patiently, writing_patiently
 from forewarn.operate.upkeep.windows import drop_computed, forget_jobs, job_keys, program_keys, windows
@@ -62,6 +65,7 @@ def prune(
     dry_run: bool = False,
     at: int | None = None,
     people: PeopleStore | None = None,
+    by: Identity | None = None,
     watch: ShowProgress = no_progress,
 ) -> PruneResult:
     """Delete what is older than the settings say. Other processes, and engines of this one, go on.
@@ -73,7 +77,9 @@ def prune(
     dry_run
         Count, and delete nothing.
     people
-        The open store of people's entries; else it is opened, if there is one.
+        The open store of people's entries; else it is opened.
+    by
+        Who deletes, for the audit line; else whoever runs the command.
     """
     config, today = workspace.config, int(time.time()) if at is None else at
     at = workspace.now() if at is None else at  # jobs live by the cluster's clock, people by the wall clock
@@ -90,11 +96,23 @@ def prune(
             people = stack.enter_context(location.open_people())
         if people is not None:
             _prune_people(people, result, today)
-    _prune_rejects(config, result, today - at)
+        _prune_rejects(config, result, today - at)
+        if not dry_run and not result.is_empty:
+            people = people or stack.enter_context(location.open_people())
+            _write_down(people, result, by or home_owner())
     if location.exists and not dry_run and not result.is_empty:
         with watch("freeing the disk"):
             result.freed = patiently(workspace.writing().reclaim)
     return result
+
+
+def _write_down(people: PeopleStore, result: PruneResult, by: Identity) -> None:
+    """Add what was deleted to the audit log."""
+    names = ("dry_run", "freed")  # not dry, and not known yet
+    details = {name: value for name, value in result.to_json().items() if value and name not in names}
+    # The audit log hides what is named as a secret is, such as `session`.
+    details["entries"] = {f"{name} entries": number for name, number in result.entries.items()}
+    write_audit_line(people, by, "store.prune", details=details)
 
 
 def _cuts(config: Config, history_kept: int | None, at: int, today: int, *, dry_run: bool) -> PruneResult:

@@ -15,6 +15,8 @@ from forewarn.config import Config
 from forewarn.errors import BackupError, StoreBusyError, StoreError, UsageError
 from forewarn.files import sync, whole_folder
 from forewarn.formatting import byte_size
+from forewarn.operate.access.audit import write_audit_line
+from forewarn.operate.access.home_actions import home_owner
 from forewarn.operate.upkeep.backup import CONFIG_NAME
 from forewarn.operate.upkeep.backup_archive import BackupManifest, OpenArchive
 from forewarn.operate.upkeep.exchange import exchange
@@ -69,6 +71,7 @@ def restore(
                 _check_store(config, folder, archive)
             _move_artifacts(folder, Path(manifest.home), home)
             tokens = _end_sessions(folder)
+            _write_down(folder, archive, manifest)
             _keep_config(home, folder)
         _private(ready)
         aside = _put_in_place(ready, home, at)
@@ -146,6 +149,13 @@ def _end_sessions(folder: Path) -> int:
         for session in list(people.entries("session")):
             people.remove("session", session.key)
         return len(list(people.entries("token")))
+
+
+def _write_down(folder: Path, archive: Path, manifest: BackupManifest) -> None:
+    """Add the restoring to the audit log that was restored, which ends with the backup."""
+    details = {"made_at": manifest.made_at, "forewarn": manifest.forewarn}
+    with open_embedded_people(folder) as people:
+        write_audit_line(people, home_owner(), "store.restore", str(archive), details=details)
 
 
 def _keep_config(home: Path, folder: Path) -> None:

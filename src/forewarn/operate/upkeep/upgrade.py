@@ -10,13 +10,15 @@ from typing import Any
 
 from forewarn.errors import StoreBusyError, StoreError, UsageError
 from forewarn.job.columns import SCHEMAS
+from forewarn.operate.access.audit import write_audit_line
+from forewarn.operate.access.home_actions import home_owner
 from forewarn.operate.upkeep.backup import NAME, backup
 from forewarn.operate.upkeep.holders import users_of_home
 from forewarn.operate.upkeep.info import ModelState, assessment_forms, model_states
 from forewarn.operate.workspace import Workspace
 from forewarn.progress import ShowProgress, no_progress
 from forewarn.store.location import StoreVersion
-from forewarn.store.opening import location_of
+from forewarn.store.opening import location_of, open_people_store
 
 BACKUPS = "backups"  # a folder of the home, which no backup contains
 
@@ -85,7 +87,19 @@ def upgrade(
         result.records = {kind: _check_records(workspace, kind) for kind in SCHEMAS}
         result.assessments = assessment_forms(store)
     result.after = location.versions()
+    if result.is_needed:
+        _write_down(workspace, result)
     return result
+
+
+def _write_down(workspace: Workspace, result: UpgradeResult) -> None:
+    details = {
+        "before": {part: version.found for part, version in result.before.items()},
+        "after": {part: version.found for part, version in result.after.items()},
+        "backup": None if result.backup is None else str(result.backup),
+    }
+    with open_people_store(workspace.config) as people:
+        write_audit_line(people, home_owner(), "store.upgrade", details=details)
 
 
 def _target(home: Path, result: UpgradeResult, at: int, wanted: Path | None) -> Path:

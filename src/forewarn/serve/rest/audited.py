@@ -28,8 +28,13 @@ async def audited(
     details: Mapping[str, Any] | None = None,
     *,
     details_of: Callable[[Result], Mapping[str, Any]] = lambda _: {},
+    subject_of: Callable[[Result], str] | None = None,
 ) -> Result:
-    """Act in a thread, and write down who did what with which result; `details_of` it, if it succeeds."""
+    """Act in a thread, and write down who did what with which result.
+
+    If it succeeds, `details_of` the result are added, and `subject_of` it is the subject: what is made has a
+    name only then.
+    """
     address = origin_of(request)
 
     def act_and_write() -> Result:
@@ -40,11 +45,12 @@ async def audited(
             service.access.audit(identity, action, subject, shown, details=details, address=address)
             raise
         more = {**(details or {}), **details_of(result)}
+        about = subject if subject_of is None else subject_of(result)
         try:
-            service.access.audit(identity, action, subject, details=more, address=address)
+            service.access.audit(identity, action, about, details=more, address=address)
         except ForewarnError as error:  # it is done: the caller must not take it for refused
             log.error(
-                "%s of %s by %s is done, but not in the audit log: %s", action, subject, identity.user, error
+                "%s of %s by %s is done, but not in the audit log: %s", action, about, identity.user, error
             )
         return result
 

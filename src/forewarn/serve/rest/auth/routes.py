@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Query, Request
@@ -78,7 +79,8 @@ async def login_with_token(
             current = None  # the session has ended: begin a new one
         if current is not None and current.method == "session" and not login.token.startswith("fwt_"):
             await current_identity(request)  # the token against foreign pages, and the limit
-            await run_in_threadpool(access.keep_slurm_token, credentials.session, login.token, current.user)
+            add = partial(access.add_slurm_token, origin=credentials.origin)
+            await run_in_threadpool(add, credentials.session, login.token, current)
             renewed = await run_in_threadpool(access.authenticate, credentials)
             return json_response(_info(request, renewed, credentials.session))
     begun, identity = await run_in_threadpool(

@@ -95,8 +95,8 @@ async def submit(
         "submit",
         wanted.name or "",
         answer,
-        {"options": wanted.options},
-        details_of=_submitted_id,
+        {"options": wanted.options, "name": wanted.name},
+        subject_of=lambda job: job.job_id,
     )
     service.notice(submitted.cluster, submitted.job_id)
     return json_response(_shown(submitted), 201)
@@ -163,7 +163,7 @@ async def resubmit(
         job_id,
         answer,
         {"changes": {one.option: one.value for one in wanted.changes}},
-        details_of=_submitted_id,
+        details_of=lambda job: {"submitted": job.job_id},
     )
     service.notice(submitted.cluster, submitted.job_id)
     return json_response(_shown(submitted), 201)
@@ -174,10 +174,6 @@ def _check_changes(changes: Sequence[ChangeRequest]) -> None:
     fields = [BadField(f"/changes/{at}/{wrong[0]}", wrong[1]) for at, wrong in found if wrong is not None]
     if fields:
         raise BadFieldsError("the request", fields)
-
-
-def _submitted_id(submitted: SubmittedJob) -> dict[str, str]:
-    return {"submitted": submitted.job_id}
 
 
 def _shown(submitted: SubmittedJob) -> dict[str, object]:
