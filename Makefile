@@ -52,6 +52,8 @@ check: lint  ## lint, then the tests that need no real Slurm and are quick: whil
 	$(BIN)/pytest -q -n $(TEST_WORKERS) --dist loadgroup -m "not lab and not release and not slow"
 
 test: lint  ## lint, then every test
+	@# Once, and before tests that count seconds: else every worker and every service of a new machine compiles.
+	$(BIN)/python -c "from forewarn.operate.precompile import compile_kernels; compile_kernels()"
 	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup
 
 dist: $(READY)  ## build the source archive, and the wheel from it, into dist/

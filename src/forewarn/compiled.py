@@ -55,6 +55,12 @@ def is_loaded() -> bool:
     return "numba" in sys.modules
 
 
+def always_compile() -> None:
+    """Run no kernel as plain Python from now on, however few the rows: to fill the cache."""
+    global FEW_ROWS, FEW_UNCOMPILED
+    FEW_ROWS = FEW_UNCOMPILED = 0
+
+
 def _njit(*args: Any, **options: Any) -> Any:
     import numba
 

@@ -142,7 +142,7 @@ def lab_service(lab: Lab, folder: Path, registry: Path, **settings: Any) -> Iter
     )
     service = start_lab_service(Site(lab, home), folder, **settings)
     try:
-        wait_until(lambda: "up to date" in service.running.text, 60, "its history is read", every=0.2)
+        wait_until(lambda: "up to date" in service.running.text, 180, "its history is read", every=0.2)
         yield service
     finally:
         code = service.running.stop()

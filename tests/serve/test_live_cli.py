@@ -151,7 +151,7 @@ def test_predict_without_a_model_or_a_job(forewarn: Forewarn, registry_home: Pat
     assert of_8["job_id"] == "8"
     assert forewarn("predict", "9").code == SchedulerError.exit_code
     nobody = forewarn("predict", "-u", "nobody")
-    assert (nobody.code, nobody.out, nobody.err) == (0, "", "no jobs match: none is pending or running\n")
+    assert (nobody.code, nobody.out, nobody.err) == (0, "", "no pending or running job matches\n")
 
 
 def test_predict_says_who_states_a_risk(

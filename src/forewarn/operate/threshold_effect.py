@@ -28,7 +28,7 @@ class AlertFigures:
 
     threshold: float
     alerts: int  # also of jobs that have not ended
-    alerts_a_day: float | None
+    alerts_a_day: float | None  # None: by less than a day of assessments
     judged: int  # alerts of jobs that have ended
     right: int  # of these, failures
     precision: float | None
@@ -152,7 +152,7 @@ def _figures(jobs: pl.DataFrame, threshold: float, days: float) -> AlertFigures:
     return AlertFigures(
         threshold=threshold,
         alerts=alerts.height,
-        alerts_a_day=alerts.height / max(days, 1.0) if jobs.height else None,
+        alerts_a_day=alerts.height / days if days >= 1 else None,
         judged=judged.len(),
         right=right,
         precision=precision,

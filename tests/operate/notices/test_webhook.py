@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ def test_refusals_never_show_the_address(
 
 
 def test_nothing_listens_or_no_address(tmp_path: Path) -> None:
-    with pytest.raises(DeliveryError, match="cannot be reached") as caught:
+    with pytest.raises(DeliveryError, match="cannot be reached: Connection refused") as caught:
         send(Webhook(name="ops", url=f"http://127.0.0.1:{free_port()}/SECRET"))
     assert caught.value.transient
     assert "SECRET" not in str(caught.value)
@@ -134,3 +135,10 @@ def test_nothing_listens_or_no_address(tmp_path: Path) -> None:
         send(Webhook(name="ops", url_file=tmp_path / "url"))
     assert "SECRET" not in str(caught.value)
     assert "SECRET" not in repr(Webhook(name="ops", url="https://SECRET"))
+
+
+@pytest.mark.parametrize("shape", ["slack", "teams"])
+def test_a_message_without_a_footer_has_no_empty_text(hook: Hook, shape: Any) -> None:
+    """Slack refuses one that has."""
+    send(Webhook(name="ops", shape=shape, url=hook.url), replace(LETTER, footer=()))
+    assert "" not in set(texts(hook.posts[0]))

@@ -194,7 +194,7 @@ def system_failures_on_its_nodes(seconds: float, here: int, elsewhere: int) -> s
     return f"{text} within {rough_duration(seconds)} of its end, elsewhere {elsewhere}"
 
 
-NOT_READ = "not read by the service"
+NOT_READ = "the service reads no files of jobs; send it (`forewarn explain --log FILE`)"
 SOME_BURST = "Jobs of other users that had run for a while failed within a minute of its end"
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _HOW = {
-    "slurm": "send a token of Slurm (X-SLURM-USER-TOKEN with X-SLURM-USER-NAME, or Authorization: Bearer …)",
-    "service-token": "send a service token (Authorization: Bearer fwt_…)",
+    "slurm": "send a token of Slurm (X-SLURM-USER-TOKEN with X-SLURM-USER-NAME, or Authorization: Bearer …, "
+    "for commands SLURM_JWT)",
+    "service-token": "send a service token (Authorization: Bearer fwt_…, for commands FOREWARN_TOKEN)",
     "oidc": "log in at /auth/login, or send the provider's token (Authorization: Bearer …)",
     "proxy": "come through the site's proxy",
     "peer": "use the unix socket",

@@ -6,6 +6,7 @@ plain text; Teams gets text runs, which have no markup: a job's name mentions no
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict
@@ -61,8 +62,8 @@ class WebhookChannel:
             # The answer is not read beyond its status: it may be of any size.
             with closing(self._transport.handle_request(request)) as response:
                 status, wait = response.status_code, response.headers.get("Retry-After", "")
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout):
-            raise self._error("cannot be reached", transient=True) from None
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise self._error(f"cannot be reached{_cause(error)}", transient=True) from None
         except (httpx.TransportError, httpx.InvalidURL) as error:  # sent, or partly: it may have been taken
             is_wrong = isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL)
             raise self._error("the connection was lost", uncertain=not is_wrong) from None
@@ -106,8 +107,9 @@ def as_slack(letter: Letter) -> dict[str, Any]:
     if letter.acknowledge_url:
         link = {"type": "mrkdwn", "text": f"<{letter.acknowledge_url}|Acknowledge>"}
         blocks.append({"type": "section", "text": link})
-    footer = {"type": "plain_text", "text": _escaped(" ".join(letter.footer), 1800), "emoji": False}
-    blocks.append({"type": "context", "elements": [footer]})
+    if letter.footer:  # Slack refuses a message with an empty text
+        footer = {"type": "plain_text", "text": _escaped(" ".join(letter.footer), 1800), "emoji": False}
+        blocks.append({"type": "context", "elements": [footer]})
     return {"text": _escaped(message.title, 300), "mrkdwn": False, "blocks": blocks}
 
 
@@ -124,7 +126,8 @@ def as_teams(letter: Letter) -> dict[str, Any]:
     body += [block((f"• {text}", {})) for text in message.advice]
     if message.command:
         body.append(block((message.command, {"fontType": "Monospace"})))
-    body.append(block((" ".join(letter.footer), {"isSubtle": True, "size": "Small"})))
+    if letter.footer:
+        body.append(block((" ".join(letter.footer), {"isSubtle": True, "size": "Small"})))
     card: dict[str, Any] = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
@@ -150,6 +153,15 @@ def as_plain_json(letter: Letter) -> dict[str, Any]:
 SHAPES: Mapping[str, Callable[[Letter], dict[str, Any]]] = MappingProxyType(
     {"slack": as_slack, "teams": as_teams, "json": as_plain_json}
 )
+
+
+def _cause(error: BaseException | None) -> str:
+    """Return what the system says about a connection; another library's text may have the address in it."""
+    while error is not None:
+        if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.strerror:
+            return f": {error.strerror}"
+        error = error.__cause__ or error.__context__
+    return ""
 
 
 def _escaped(text: str, longest: int) -> str:

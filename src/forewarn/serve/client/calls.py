@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from forewarn.operate.health_result import HealthResult
 
 OneOrMore = str | Sequence[str]
+ChangeList = Sequence[Mapping[str, str]]  # [{"option": "mem", "value": "24G"}]
 Detail = Literal["brief", "full"]
 Shape = TypeVar("Shape")
 
@@ -261,14 +262,15 @@ def cancel(job_id: str) -> Call[CancelAnswer]:
 
 
 def resubmit(
-    job_id: str, *, changes: Mapping[str, str] | None = None, script: str | None = None
+    job_id: str, *, changes: Mapping[str, str] | ChangeList = (), script: str | None = None
 ) -> Call[SubmitAnswer]:
-    """Submit a job again as a new one, with changed options such as ``{"mem": "24G"}``.
+    """Submit a job again as a new one, with changed options such as ``{"mem": "24G"}``, or as REST has them.
 
     Where Slurm no longer has its script, this raises `ScriptUnknownError`: send it as `script`.
     """
-    changed = [{"option": option, "value": value} for option, value in (changes or {}).items()]
-    body = _given(changes=changed, script=script)
+    if isinstance(changes, Mapping):
+        changes = [{"option": option, "value": value} for option, value in changes.items()]
+    body = _given(changes=list(changes), script=script)
     return Call(
         method="POST", path=_job(job_id, "/resubmit"), read=_plain(SubmitAnswer), body=body, changes=True
     )

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 @click.command("audit")
 @home_option
 @click.option("-u", "--user", multiple=True, metavar="USER", help="Actions of this user.")
-@click.option("--action", multiple=True, metavar="ACTION", help="login, token.create, threshold.set, …")
+@click.option(
+    "--action",
+    multiple=True,
+    metavar="ACTION",
+    help="login, submit, cancel, resubmit, set-threshold, token.create, …",
+)
 @click.option("-S", "--starttime", "since", metavar="TIME", help="From TIME on: 2024-01-31T13:30, now-7days.")
 @click.option("-E", "--endtime", "until", metavar="TIME", help="Before TIME.")
 @click.option(

@@ -84,7 +84,7 @@ def _print(assessments: list[Assessment], as_json: bool) -> None:
         print_json([assessment.to_json() for assessment in assessments])
         return
     if not assessments:
-        say("no jobs match: none is pending or running")
+        say("no pending or running job matches")
         return
     from forewarn.assess.wording import words
 

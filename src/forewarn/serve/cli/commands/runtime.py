@@ -62,7 +62,7 @@ def _print(assessments: list[Assessment], as_json: bool) -> None:
         print_json([_brief(assessment) for assessment in assessments])
         return
     if not assessments:
-        say("no jobs match: none is pending or running")
+        say("no pending or running job matches")
         return
     print_table(
         _HEADINGS,

@@ -48,7 +48,7 @@ def command(
       forewarn serve
       forewarn serve --listen 0.0.0.0:8765 --socket /run/forewarn/api.sock
       FOREWARN_SCHEDULER=simulator forewarn serve      a simulated cluster, without Slurm
-      curl -s localhost:8765/v1/jobs?warns=true | jq .
+      curl -s 'localhost:8765/v1/jobs?warns=true' | jq .
       FOREWARN_URL=http://localhost:8765 forewarn check job.sbatch
     """
     settings = {
