@@ -50,11 +50,11 @@ def _writer_of(part_type: Any) -> Callable[[Any], dict[str, Any]] | None:
         return None
     version = f'"schema_version": {SCHEMA_VERSION}' if part_type is Assessment else ""
     lines = [
-        f"    if (value := part.{field.name}) is not None and value is not nothing:\n"
-        f"        form[{json_name(field)!r}] = value\n"
+        f"    if (v := part.{field.name}) is not None and v is not EMPTY:\n"
+        f"        form[{json_name(field)!r}] = v\n"
         for field in fields(part_type)
     ]
-    names: dict[str, Any] = {"nothing": ()}  # there is one empty tuple only
+    names: dict[str, Any] = {"EMPTY": ()}  # there is one empty tuple only
     exec(f"def write(part):\n    form = {{{version}}}\n{''.join(lines)}    return form\n", names)
     return cast("Callable[[Any], dict[str, Any]]", names["write"])
 

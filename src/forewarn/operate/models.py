@@ -86,7 +86,7 @@ def show_model(workspace: Workspace, name: str, which: int | str = CHAMPION) -> 
 def promote(workspace: Workspace, name: str, which: int | str = CHALLENGER) -> Promotion:
     """Make a version the champion, which serves from now on."""
     registry, wanted = workspace.registry(), number_or_alias(which)
-    with _audited(workspace, "model.promote", name) as details:
+    with _audited(workspace, registry, "model.promote", name) as details:
         details["wanted"] = wanted
         version = registry.promote(ModelName.parse(name), wanted)
         details["version"] = version.version
@@ -96,8 +96,9 @@ def promote(workspace: Workspace, name: str, which: int | str = CHALLENGER) -> P
 
 def rollback(workspace: Workspace, name: str) -> Version:
     """Make the previous champion the champion again; repeat it to go back further."""
-    with _audited(workspace, "model.rollback", name) as details:
-        version = workspace.registry().rollback(ModelName.parse(name))
+    registry = workspace.registry()
+    with _audited(workspace, registry, "model.rollback", name) as details:
+        version = registry.rollback(ModelName.parse(name))
         details["version"] = version.version
     return version
 
@@ -152,7 +153,8 @@ def number_or_alias(which: int | str) -> int | str:
 
 
 @contextmanager
-def _audited(workspace: Workspace, action: str, name: str) -> Iterator[dict[str, Any]]:
+def _audited(workspace: Workspace, registry: Registry, action: str, name: str) -> Iterator[dict[str, Any]]:
+    registry.require_permission()  # who may only read the home cannot write a line either
     with open_people_store(workspace.config) as people, audited_action(people, action, name) as details:
         yield details
 

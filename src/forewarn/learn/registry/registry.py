@@ -288,10 +288,14 @@ class Registry:
         with tempfile.TemporaryDirectory(dir=self._folder, prefix="scratch-") as scratch:
             yield Path(scratch)
 
-    def _exclusive(self) -> AbstractContextManager[None]:
-        """Lock this home's registry for a change. Raises `RegistryError` without write permission."""
+    def require_permission(self) -> None:
+        """Raise `RegistryError` where this user may not change the registry."""
         if not self._may_write:
             raise RegistryError(f"{self._folder}: no permission to change the registry; ask its owner")
+
+    def _exclusive(self) -> AbstractContextManager[None]:
+        """Lock this home's registry for a change. Raises `RegistryError` without write permission."""
+        self.require_permission()
         return exclusive_lock(self._folder / "changing.lock")
 
     @cached_property
