@@ -14,7 +14,7 @@ from forewarn.errors import BadField, BadFieldsError
 
 
 async def read_json(request: Request) -> Any:
-    """Read the body as JSON; `BadFieldsError` says where it is none."""
+    """Read the body as JSON; `BadFieldsError` says where it is not JSON."""
     return parse_json(await request.body())
 
 

@@ -16,6 +16,7 @@ def _names_something(text: str) -> str:
 
 
 SeveralTexts = list[Annotated[str, Query(max_length=1024), AfterValidator(_names_something)]] | None
+Several = Annotated[SeveralTexts, Query(max_length=200)]
 ClusterParameter = Annotated[
     str | None, Query(description="The cluster; not needed where there is one.", max_length=256)
 ]

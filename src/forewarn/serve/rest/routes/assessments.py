@@ -13,11 +13,10 @@ from forewarn.operate.stored_assessments import newest_assessments
 from forewarn.serve.rest.dependencies import IdentityDependency, ServiceDependency
 from forewarn.serve.rest.documented import answers, named
 from forewarn.serve.rest.json_body import json_bytes_response, to_bytes
-from forewarn.serve.rest.parameters import SeveralTexts
+from forewarn.serve.rest.parameters import Several, SeveralTexts
 from forewarn.serve.rest.work import in_thread
 
 router = APIRouter(tags=["assess"])
-Several = Annotated[SeveralTexts, Query(max_length=200)]
 
 
 @router.get("/assessments", summary="Newest assessments of jobs", responses=answers(named("AssessmentPage")))

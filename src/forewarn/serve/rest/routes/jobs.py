@@ -24,12 +24,11 @@ from forewarn.serve.rest.dependencies import IdentityDependency, ServiceDependen
 from forewarn.serve.rest.documented import answers, named
 from forewarn.serve.rest.examples import LOG
 from forewarn.serve.rest.json_body import json_response
-from forewarn.serve.rest.parameters import ClusterParameter, JobIdParameter, SeveralTexts, Since, Until
+from forewarn.serve.rest.parameters import ClusterParameter, JobIdParameter, Several, Since, Until
 from forewarn.serve.rest.work import in_thread
 
 router = APIRouter(route_class=BoundedRoute, prefix="/jobs", tags=["jobs"])
 OrderParameter = Literal[*ORDERS]  # type: ignore[valid-type]
-Several = Annotated[SeveralTexts, Query(max_length=200)]
 _PROBLEMS = (404,)
 
 

@@ -10,11 +10,10 @@ from starlette.responses import Response
 from forewarn.serve.rest.dependencies import IdentityDependency, ServiceDependency
 from forewarn.serve.rest.documented import answers, named
 from forewarn.serve.rest.json_body import json_response
-from forewarn.serve.rest.parameters import SeveralTexts, Since, Until
+from forewarn.serve.rest.parameters import Several, Since, Until
 from forewarn.serve.rest.work import in_thread
 
 router = APIRouter(tags=["trends"])
-Several = Annotated[SeveralTexts, Query(max_length=200)]
 GroupedBy = Literal["user", "account", "partition", "profile", "cluster", "outcome"]
 
 
